@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole contract between a probe and the runtime.
+ *
+ * A probe crosses one boundary of the machine and knows nothing else. It offers a description of itself, a body that
+ * crosses the boundary `iterations` times, a control that is the same body less the boundary, and a check that proves
+ * the work was done. It neither times, prints, parses nor forks: the runtime does.
+ *
+ * The runtime times the body over n and over 2n iterations. The cost of one iteration is the difference divided by n,
+ * so the cost of calling the body, of reading the clock and of starting workers cancels without ever being measured
+ * apart. Where there is a control, it is timed the same way inside the same sample.
+ *
+ * Every file compiles as C11 (or C++14) for 32 and 64 bit and for both byte orders.
+ */
+#ifndef TOLL_H
+#define TOLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what happened ------------------------------------------------------------------------------------------- */
+
+enum toll_status {
+  TOLL_OK,
+  TOLL_SKIPPED, /* the boundary does not exist here, or may not be crossed; the reason reaches the report */
+  TOLL_WRONG,   /* the work was not done as it should be: a wrong answer has no number */
+  TOLL_FAILED   /* something that the probe needs was refused */
+};
+
+struct toll_run;
+
+/* Each records a printf-style reason and returns its status, so that a probe can write `return toll_skip(r, ...)`. */
+enum toll_status toll_skip(struct toll_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum toll_status toll_wrong(struct toll_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum toll_status toll_fail(struct toll_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- what a probe says of itself ----------------------------------------------------------------------------- */
+
+enum toll_better { TOLL_LESS, TOLL_MORE, TOLL_NEITHER };
+
+/* What a metric's value is made of. */
+enum toll_source {
+  TOLL_BODY,       /* the body's time for one iteration */
+  TOLL_CONTROL,    /* the control's time for one iteration */
+  TOLL_DIFFERENCE, /* body less control, both taken inside the same sample */
+  TOLL_COMPANIONS, /* what the background companions achieved while the timed worker ran */
+  TOLL_TOGETHER,   /* the timed worker and its background companions, added up (rates only) */
+  TOLL_GAUGE       /* a value that the probe gave with toll_report() */
+};
+
+/* Unit is one of: ns cycle instruction B/s flop/s op/s B fault ratio count.
+ * A time in ns or cycle is divided by work.operations; a rate is work.bytes, work.flops or work.operations over time. */
+struct toll_metric {
+  const char *name, *unit;
+  enum toll_better better;
+  const char *summary;
+  enum toll_source source;
+  const char *means; /* what analysis may use it for: the closed list is in docs/add-a-probe.md; NULL: nothing */
+  const char *toll;  /* its line in the toll table, `{parameter}` replaced by the value; NULL: no line */
+};
+
+enum toll_kind {
+  TOLL_SIZE,  /* bytes */
+  TOLL_COUNT, /* how many */
+  TOLL_CHOICE /* one of some words */
+};
+enum toll_scale { TOLL_ABSOLUTE, TOLL_TIMES_LAST_CACHE, TOLL_TIMES_CPUS };
+
+#define TOLL_END UINT64_MAX
+
+/* An axis with its default sweep: either a list of values, or from..to with `per_octave` steps of equal length inside
+ * every doubling (1024 1280 1536 1792 2048 ...: whole lines, and the odd sizes that caches really have). */
+struct toll_parameter {
+  const char *name;
+  enum toll_kind kind;
+  const char *summary;
+  uint64_t from, to;
+  enum toll_scale to_scale;
+  unsigned per_octave;
+  const uint64_t *values;     /* ends with TOLL_END */
+  const char *const *choices; /* ends with NULL */
+  const char *typical;        /* the one value that the toll table shows; NULL: all of them */
+  bool refine;                /* denser where the curve bends */
+};
+
+/* What one iteration does; the host derives rates from it. */
+struct toll_work {
+  double bytes, flops;
+  double bus_bytes;  /* estimated traffic with write-allocate counted; 0: as bytes */
+  double operations; /* 0: one */
+};
+
+enum toll_worker { TOLL_PROCESS, TOLL_THREAD };
+enum toll_pace {
+  TOLL_LOCKSTEP,  /* runs its body once for each batch, with the same iterations as the timed worker */
+  TOLL_BACKGROUND /* runs its body again and again until the timed worker is done; what it achieved is recorded */
+};
+
+/* A kind of companion to the timed worker (worker 0). Workers are pinned and start behind a barrier. */
+struct toll_role {
+  const char *name;
+  void (*body)(struct toll_run *r);
+  enum toll_worker worker;
+  enum toll_pace pace;
+  unsigned (*count)(const struct toll_run *r);                /* how many; NULL: one */
+  unsigned (*cpu)(const struct toll_run *r, unsigned worker); /* index into r->cpus for a worker; NULL: its number */
+  uint64_t background_iterations; /* of one turn of a background body; 0: one */
+};
+
+struct toll_probe {
+  const char *question;
+  const struct toll_metric *metrics;       /* ends with {0} */
+  const struct toll_parameter *parameters; /* ends with {0}; NULL: none */
+  size_t state_bytes;                      /* r->state: zeroed, line-aligned, shared by every worker */
+  enum toll_status (*prepare)(struct toll_run *r); /* once, before any worker starts */
+  void (*body)(struct toll_run *r);
+  void (*control)(struct toll_run *r);           /* the body less the boundary; NULL: none */
+  enum toll_status (*check)(struct toll_run *r); /* before the first sample and after the last */
+  void (*finish)(struct toll_run *r);            /* once, after the workers have ended: toll_report() goes here */
+  void (*work)(const struct toll_run *r, struct toll_work *work);
+  const struct toll_role *roles; /* ends with {0}; NULL: the timed worker alone */
+  uint64_t quantum;              /* iterations are a multiple of this; 0: one */
+  bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
+  bool faults;                   /* likewise for page faults */
+  int revision;                  /* raised whenever the number means something else */
+};
+
+extern const struct toll_probe toll_probe; /* each probe file defines it */
+
+/* ---- what a probe sees --------------------------------------------------------------------------------------- */
+
+struct toll_run {
+  uint64_t iterations; /* of this batch */
+  void *state;
+  unsigned worker, workers;
+  const int *cpus; /* the CPUs of this visit, by the system's numbers */
+  unsigned cpu_count;
+  uint64_t seed;
+  struct toll_visit *visit; /* the runtime's own */
+};
+
+uint64_t toll_number(const struct toll_run *r, const char *parameter); /* a TOLL_SIZE or TOLL_COUNT */
+unsigned toll_choice(const struct toll_run *r, const char *parameter); /* index into the parameter's choices */
+void toll_report(struct toll_run *r, const char *metric, double value);
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+enum toll_pages {
+  TOLL_PAGES_SMALL, /* the base page, huge pages refused */
+  TOLL_PAGES_HUGE,  /* huge pages, verified after the fact */
+  TOLL_PAGES_ANY    /* as the system likes: what a program gets that asks for nothing */
+};
+struct toll_buffer_request {
+  size_t bytes;
+  enum toll_pages pages;
+  size_t misalign; /* bytes past a page boundary */
+  unsigned colour; /* moves the start by colour x 576 B, so that two streams differ in their low 12 address bits */
+  bool shared;     /* visible to companions that are processes */
+};
+/* Touched, zeroed memory, released at the end of the visit. Less than what the system and the control group have to
+ * give. NULL after a refusal, whose reason is then recorded: the probe returns toll_refused(r). */
+void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
+enum toll_status toll_refused(const struct toll_run *r);
+size_t toll_line_bytes(void); /* of the first data cache as the system says, else 64 */
+size_t toll_page_bytes(void);
+
+enum toll_order {
+  TOLL_ORDER_RANDOM,     /* one random cycle over all lines (Sattolo 1986) */
+  TOLL_ORDER_PAGE_LOCAL, /* all lines of a page before the next page: few translations, many misses */
+  TOLL_ORDER_FORWARD,
+  TOLL_ORDER_BACKWARD
+};
+/* Threads one cycle of pointers through `bytes` of buffer, one pointer every `stride` bytes, and returns its head.
+ * bytes must hold at least one stride. */
+void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
+
+/* ---- randomness (SplitMix64, Steele et al. 2014), the same for the same seed on every machine ---------------- */
+
+uint64_t toll_random(uint64_t *state);
+uint64_t toll_random_below(uint64_t *state, uint64_t bound);
+
+/* ---- what the CPU can do ------------------------------------------------------------------------------------- */
+
+/* "sse2" "avx2" "avx512f" "erms" "neon" ...: false for what this architecture has never heard of. */
+bool toll_cpu_has(const char *feature);
+
+/* ---- keeping the compiler honest ----------------------------------------------------------------------------- */
+
+/* The value is needed in a register, and may have changed: nothing is folded across it. */
+#define TOLL_OPAQUE(value) __asm__ volatile("" : "+r"(value))
+/* The value is used: it is computed, and nothing else happens. */
+#define TOLL_USE(value) __asm__ volatile("" : : "r"(value))
+/* All memory may have been read and written. */
+#define TOLL_MEMORY() __asm__ volatile("" : : : "memory")
+#if defined(__GNUC__) && !defined(__clang__)
+#define TOLL_APART __attribute__((noipa)) /* noinline alone does not stop gcc from hoisting a pure function */
+#else
+#define TOLL_APART __attribute__((noinline))
+#endif
+
+/* Tells the CPU that this is a spin on a value that another CPU writes. */
+static inline void toll_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __asm__ volatile("pause" ::: "memory");
+#elif defined(__aarch64__) || (defined(__ARM_ARCH) && __ARM_ARCH >= 7)
+  __asm__ volatile("yield" ::: "memory");
+#else
+  TOLL_MEMORY();
+#endif
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen records that every layer shares. Imports nothing of ours.
+
+Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Better = Literal["less", "more", "neither"]
+Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
+Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
+Status = Literal[
+    "ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"
+]
+Severity = Literal["note", "warning", "error"]
+Value = int | str
+
+
+class Failure(Exception):
+    """A sentence for the person, and the exit code of the design that goes with it.
+
+    1 a probe failed, 2 usage, 3 gate tripped, 4 cannot tell, 5 infrastructure, 6 nothing ran, 130 interrupted.
+    """
+
+    def __init__(self, sentence: str, exit_code: int = 2) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.exit_code = exit_code
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Base of all records: immutable, compared by value, tolerant of keys that a newer version added."""
+
+
+# ---- what a probe says of itself (record kind `probe`) ----------------------------------------------------------
+
+
+class Metric(Record):
+    name: str
+    unit: str
+    better: Better
+    summary: str
+    source: Source = "body"
+    means: str | None = None
+    toll: str | None = None
+
+
+class Parameter(Record):
+    name: str
+    kind: Literal["size", "count", "choice"]
+    summary: str
+    start: int = 0
+    stop: int = 0
+    stop_scale: Literal["absolute", "last-cache", "cpus"] = "absolute"
+    per_octave: int = 1
+    values: tuple[int, ...] = ()
+    choices: tuple[str, ...] = ()
+    typical: str | None = None
+    refine: bool = False
+
+
+class Role(Record):
+    name: str
+    worker: Literal["process", "thread"]
+    pace: Literal["lockstep", "background"]
+
+
+class Probe(Record):
+    probe: str
+    question: str
+    revision: int
+    metrics: tuple[Metric, ...]
+    parameters: tuple[Parameter, ...] = ()
+    roles: tuple[Role, ...] = ()
+    control: bool = False
+    switches: bool = False
+    faults: bool = False
+
+
+class Build(Record):
+    """How one executable was made; the host adds its SHA-256 and size after reading the ELF back."""
+
+    probe: str
+    abi: str
+    compiler: str
+    flags: str
+    sha256: str = ""
+    size_bytes: int = 0
+
+
+# ---- the machine being measured (record kind `machine`) --------------------------------------------------------
+
+
+class Cache(Record):
+    """As the operating system tells it for one CPU."""
+
+    level: int
+    kind: Literal["data", "instruction", "unified"]
+    size_bytes: int
+    line_bytes: int = 0
+    ways: int = 0
+    shared_cpus: str = ""
+
+
+class Machine(Record):
+    """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name."""
+
+    host: str
+    cpu: str
+    kernel: str
+    hypervisor: str | None
+    cpus: int
+    memory_bytes: int
+    caches: tuple[Cache, ...] = ()
+    core_clock_hz: float | None = None
+    allowed_cpus: tuple[int, ...] = ()
+    page_bytes: int = 4096
+    architecture: str = ""
+    facts: dict[str, str] = {}
+
+
+# ---- an ABI (abis/NAME.toml) ------------------------------------------------------------------------------------
+
+
+class Abi(Record, forbid_unknown_fields=True):
+    name: str
+    summary: str
+    compiler: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    compiler_cxx: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    runs_on: tuple[str, ...] = ()
+    elf: dict[str, Value] = {}
+
+
+# ---- what is asked ----------------------------------------------------------------------------------------------
+
+
+class Point(Record):
+    """One place in the space of probes, ABIs, targets and parameters: what a row stands for."""
+
+    probe: str
+    abi: str
+    target: str
+    parameters: tuple[tuple[str, Value], ...] = ()
+
+    def values(self) -> dict[str, Value]:
+        return dict(self.parameters)
+
+
+class Visit(Record):
+    """One process start at one point."""
+
+    id: int
+    point: Point
+    round: int
+    cpus: tuple[int, ...]
+    samples: int
+    sample_ns: int
+    seed: int
+    deadline_ms: int
+
+
+# ---- what came back ---------------------------------------------------------------------------------------------
+
+
+class Witness(Record):
+    """What happened beside one sample. control_hz is the rate of dependent additions right after it."""
+
+    involuntary: int = 0
+    voluntary: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    cpu_before: int = -1
+    cpu_after: int = -1
+    steal_ticks: int = 0
+    frequency_khz: int = 0
+    control_hz: float = 0.0
+
+
+class Sample(Record):
+    """Times in ns of the body over n and 2n iterations, and of the control likewise.
+
+    lanes: for each background companion, iterations done and ns taken while the 2n batch ran.
+    """
+
+    iterations: int
+    body: tuple[int, int]
+    control: tuple[int, int] | None = None
+    lanes: tuple[tuple[int, int], ...] = ()
+    witness: Witness = Witness()
+
+
+class Work(Record):
+    bytes: float = 0.0
+    flops: float = 0.0
+    bus_bytes: float = 0.0
+    operations: float = 1.0
+
+
+class ClockReading(Record):
+    source: str = "monotonic_raw"
+    kind: Clock = "hardware"
+    resolution_ns: float = 0.0
+    cost_ns: float = 0.0
+
+
+class Outcome(Record):
+    """All that one visit brought back. controls: dependent additions per second before and after the samples."""
+
+    visit: int
+    round: int
+    point: Point
+    status: Status
+    reason: str | None = None
+    clock: ClockReading = ClockReading()
+    work: Work = Work()
+    controls: tuple[float, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    gauges: dict[str, float] = {}
+    cpus: tuple[int, ...] = ()
+
+
+class RunInfo(Record):
+    """seconds: wall time of the measuring; folder: as the person gave it."""
+
+    id: str
+    suite: str
+    started: str
+    seconds: float
+    seed: int
+    status: str
+    tollmeter: str
+    folder: str
+
+
+# ---- what is derived --------------------------------------------------------------------------------------------
+
+
+class Row(Record):
+    """One metric at one point. median, low and high are the estimate and its 95 % interval over visits."""
+
+    probe: str
+    revision: int
+    abi: str
+    target: str
+    clock: Clock
+    parameters: dict[str, Value]
+    metric: str
+    unit: str
+    better: Better
+    status: Status
+    reason: str | None = None
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    minimum: float | None = None
+    quartiles: tuple[float, ...] = ()
+    modes: tuple[float, ...] = ()
+    visits: int = 0
+    samples: int = 0
+    set_aside: int = 0
+
+
+class Level(Record):
+    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size."""
+
+    level: str
+    size_bytes: float | None
+    size_low: float | None
+    size_high: float | None
+    os_size_bytes: int | None
+    latency_ns: float | None
+    latency_cycles: float | None
+    read_bytes_per_second: float | None
+    parallelism: float | None
+    latency_low: float | None = None
+    latency_high: float | None = None
+
+
+class Evidence(Record):
+    """One number that a claim rests on: a row's place, or a fact of the machine."""
+
+    what: str
+    value: float | str
+    unit: str = ""
+
+
+class Finding(Record):
+    """A claim that could be false, its evidence and what to do about it. name: family.claim_in_snake_case."""
+
+    name: str
+    severity: Severity
+    claim: str
+    evidence: tuple[Evidence, ...]
+    remedy: str
+
+
+class Index(Record):
+    """What `toll show RUN --format json` prints, and all that findings, report and exports are made from."""
+
+    format: int
+    run: RunInfo
+    machine: Machine
+    rows: tuple[Row, ...]
+    hierarchy: tuple[Level, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class Book(Record):
+    """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit."""
+
+    index: Index
+    probes: dict[str, Probe]
+    builds: tuple[Build, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    request: dict[str, Any] = {}
