@@ -140,6 +140,56 @@ class Abi(Record, forbid_unknown_fields=True):
 # ---- what is asked ----------------------------------------------------------------------------------------------
 
 
+class Select(Record, forbid_unknown_fields=True):
+    """Probes (a name or glob), on which ABIs, at which values; `native` is the first ABI that this machine runs.
+
+    A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
+    """
+
+    probe: str
+    abi: tuple[str, ...] = ("native",)
+    parameters: dict[str, Value | tuple[Value, ...]] = {}
+    others: Literal["sweep", "typical"] = "sweep"
+
+
+class RowOf(Record, forbid_unknown_fields=True):
+    """Picks rows by what they mean or where they come from; what is left out matches anything."""
+
+    means: str | None = None
+    probe: str | None = None
+    metric: str | None = None
+    abi: str | None = None
+    parameters: dict[str, Value] = {}
+
+
+class Published(Record, forbid_unknown_fields=True):
+    """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
+
+    figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
+    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet.
+    """
+
+    what: str
+    figure: str
+    value: float | None = None
+    unit: str = ""
+    correction: str | None = None
+    row: RowOf | None = None
+    over: RowOf | None = None
+    missing: str | None = None
+
+
+class Suite(Record, forbid_unknown_fields=True):
+    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study."""
+
+    name: str
+    question: str
+    select: tuple[Select, ...]
+    source: str | None = None
+    published: tuple[Published, ...] = ()
+
+
+
 class Point(Record):
     """One place in the space of probes, ABIs, targets and parameters: what a row stands for."""
 
