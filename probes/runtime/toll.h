@@ -109,14 +109,14 @@ struct toll_role {
   enum toll_pace pace;
   unsigned (*count)(const struct toll_run *r);                /* how many; NULL: one */
   unsigned (*cpu)(const struct toll_run *r, unsigned worker); /* index into r->cpus for a worker; NULL: its number */
-  uint64_t background_iterations; /* of one turn of a background body; 0: one */
+  uint64_t background_iterations;                             /* of one turn of a background body; 0: one */
 };
 
 struct toll_probe {
   const char *question;
-  const struct toll_metric *metrics;       /* ends with {0} */
-  const struct toll_parameter *parameters; /* ends with {0}; NULL: none */
-  size_t state_bytes;                      /* r->state: zeroed, line-aligned, shared by every worker */
+  const struct toll_metric *metrics;               /* ends with {0} */
+  const struct toll_parameter *parameters;         /* ends with {0}; NULL: none */
+  size_t state_bytes;                              /* r->state: zeroed, line-aligned, shared by every worker */
   enum toll_status (*prepare)(struct toll_run *r); /* once, before any worker starts */
   void (*body)(struct toll_run *r);
   void (*control)(struct toll_run *r);           /* the body less the boundary; NULL: none */
