@@ -132,6 +132,15 @@ struct toll_probe {
 
 extern const struct toll_probe toll_probe; /* each probe file defines it */
 
+/* What the build calls this probe, its ABI and its compiler flags. The build defines the three macros for the probe's own
+ * file, which so carries its name; the runtime is compiled once for an ABI and knows no name. */
+extern const char toll_probe_name[], toll_abi_name[], toll_build_flags[];
+#ifdef TOLL_PROBE
+const char toll_probe_name[] = TOLL_PROBE;
+const char toll_abi_name[] = TOLL_ABI;
+const char toll_build_flags[] = TOLL_FLAGS;
+#endif
+
 /* ---- what a probe sees --------------------------------------------------------------------------------------- */
 
 struct toll_run {

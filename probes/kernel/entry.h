@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ordinary way into the kernel, as the one instruction that each ABI has for it.
+ *
+ * The C library's syscall() would do as much and then translate the answer into errno; here only the instruction stands
+ * between the loop and the kernel, and the operands stay in the registers in which the kernel takes and keeps them.
+ */
+#ifndef TOLL_KERNEL_ENTRY_H
+#define TOLL_KERNEL_ENTRY_H
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Enters the kernel once with two operands; returns its answer, a negative errno after a refusal. */
+static inline long kernel_enter(long number, long first, long second) {
+#if defined(__x86_64__)
+  long answer;
+  __asm__ volatile("syscall" : "=a"(answer) : "a"(number), "D"(first), "S"(second) : "rcx", "r11", "memory");
+  return answer;
+#elif defined(__i386__)
+  long answer;
+  __asm__ volatile("int $0x80" : "=a"(answer) : "a"(number), "b"(first), "c"(second) : "memory");
+  return answer;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = first;
+  register long x1 __asm__("x1") = second;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory", "cc");
+  return x0;
+#elif defined(__arm__)
+  register long r7 __asm__("r7") = number;
+  register long r0 __asm__("r0") = first;
+  register long r1 __asm__("r1") = second;
+  __asm__ volatile("svc 0" : "+r"(r0) : "r"(r7), "r"(r1) : "memory", "cc");
+  return r0;
+#elif defined(__riscv)
+  register long a7 __asm__("a7") = number;
+  register long a0 __asm__("a0") = first;
+  register long a1 __asm__("a1") = second;
+  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1) : "memory");
+  return a0;
+#elif defined(__powerpc__)
+  register long r0 __asm__("r0") = number;
+  register long r3 __asm__("r3") = first;
+  register long r4 __asm__("r4") = second;
+  __asm__ volatile("sc\n\tbns+ 1f\n\tneg 3, 3\n1:"
+                   : "+r"(r0), "+r"(r3), "+r"(r4)
+                   :
+                   : "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
+  return r3;
+#elif defined(__s390x__)
+  register long r1 __asm__("r1") = number;
+  register long r2 __asm__("r2") = first;
+  register long r3 __asm__("r3") = second;
+  __asm__ volatile("svc 0" : "+r"(r2) : "r"(r1), "r"(r3) : "memory", "cc");
+  return r2;
+#elif defined(__mips__)
+  register long v0 __asm__("$2") = number;
+  register long a0 __asm__("$4") = first;
+  register long a1 __asm__("$5") = second;
+  register long refused __asm__("$7") = 0;
+  __asm__ volatile("syscall"
+                   : "+r"(v0), "+r"(refused)
+                   : "r"(a0), "r"(a1)
+                   : "$1", "$3", "$8", "$9", "$10", "$11", "$12", "$13", "$14", "$15", "$24", "$25", "hi", "lo",
+                     "memory");
+  return refused ? -v0 : v0;
+#elif defined(__sparc__) && defined(__arch64__)
+  register long g1 __asm__("g1") = number;
+  register long o0 __asm__("o0") = first;
+  register long o1 __asm__("o1") = second;
+  __asm__ volatile("t 0x6d\n\tbcs,a,pt %%xcc, 1f\n\tsub %%g0, %0, %0\n1:" : "+r"(o0) : "r"(g1), "r"(o1) : "memory", "cc");
+  return o0;
+#else
+  long answer = syscall(number, first, second);
+  return answer == -1 ? -errno : answer;
+#endif
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The latency of one load, over the size of what is loaded from: a walk along one random cycle through all lines of the
+ * buffer. Random, since prefetchers follow any constant stride, forward or backward, and would be timed instead; one
+ * node a line, since a second load from a line would be a hit; one cycle over all of them, since several shorter ones
+ * would each stay in a nearer cache (Sattolo 1986).
+ *
+ * Beyond the reach of the translation buffers a load pays for its translation too. Three page modes tell the two apart:
+ * small pages pay, huge pages pay little, and on small pages in page-local order a page's translation is paid once for
+ * all of its lines.
+ *
+ * The size is what was asked for, in whole lines: caches of 1.25 MiB exist, and a size that is rounded to a power of
+ * two never finds them.
+ */
+#include "walk.h"
+
+enum { SMALL, HUGE_PAGES, LOCAL };
+
+static enum toll_status prepare(struct toll_run *r) {
+  unsigned pages = toll_choice(r, "pages");
+  size_t bytes = (size_t)toll_number(r, "size");
+  void *buffer = toll_buffer(
+      r, (struct toll_buffer_request){.bytes = bytes, .pages = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL});
+  if (!buffer) return toll_refused(r);
+  return walk_lay(r, r->state, buffer, bytes, toll_line_bytes(),
+                  pages == LOCAL ? TOLL_ORDER_PAGE_LOCAL : TOLL_ORDER_RANDOM);
+}
+
+static void load(struct toll_run *r) { walk_on(r->state, r->iterations); }
+
+static enum toll_status check(struct toll_run *r) { return walk_check(r, r->state); }
+
+const struct toll_probe toll_probe = {
+    .question = "How long does a load take, by the size of the memory that it may hit?",
+    .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load whose address is the result of the load before",
+                                       TOLL_BODY, "latency-of-size", NULL},
+                                      {0}},
+    .parameters = (struct toll_parameter[]){{.name = "size",
+                                             .kind = TOLL_SIZE,
+                                             .summary = "bytes that the walk goes through",
+                                             .from = 1024,
+                                             .to = 4,
+                                             .to_scale = TOLL_TIMES_LAST_CACHE,
+                                             .per_octave = 4,
+                                             .typical = "16384",
+                                             .refine = true},
+                                            {.name = "pages",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "small pages, huge pages, or small ones a page at a time",
+                                             .choices = (const char *const[]){"small", "huge", "local", NULL},
+                                             .typical = "small"},
+                                            {0}},
+    .state_bytes = sizeof(struct walk),
+    .prepare = prepare,
+    .body = load,
+    .check = check,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A walk along one cycle of pointers, every load needing the result of the load before: the time of one step is the
+ * latency of one load, whatever the core could overlap. Shared by the probes that time dependent loads.
+ *
+ * That a walk did what it claims is proved in two parts. Before the first sample one whole lap is walked: it must come
+ * back to its head after exactly as many steps as there are nodes and not before, every step on a node's place, so each
+ * line was visited exactly once. That lap is also the one that warms the caches, and it only reads: a lap that wrote
+ * would leave dirty lines behind, and the samples would pay for their eviction. After the last sample the walk must
+ * stand where the number of steps done says; milestones noted during the lap make that a matter of microseconds.
+ */
+#ifndef MEMORY_WALK_H
+#define MEMORY_WALK_H
+
+#include "toll.h"
+
+#define WALK_MILESTONES 512
+
+struct walk {
+  void **head, **at;
+  char *base;
+  size_t stride;
+  uint64_t nodes, steps;
+  uint64_t apart; /* nodes between two milestones */
+  void **milestone[WALK_MILESTONES];
+  bool proved;
+};
+
+/* Loads in one turn of the loop. 32 keep the loop's own two instructions below one in a dozen on any core, and those
+ * run beside the load that everything waits for; more would only widen the quantum at 120 ns a load. */
+#define WALK_TURN 32
+#define WALK_STEP at = (void **)*at;
+#define WALK_STEP_8 WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP
+
+/* Follows `loads` pointers, a multiple of WALK_TURN. */
+static inline void **walk_follow(void **at, uint64_t loads) {
+  for (uint64_t turns = loads / WALK_TURN; turns; turns--) { WALK_STEP_8 WALK_STEP_8 WALK_STEP_8 WALK_STEP_8 }
+  return at;
+}
+
+/* Lays the cycle into `bytes` at `base`, one node every `stride` bytes. */
+static inline enum toll_status walk_lay(struct toll_run *r, struct walk *w, void *base, size_t bytes, size_t stride,
+                                        enum toll_order order) {
+  if (stride < sizeof(void *) || bytes < stride)
+    return toll_fail(r, "%zu bytes hold no walk with a stride of %zu bytes", bytes, stride);
+  *w = (struct walk){.base = (char *)base, .stride = stride, .nodes = bytes / stride};
+  w->apart = w->nodes / WALK_MILESTONES + 1;
+  w->head = w->at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
+  return TOLL_OK;
+}
+
+static inline bool walk_on_a_node(const struct walk *w, void **at) {
+  size_t offset = (size_t)((char *)at - w->base);
+  return offset < w->nodes * w->stride && offset % w->stride == 0;
+}
+
+static inline enum toll_status walk_lap(struct toll_run *r, struct walk *w) {
+  void **at = w->head;
+  for (uint64_t step = 0; step < w->nodes; step++) {
+    if (step && at == w->head)
+      return toll_wrong(r, "the walk is back after %llu of %llu lines", (unsigned long long)step,
+                        (unsigned long long)w->nodes);
+    if (!walk_on_a_node(w, at)) return toll_wrong(r, "the walk left its lines");
+    if (step % w->apart == 0) w->milestone[step / w->apart] = at;
+    at = (void **)*at;
+  }
+  if (at != w->head) return toll_wrong(r, "the walk does not close after %llu lines", (unsigned long long)w->nodes);
+  w->proved = true;
+  return TOLL_OK;
+}
+
+/* Where the walk must stand after the steps that were done. */
+static inline void **walk_expected(const struct walk *w) {
+  uint64_t place = w->steps % w->nodes;
+  void **at = w->milestone[place / w->apart];
+  for (uint64_t left = place % w->apart; left; left--) at = (void **)*at;
+  return at;
+}
+
+static inline enum toll_status walk_check(struct toll_run *r, struct walk *w) {
+  if (!w->proved) return walk_lap(r, w);
+  if (w->at != walk_expected(w))
+    return toll_wrong(r, "the walk does not stand where %llu steps lead", (unsigned long long)w->steps);
+  return TOLL_OK;
+}
+
+static inline void walk_on(struct walk *w, uint64_t loads) {
+  w->at = walk_follow(w->at, loads);
+  w->steps += loads;
+}
+
+#endif

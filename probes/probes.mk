@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# All probes for one ABI. src/tollmeter/build.py reads abis/NAME.toml and calls make once for each ABI, with
+#
+#   ABI        its name, and that of its folder in build/
+#   CC         the compiler found for it, ABI_FLAGS its flags
+#   ARCH       which NAME.ARCH.S belong to it: x86_64 i386 aarch64 ...
+#
+# probes/FAMILY/NAME.c (or .cc) becomes build/ABI/FAMILY.NAME, with FAMILY/NAME.ARCH.S linked in where there is one.
+# Why each flag is there is told in docs/decisions/0001-how-probes-are-built.md.
+
+OUT     := build/$(ABI)
+OBJ     := $(OUT)/obj
+RUNTIME := probes/runtime
+
+CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -fno-tree-loop-distribute-patterns -falign-functions=64 \
+            -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS)
+STD_C    := -std=gnu11
+STD_CXX  := -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics
+LINK     := -static -no-pie
+LIBS     := -pthread -lm
+INCLUDES  = -I$(RUNTIME) -I$(<D)
+# $(call identity,FAMILY.NAME): what the `build` record says. Only a probe's own objects carry it.
+identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
+
+SOURCES  := $(filter-out $(RUNTIME)/%,$(wildcard probes/*/*.c probes/*/*.cc))
+PROBES   := $(subst /,.,$(patsubst probes/%,%,$(basename $(SOURCES))))
+
+SHARED   := $(wildcard $(RUNTIME)/*.c $(RUNTIME)/*.$(ARCH).S)
+ARCHIVE  := $(OUT)/libtoll.a
+
+# Rewritten only when the compiler or a flag changed: every object is younger than its own command.
+COMMAND  := $(OBJ)/command
+$(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' | \
+        cmp -s - $(COMMAND) || printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' > $(COMMAND))
+RECIPE   := Makefile probes/probes.mk $(COMMAND)
+
+.PHONY: all
+all: $(PROBES:%=$(OUT)/%)
+
+$(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
+	@rm -f $@ && $(AR) rcsD $@ $^
+
+$(OBJ)/runtime/%.c.o: $(RUNTIME)/%.c $(RECIPE)
+	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+$(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
+	@mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+
+# $(call probe,FAMILY/NAME,FAMILY.NAME)
+define probe
+$(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE)
+	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE)
+	@mkdir -p $$(@D) && $(CC) $(STD_CXX) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
+	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
+           $(ARCHIVE)
+	@$(CC) $(CFLAGS) $(LINK) $$^ $(LIBS) -o $$@
+endef
+$(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
+  /,.,$(patsubst probes/%,%,$(basename $(source)))))))
+
+-include $(wildcard $(OBJ)/runtime/*.d $(OBJ)/*/*/*.d)

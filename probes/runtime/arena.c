@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers: small or huge pages, misaligned by k bytes, several colours, private or shared; never more than the system
+ * and the control group have to give, since a benchmark that wakes the out-of-memory killer measures nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { COLOUR_BYTES = 576 }; /* 9 lines of 64 B: no two of the first 64 colours share their low 12 bits */
+
+size_t toll_page_bytes(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t toll_line_bytes(void) {
+  uint64_t bytes;
+  if (toll_read_number("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", &bytes) && bytes >= 8 &&
+      bytes <= 1024)
+    return (size_t)bytes;
+  return 64;
+}
+
+static uint64_t huge_page_bytes(void) {
+  uint64_t bytes;
+  return toll_read_number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &bytes) ? bytes : 2u << 20;
+}
+
+static uint64_t system_memory_left(void) {
+  char text[64];
+  struct sysinfo info;
+  if (toll_find_field("/proc/meminfo", "MemAvailable", text, sizeof text)) return strtoull(text, NULL, 10) * 1024;
+  return sysinfo(&info) == 0 ? (uint64_t)info.freeram * info.mem_unit : UINT64_MAX;
+}
+
+/* The control group's own files, where a container sees its group as the root; v2 first, then v1. */
+static uint64_t group_memory_left(void) {
+  static const char *const files[][2] = {
+      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+  uint64_t limit, used, left = UINT64_MAX;
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    if (toll_read_number(files[i][0], &limit) && toll_read_number(files[i][1], &used)) {
+      uint64_t rest = limit > used ? limit - used : 0;
+      if (rest < left) left = rest;
+    }
+  return left;
+}
+
+uint64_t toll_memory_left(void) {
+  uint64_t system = system_memory_left(), group = group_memory_left();
+  return system < group ? system : group;
+}
+
+/* How much of the mapping that holds `address` lies in huge pages, from /proc/self/smaps; -1 where it does not say. */
+static int64_t bytes_in_huge_pages(const void *address) {
+  char line[512];
+  unsigned long start, end, kilobytes;
+  bool inside = false;
+  int64_t found = -1;
+  FILE *maps = fopen("/proc/self/smaps", "re");
+  if (!maps) return -1;
+  while (found < 0 && fgets(line, sizeof line, maps)) {
+    if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+      inside = (unsigned long)address >= start && (unsigned long)address < end;
+    else if (inside && sscanf(line, "AnonHugePages: %lu kB", &kilobytes) == 1)
+      found = (int64_t)kilobytes * 1024;
+  }
+  fclose(maps);
+  return found;
+}
+
+static char *align_up(char *address, size_t alignment) {
+  return (char *)(((uintptr_t)address + alignment - 1) & ~(uintptr_t)(alignment - 1));
+}
+
+static void touch(char *start, size_t bytes, size_t page) {
+  for (size_t i = 0; i < bytes; i += page) *(volatile char *)(start + i) = 0;
+}
+
+/* A mapping of exactly `bytes` at a multiple of `alignment`, with what was mapped around it given back, so that the
+ * kernel's account of the mapping is the buffer's own. NULL where the system refuses. */
+static char *map_aligned(size_t bytes, size_t alignment, bool shared) {
+  int flags = MAP_ANONYMOUS | MAP_NORESERVE | (shared ? MAP_SHARED : MAP_PRIVATE);
+  if (bytes > SIZE_MAX - alignment) return NULL;
+  char *mapped = mmap(NULL, bytes + alignment, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (mapped == MAP_FAILED) return NULL;
+  char *start = align_up(mapped, alignment);
+  size_t before = (size_t)(start - mapped), after = alignment - before;
+  if (before) munmap(mapped, before);
+  if (after) munmap(start + bytes, after);
+  return start;
+}
+
+static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
+  int64_t huge = bytes_in_huge_pages(start);
+  if (huge < 0)
+    toll_skip(r, "huge pages cannot be verified: /proc/self/smaps does not say");
+  else
+    toll_skip(r, "the system gave huge pages for %lld of %zu KiB", (long long)huge / 1024, bytes / 1024);
+  return NULL;
+}
+
+void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
+  size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
+  bool huge = request.pages == TOLL_PAGES_HUGE;
+  size_t unit = huge ? (size_t)huge_page_bytes() : page;
+  uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit, left = toll_memory_left();
+  if (bytes > left / 10 * 8 || bytes > SIZE_MAX) {
+    toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", (unsigned long long)(bytes >> 20),
+              (unsigned long long)(left >> 20));
+    return NULL;
+  }
+  char *start = map_aligned((size_t)bytes, unit, request.shared);
+  if (!start) {
+    toll_skip(r, "the system refused a mapping of %llu MiB", (unsigned long long)(bytes >> 20));
+    return NULL;
+  }
+  if (request.pages != TOLL_PAGES_ANY) madvise(start, (size_t)bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  touch(start, (size_t)bytes, page);
+  if (huge && bytes_in_huge_pages(start) < (int64_t)bytes) return refuse_huge(r, start, (size_t)bytes);
+  return start + shift;
+}

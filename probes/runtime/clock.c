@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The clock, what it costs and resolves, and the control loop that stands for the core's own clock.
+ */
+#include <time.h>
+
+#include "internal.h"
+
+uint64_t toll_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static double cost_of_reading(void) {
+  enum { TRIALS = 8, READS = 64 };
+  uint64_t least = UINT64_MAX;
+  for (int trial = 0; trial < TRIALS; trial++) {
+    uint64_t start = toll_now_ns();
+    for (int i = 0; i < READS; i++) toll_now_ns();
+    uint64_t took = toll_now_ns() - start;
+    if (took < least) least = took;
+  }
+  return (double)least / (READS + 1);
+}
+
+/* The least step that the clock was seen to take. A clock finer than its own reading shows the reading's cost, which
+ * bounds a batch just as well. */
+static double resolution(void) {
+  enum { STEPS = 64 };
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < STEPS; i++) {
+    uint64_t start = toll_now_ns(), now;
+    do now = toll_now_ns();
+    while (now == start);
+    if (now - start < least) least = now - start;
+  }
+  return (double)least;
+}
+
+struct toll_clock toll_clock_measure(void) {
+  return (struct toll_clock){resolution(), cost_of_reading()};
+}
+
+/* Both operands sit in registers: some cores execute a chain of additions of constants at rename, in no time. */
+#define ADD      \
+  sum += addend; \
+  TOLL_OPAQUE(sum);
+#define ADD_8 ADD ADD ADD ADD ADD ADD ADD ADD
+
+TOLL_APART void toll_control_loop(uint64_t turns) {
+  unsigned long sum = 1, addend = 3;
+  TOLL_OPAQUE(addend);
+  for (unsigned long i = (unsigned long)turns; i; i--) {
+    ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8
+  }
+  TOLL_USE(sum);
+}
+
+static uint64_t time_control(uint64_t turns) {
+  uint64_t start = toll_now_ns();
+  toll_control_loop(turns);
+  return toll_now_ns() - start;
+}
+
+struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
+  uint64_t turns = 16, took;
+  while ((took = time_control(turns)) < ns / 4) turns *= 2;
+  turns = took ? turns * ns / took + 1 : turns;
+  uint64_t least = UINT64_MAX;
+  for (unsigned trial = 0; trial < trials; trial++) {
+    took = time_control(turns);
+    if (took < least) least = took;
+  }
+  return (struct toll_pace_reading){turns * TOLL_CONTROL_ADDS, least};
+}
+
+void toll_emit_clock(struct toll_clock clock) {
+  toll_record_open("clock");
+  toll_put_text("source", "monotonic_raw");
+  toll_put_text("kind", "hardware");
+  toll_put_real("resolution_ns", clock.resolution_ns);
+  toll_put_real("cost_ns", clock.cost_ns);
+  toll_record_close();
+}
+
+void toll_emit_control(const char *when, struct toll_pace_reading reading) {
+  toll_record_open("control");
+  toll_put_text("when", when);
+  toll_put_count("adds", reading.adds);
+  toll_put_count("ns", reading.ns);
+  toll_record_close();
+}

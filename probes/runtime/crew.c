@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Companions of the timed worker: processes or threads, pinned, started once for a visit and let through a gate for
+ * each batch. The gate sleeps on a futex and never spins: where several workers share one CPU a spinning one would
+ * keep the others from running. What a wake-up costs is the same for n and for 2n iterations, and cancels.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 }; /* futex(2); the kernel's own header is not part of every C library */
+#if !defined(SYS_futex) && defined(SYS_futex_time64)
+#define SYS_futex SYS_futex_time64
+#endif
+
+struct gate {
+  _Atomic uint32_t arrived, generation;
+};
+struct member {
+  _Atomic uint32_t started; /* a background companion is under load from here on */
+  struct toll_lane lane;
+  char apart[128 - 24]; /* companions write here while the timed worker runs: a line each */
+};
+
+static struct crew {
+  struct gate start, done;
+  uint64_t iterations;    /* of the next batch, published by the gate; 0: the end */
+  _Atomic uint32_t ended; /* the timed worker has done its batch */
+  struct member members[TOLL_MOST_WORKERS];
+} * crew;
+
+static struct {
+  struct toll_run run;
+  const struct toll_role *role;
+  pthread_t thread;
+  pid_t process;
+} workers[TOLL_MOST_WORKERS];
+static unsigned worker_count = 1;
+
+/* ---- places ---- */
+
+unsigned toll_allowed_cpus(int *cpus, unsigned room) {
+  unsigned count = 0;
+  unsigned long mask[TOLL_MOST_CPUS / (8 * sizeof(unsigned long))];
+  const unsigned bits = 8 * sizeof mask[0];
+  memset(mask, 0, sizeof mask);
+  if (syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) < 0) return 0;
+  for (unsigned cpu = 0; cpu < TOLL_MOST_CPUS && count < room; cpu++)
+    if (mask[cpu / bits] >> cpu % bits & 1) cpus[count++] = (int)cpu;
+  return count;
+}
+
+bool toll_pin(int cpu) {
+  unsigned long mask[TOLL_MOST_CPUS / (8 * sizeof(unsigned long))];
+  const unsigned bits = 8 * sizeof mask[0];
+  if (cpu < 0 || cpu >= TOLL_MOST_CPUS) return false;
+  memset(mask, 0, sizeof mask);
+  mask[(unsigned)cpu / bits] |= 1ul << (unsigned)cpu % bits;
+  return syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) == 0;
+}
+
+static int place_of(const struct toll_run *r, const struct toll_role *role, unsigned worker) {
+  unsigned index = role->cpu ? role->cpu(r, worker) : worker;
+  return index < r->cpu_count ? r->cpus[index] : -1;
+}
+
+/* ---- the gate ---- */
+
+static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+static void pass(struct gate *gate) {
+  uint32_t generation = atomic_load(&gate->generation);
+  if (atomic_fetch_add(&gate->arrived, 1) + 1 == worker_count) {
+    atomic_store(&gate->arrived, 0);
+    atomic_fetch_add(&gate->generation, 1);
+    syscall(SYS_futex, &gate->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    return;
+  }
+  while (atomic_load(&gate->generation) == generation) sleep_while(&gate->generation, generation);
+}
+
+/* ---- companions ---- */
+
+/* Turn after turn until the timed worker is done. The first turn warms up, and is not counted. */
+static void run_background(struct toll_run *run, const struct toll_role *role) {
+  struct member *member = &crew->members[run->worker];
+  run->iterations = role->background_iterations ? role->background_iterations : 1;
+  role->body(run);
+  atomic_store(&member->started, 1);
+  uint64_t turns = 0, start = toll_now_ns();
+  do {
+    role->body(run);
+    turns++;
+  } while (!atomic_load_explicit(&crew->ended, memory_order_relaxed));
+  member->lane = (struct toll_lane){turns * run->iterations, toll_now_ns() - start};
+}
+
+static void companion(unsigned worker) {
+  struct toll_run *run = &workers[worker].run;
+  const struct toll_role *role = workers[worker].role;
+  int cpu = place_of(run, role, worker);
+  if (cpu >= 0) toll_pin(cpu);
+  for (;;) {
+    pass(&crew->start);
+    run->iterations = crew->iterations;
+    if (!run->iterations) return;
+    if (role->pace == TOLL_BACKGROUND)
+      run_background(run, role);
+    else
+      role->body(run);
+    pass(&crew->done);
+  }
+}
+
+static void *companion_thread(void *worker) {
+  companion((unsigned)(uintptr_t)worker);
+  return NULL;
+}
+
+static void companion_process(unsigned worker, pid_t leader) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGCHLD, SIG_DFL);
+  if (getppid() != leader) _exit(1); /* it died before the request took hold */
+  companion(worker);
+  _exit(0);
+}
+
+/* A companion that dies leaves the timed worker waiting for ever: end the visit at once, with the reason. */
+static void companion_lost(int signal_number) {
+  (void)signal_number;
+  int saved = errno;
+  for (unsigned i = 1; i < worker_count; i++) {
+    siginfo_t info = {0};
+    if (workers[i].process <= 0) continue;
+    if (waitid(P_PID, (id_t)workers[i].process, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0) continue;
+    if (info.si_code == CLD_EXITED && info.si_status == 0) continue;
+    toll_emit_flush();
+    static const char sentence[] = "a companion process of the probe died\n";
+    if (write(STDERR_FILENO, sentence, sizeof sentence - 1) < 0) _exit(1);
+    _exit(1);
+  }
+  errno = saved;
+}
+
+static void watch_processes(void) {
+  struct sigaction action = {0};
+  action.sa_handler = companion_lost;
+  action.sa_flags = SA_RESTART | SA_NOCLDSTOP;
+  sigaction(SIGCHLD, &action, NULL);
+}
+
+static enum toll_status start_one(struct toll_run *r, const struct toll_role *role, unsigned worker) {
+  workers[worker].run = *r;
+  workers[worker].run.worker = worker;
+  workers[worker].run.workers = worker_count;
+  workers[worker].role = role;
+  if (role->worker == TOLL_THREAD) {
+    int error = pthread_create(&workers[worker].thread, NULL, companion_thread, (void *)(uintptr_t)worker);
+    return error ? toll_fail(r, "a thread could not be started: %s", strerror(error)) : TOLL_OK;
+  }
+  pid_t leader = getpid();
+  workers[worker].process = fork();
+  if (workers[worker].process == 0) companion_process(worker, leader);
+  return workers[worker].process < 0 ? toll_fail(r, "a process could not be started: %s", strerror(errno)) : TOLL_OK;
+}
+
+static const struct toll_role no_roles[] = {{0}};
+
+static const struct toll_role *roles_of(const struct toll_run *r) {
+  return r->visit->probe->roles ? r->visit->probe->roles : no_roles;
+}
+
+/* Gives every worker its role and looks whether there is a CPU for it. */
+static enum toll_status assign(struct toll_run *r) {
+  worker_count = 1;
+  for (const struct toll_role *role = roles_of(r); role->name; role++) {
+    unsigned count = role->count ? role->count(r) : 1;
+    if (worker_count + count > TOLL_MOST_WORKERS)
+      return toll_skip(r, "asks for more than %d workers", TOLL_MOST_WORKERS - 1);
+    for (unsigned i = 0; i < count; i++, worker_count++) {
+      unsigned index = role->cpu ? role->cpu(r, worker_count) : worker_count;
+      if (index >= r->cpu_count) return toll_skip(r, "needs %u CPUs, and this run may use %u", index + 1, r->cpu_count);
+      workers[worker_count].role = role;
+    }
+  }
+  r->workers = worker_count;
+  return TOLL_OK;
+}
+
+enum toll_status toll_crew_start(struct toll_run *r) {
+  enum toll_status status = assign(r);
+  if (status != TOLL_OK || worker_count == 1) return status;
+  crew = mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (crew == MAP_FAILED) return toll_fail(r, "no shared memory for the workers' gate: %s", strerror(errno));
+  watch_processes();
+  /* Processes first: a child of fork() would otherwise inherit nothing but the calling one of many threads. */
+  for (int kind = TOLL_PROCESS; kind <= (int)TOLL_THREAD && status == TOLL_OK; kind++)
+    for (unsigned i = 1; i < worker_count && status == TOLL_OK; i++)
+      if ((int)workers[i].role->worker == kind) status = start_one(r, workers[i].role, i);
+  return status;
+}
+
+/* ---- batches ---- */
+
+static void await_background(void) {
+  const struct timespec moment = {0, 20000};
+  for (unsigned i = 1; i < worker_count; i++)
+    while (workers[i].role->pace == TOLL_BACKGROUND && !atomic_load(&crew->members[i].started))
+      nanosleep(&moment, NULL);
+}
+
+unsigned toll_crew_lanes(void) {
+  unsigned count = 0;
+  for (unsigned i = 1; i < worker_count; i++) count += workers[i].role->pace == TOLL_BACKGROUND;
+  return count;
+}
+
+static void copy_lanes(struct toll_lane *lanes) {
+  for (unsigned i = 1; i < worker_count; i++)
+    if (workers[i].role->pace == TOLL_BACKGROUND) *lanes++ = crew->members[i].lane;
+}
+
+static uint64_t timed_body(struct toll_run *r, uint64_t iterations) {
+  r->iterations = iterations;
+  uint64_t start = toll_now_ns();
+  r->visit->probe->body(r);
+  return toll_now_ns() - start;
+}
+
+uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes) {
+  if (worker_count == 1) return timed_body(r, iterations);
+  for (unsigned i = 1; i < worker_count; i++) atomic_store(&crew->members[i].started, 0);
+  atomic_store(&crew->ended, 0);
+  crew->iterations = iterations;
+  pass(&crew->start);
+  await_background();
+  uint64_t took = timed_body(r, iterations);
+  atomic_store(&crew->ended, 1);
+  pass(&crew->done);
+  if (lanes) copy_lanes(lanes);
+  return took;
+}
+
+void toll_crew_stop(struct toll_run *r) {
+  (void)r;
+  if (!crew) return;
+  crew->iterations = 0;
+  pass(&crew->start);
+  for (unsigned i = 1; i < worker_count; i++) {
+    if (workers[i].role->worker == TOLL_THREAD)
+      pthread_join(workers[i].thread, NULL);
+    else
+      while (waitpid(workers[i].process, NULL, 0) < 0 && errno == EINTR) continue;
+  }
+  munmap(crew, sizeof *crew);
+  crew = NULL;
+  worker_count = 1;
+}

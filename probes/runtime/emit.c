@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records (docs/protocol.md). A line is built whole, sealed, and kept: nothing is written while a visit measures unless
+ * the store is full, since each write may wake a reader on a CPU that is being measured.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static struct {
+  char line[TOLL_LONGEST_LINE];
+  size_t used;
+  bool separate; /* the next element needs a comma */
+  bool overflow; /* the line did not fit: it is dropped, and `end` will miss it */
+  uint64_t records;
+} open_line;
+
+static struct {
+  char lines[8 * TOLL_LONGEST_LINE];
+  volatile size_t used; /* complete lines only: the deadline's handler may flush at any time */
+} kept;
+
+/* A nibble at a time: 16 words of table, enough for a few thousand short lines. */
+uint32_t toll_crc32(uint32_t crc, const void *bytes, size_t count) {
+  static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                     0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                     0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+  const unsigned char *byte = bytes;
+  crc = ~crc;
+  while (count--) {
+    crc = table[(crc ^ *byte) & 15] ^ (crc >> 4);
+    crc = table[(crc ^ (unsigned)(*byte++ >> 4)) & 15] ^ (crc >> 4);
+  }
+  return ~crc;
+}
+
+static void append(const char *text, size_t length) {
+  const size_t seal = 48; /* room for the number, the checksum and the newline */
+  if (open_line.used + length + seal > sizeof open_line.line) {
+    open_line.overflow = true;
+    return;
+  }
+  memcpy(open_line.line + open_line.used, text, length);
+  open_line.used += length;
+}
+
+static void append_text(const char *text) {
+  append(text, strlen(text));
+}
+
+/* The length of the UTF-8 sequence at `text`, or 0 where it is none (RFC 3629: no overlong forms, no surrogates). */
+static size_t utf8_length(const unsigned char *text) {
+  unsigned char c = text[0];
+  size_t length = c >= 0xc2 && c <= 0xdf ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+  for (size_t i = 1; i < length; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  bool overlong = (c == 0xe0 && text[1] < 0xa0) || (c == 0xf0 && text[1] < 0x90);
+  bool outside = (c == 0xed && text[1] > 0x9f) || (c == 0xf4 && text[1] > 0x8f);
+  return overlong || outside ? 0 : length;
+}
+
+/* A string from the outside world: a host name may hold anything. */
+static void append_quoted(const char *text) {
+  append("\"", 1);
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+    char escape[8];
+    size_t length = *c < 0x80 ? 1 : utf8_length(c);
+    if (*c == '"' || *c == '\\') {
+      append((char[]){'\\', (char)*c}, 2);
+    } else if (*c < 0x20 || *c == 0x7f) {
+      snprintf(escape, sizeof escape, "\\u%04x", *c);
+      append(escape, 6);
+    } else if (length == 0) {
+      append("\\ufffd", 6);
+    } else {
+      append((const char *)c, length);
+      c += length - 1;
+    }
+  }
+  append("\"", 1);
+}
+
+static void start_element(const char *key) {
+  if (open_line.separate) append(",", 1);
+  open_line.separate = true;
+  if (!key) return;
+  append_quoted(key);
+  append(":", 1);
+}
+
+void toll_put_text(const char *key, const char *value) {
+  if (!value) {
+    toll_put_null(key);
+    return;
+  }
+  start_element(key);
+  append_quoted(value);
+}
+
+void toll_put_count(const char *key, uint64_t value) {
+  char digits[24];
+  snprintf(digits, sizeof digits, "%" PRIu64, value);
+  start_element(key);
+  append_text(digits);
+}
+
+void toll_put_integer(const char *key, int64_t value) {
+  char digits[24];
+  snprintf(digits, sizeof digits, "%" PRId64, value);
+  start_element(key);
+  append_text(digits);
+}
+
+void toll_put_real(const char *key, double value) {
+  char digits[32];
+  if (!isfinite(value)) {
+    toll_put_null(key);
+    return;
+  }
+  snprintf(digits, sizeof digits, "%.12g", value);
+  start_element(key);
+  append_text(digits);
+}
+
+void toll_put_bool(const char *key, bool value) {
+  start_element(key);
+  append_text(value ? "true" : "false");
+}
+
+void toll_put_null(const char *key) {
+  start_element(key);
+  append_text("null");
+}
+
+void toll_put_open(const char *key, char bracket) {
+  start_element(key);
+  append(&bracket, 1);
+  open_line.separate = false;
+}
+
+void toll_put_close(char bracket) {
+  append(&bracket, 1);
+  open_line.separate = true;
+}
+
+void toll_record_open(const char *kind) {
+  open_line.used = 0;
+  open_line.overflow = false;
+  open_line.separate = false;
+  append("{", 1);
+  toll_put_text("k", kind);
+}
+
+void toll_record_close(void) {
+  if (!open_line.overflow) {
+    toll_put_count("n", open_line.records);
+    uint32_t crc = toll_crc32(0, open_line.line, open_line.used);
+    int seal = snprintf(open_line.line + open_line.used, sizeof open_line.line - open_line.used,
+                        ",\"c\":\"%08" PRIx32 "\"}\n", crc);
+    open_line.used += (size_t)seal;
+    if (kept.used + open_line.used > sizeof kept.lines) toll_emit_flush();
+    memcpy(kept.lines + kept.used, open_line.line, open_line.used);
+    kept.used += open_line.used;
+  }
+  open_line.records++; /* a dropped line leaves a gap in the numbers, which the reader refuses */
+}
+
+void toll_emit_flush(void) {
+  size_t done = 0;
+  while (done < kept.used) {
+    ssize_t wrote = write(STDOUT_FILENO, kept.lines + done, kept.used - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) _exit(1); /* nobody reads any more */
+    done += (size_t)wrote;
+  }
+  kept.used = 0;
+}
+
+void toll_emit_end(bool stopped) {
+  uint64_t before = open_line.records;
+  toll_record_open("end");
+  toll_put_count("records", before);
+  if (stopped) toll_put_bool("stopped", true);
+  toll_record_close();
+  toll_emit_flush();
+  open_line.records = 0;
+}

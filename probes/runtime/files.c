@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small files of /proc and /sys. Both may be missing: every reader says so by its return value.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Fills text from an open file as far as it goes; /proc hands out a page at a time. */
+static size_t read_all(int file, char *text, size_t room) {
+  size_t used = 0;
+  while (used + 1 < room) {
+    ssize_t got = read(file, text + used, room - 1 - used);
+    if (got <= 0) break;
+    used += (size_t)got;
+  }
+  text[used] = '\0';
+  return used;
+}
+
+static bool read_whole(const char *path, char *text, size_t room, size_t *used) {
+  text[0] = '\0';
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  *used = read_all(file, text, room);
+  close(file);
+  return *used > 0;
+}
+
+bool toll_read_text(const char *path, char *text, size_t room) {
+  size_t used = 0;
+  if (!read_whole(path, text, room, &used)) return false;
+  while (used > 0 && strchr(" \t\r\n", text[used - 1])) text[--used] = '\0';
+  return used > 0;
+}
+
+bool toll_read_number(const char *path, uint64_t *number) {
+  char text[64], *end;
+  if (!toll_read_text(path, text, sizeof text)) return false;
+  *number = strtoull(text, &end, 10);
+  return end != text;
+}
+
+bool toll_find_field(const char *path, const char *key, char *text, size_t room) {
+  enum { WHOLE = 16384 };
+  char *whole = malloc(WHOLE);
+  size_t used = 0, key_length = strlen(key);
+  bool found = false;
+  text[0] = '\0';
+  if (whole && read_whole(path, whole, WHOLE, &used)) {
+    for (char *line = strtok(whole, "\n"); line && !found; line = strtok(NULL, "\n")) {
+      if (strncmp(line, key, key_length) != 0) continue;
+      const char *value = line + key_length + strspn(line + key_length, " \t:");
+      size_t length = strlen(value) < room ? strlen(value) : room - 1;
+      memcpy(text, value, length);
+      text[length] = '\0';
+      found = true;
+    }
+  }
+  free(whole);
+  return found;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the runtime's own files share. Probes never include this.
+ */
+#ifndef TOLL_INTERNAL_H
+#define TOLL_INTERNAL_H
+
+#include "toll.h"
+
+enum {
+  TOLL_PROTOCOL = 1,
+  TOLL_MOST_PARAMETERS = 16,
+  TOLL_MOST_CPUS = 1024,
+  TOLL_MOST_WORKERS = 1024,
+  TOLL_MOST_GAUGES = 32,
+  TOLL_LONGEST_LINE = 65536,
+  TOLL_REASON_BYTES = 256,
+  TOLL_EXIT_USAGE = 2,
+  TOLL_EXIT_DEADLINE = 124
+};
+
+/* ---- files.c: small system files ------------------------------------------------------------------------------ */
+
+/* Reads a file's beginning as text, trailing white space removed. False, and text empty, where it cannot be read. */
+bool toll_read_text(const char *path, char *text, size_t room);
+/* The number at the beginning of a file. False where there is none. */
+bool toll_read_number(const char *path, uint64_t *number);
+/* Finds `key` at the beginning of a line and copies what follows it and its separators (blank, tab, colon). */
+bool toll_find_field(const char *path, const char *key, char *text, size_t room);
+
+/* ---- request.c: the words of a visit -------------------------------------------------------------------------- */
+
+struct toll_setting {
+  uint64_t number; /* a size or count */
+  unsigned choice; /* index of a choice */
+};
+struct toll_request {
+  uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
+  char target[64];
+  int cpus[TOLL_MOST_CPUS];
+  unsigned cpu_count; /* 0: whatever this process may use */
+  struct toll_setting settings[TOLL_MOST_PARAMETERS];
+};
+
+unsigned toll_parameter_count(const struct toll_probe *probe);
+/* Fills request with the probe's defaults. */
+void toll_request_defaults(const struct toll_probe *probe, struct toll_request *request);
+/* Reads one word. False with a sentence in error where it is malformed; the request is then not to be used. */
+bool toll_request_word(const struct toll_probe *probe, struct toll_request *request, const char *word, char *error,
+                       size_t room);
+/* Reads all words of a line, which is changed in place. */
+bool toll_request_line(const struct toll_probe *probe, struct toll_request *request, char *line, char *error,
+                       size_t room);
+
+/* ---- emit.c: records ------------------------------------------------------------------------------------------ */
+
+uint32_t toll_crc32(uint32_t crc, const void *bytes, size_t count); /* IEEE 802.3; starts with 0 */
+
+void toll_record_open(const char *kind);
+void toll_record_close(void); /* seals the line with its number and checksum, and keeps it for the next flush */
+/* A key of NULL stands for an element of an array. */
+void toll_put_text(const char *key, const char *value); /* NULL value: null */
+void toll_put_count(const char *key, uint64_t value);
+void toll_put_integer(const char *key, int64_t value);
+void toll_put_real(const char *key, double value); /* null where it is not finite */
+void toll_put_bool(const char *key, bool value);
+void toll_put_null(const char *key);
+void toll_put_open(const char *key, char bracket); /* '{' or '[' */
+void toll_put_close(char bracket);                 /* '}' or ']' */
+void toll_emit_end(bool stopped);                  /* the `end` record, and a flush */
+void toll_emit_flush(void);                        /* writes complete lines; safe in a signal handler */
+
+/* ---- clock.c -------------------------------------------------------------------------------------------------- */
+
+struct toll_clock {
+  double resolution_ns, cost_ns;
+};
+struct toll_pace_reading {
+  uint64_t adds, ns;
+};
+
+uint64_t toll_now_ns(void); /* CLOCK_MONOTONIC_RAW: never stepped, never slewed */
+struct toll_clock toll_clock_measure(void);
+/* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
+enum { TOLL_CONTROL_ADDS = 64 };
+void toll_control_loop(uint64_t turns);
+/* The fastest of `trials` runs of about `ns` each. */
+struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns);
+void toll_emit_clock(struct toll_clock clock);
+void toll_emit_control(const char *when, struct toll_pace_reading reading);
+
+/* ---- witness.c ------------------------------------------------------------------------------------------------ */
+
+struct toll_witness {
+  uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz;
+  int cpu;
+};
+void toll_witness_open(const int *cpus, unsigned cpu_count);
+struct toll_witness toll_witness_read(void);
+void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
+                       double control_hz);
+
+/* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
+
+struct toll_lane {
+  uint64_t iterations, ns;
+};
+/* Pins the calling thread; false where the system refuses. */
+bool toll_pin(int cpu);
+/* The CPUs that this process may use, in the system's order; at most `room`. 0 where the system does not say. */
+unsigned toll_allowed_cpus(int *cpus, unsigned room);
+/* Starts every companion that the probe's roles ask for. */
+enum toll_status toll_crew_start(struct toll_run *r);
+/* Runs one batch of the body with all companions and returns the timed worker's ns. Lanes may be NULL. */
+uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes);
+unsigned toll_crew_lanes(void); /* how many background companions there are */
+void toll_crew_stop(struct toll_run *r);
+
+/* ---- sample.c ------------------------------------------------------------------------------------------------- */
+
+/* Calls batch(context, iterations) -> ns and finds the iterations that take about target_ns, judged by the shortest
+ * of several trials, within deadline_ns. A multiple of quantum. */
+typedef uint64_t toll_batch(void *context, uint64_t iterations);
+uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns);
+void toll_sample_all(struct toll_run *r, struct toll_clock clock);
+
+/* ---- arena.c --------------------------------------------------------------------------------------------------- */
+
+/* What may still be taken: the least of what the system and the control groups leave. */
+uint64_t toll_memory_left(void);
+
+/* ---- visit.c --------------------------------------------------------------------------------------------------- */
+
+struct toll_visit {
+  const struct toll_probe *probe;
+  struct toll_request request;
+  enum toll_status status;
+  char reason[TOLL_REASON_BYTES];
+  unsigned gauge_count;
+  struct toll_gauge {
+    const char *metric;
+    double value;
+  } gauges[TOLL_MOST_GAUGES];
+};
+/* Makes one visit and emits its whole stream. */
+void toll_visit_make(const struct toll_probe *probe, const struct toll_request *request);
+bool toll_stop_asked(void);
+
+/* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
+
+void toll_describe(const struct toll_probe *probe);
+void toll_machine(void);
+
+/* ---- main.c ------------------------------------------------------------------------------------------------------ */
+
+/* The whole command line; returns the exit status. */
+int toll_main(const struct toll_probe *probe, int count, char **words);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the measured machine says of itself. Nothing here is a measurement: it is what measurements are held against.
+ * Whatever cannot be read is left out; without /proc and /sys the CPU itself is asked where it can answer.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+
+/* Three leaves of sixteen characters each (Intel SDM vol. 2, CPUID 80000002H to 80000004H; AMD APM vol. 3). */
+static bool cpu_says(char *text, size_t room) {
+  unsigned words[13] = {0};
+  if (room < sizeof words || __get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return false;
+  for (unsigned leaf = 0; leaf < 3; leaf++) {
+    unsigned *w = words + 4 * leaf;
+    __cpuid(0x80000002u + leaf, w[0], w[1], w[2], w[3]);
+  }
+  memcpy(text, words, sizeof words);
+  return text[0] != '\0';
+}
+
+/* Leaf 1 ECX bit 31 is set under a hypervisor, which then names itself in leaf 40000000H. */
+static bool hypervisor_says(char *text, size_t room) {
+  unsigned a, b, c, d, name[4] = {0};
+  if (room < sizeof name || !__get_cpuid(1, &a, &b, &c, &d) || !(c >> 31)) return false;
+  __cpuid(0x40000000u, a, name[0], name[1], name[2]);
+  memcpy(text, name, sizeof name);
+  return true;
+}
+#else
+static bool cpu_says(char *text, size_t room) {
+  return toll_read_text("/proc/device-tree/model", text, room) ||
+         toll_find_field("/proc/cpuinfo", "CPU part", text, room);
+}
+
+static bool hypervisor_says(char *text, size_t room) {
+  return toll_read_text("/sys/hypervisor/type", text, room) ||
+         toll_read_text("/proc/device-tree/hypervisor/compatible", text, room);
+}
+#endif
+
+static void put_cpu(const struct utsname *system) {
+  char text[128];
+  if (toll_find_field("/proc/cpuinfo", "model name", text, sizeof text) ||
+      toll_find_field("/proc/cpuinfo", "cpu model", text, sizeof text) ||
+      toll_find_field("/proc/cpuinfo", "uarch", text, sizeof text) || cpu_says(text, sizeof text))
+    toll_put_text("cpu", text);
+  else
+    toll_put_text("cpu", system->machine);
+}
+
+static const char *known_hypervisor(const char *signature) {
+  static const char *const names[][2] = {
+      {"KVMKVMKVM", "KVM"},    {"Linux KVM Hv", "KVM"},      {"VMwareVMware", "VMware"}, {"Microsoft Hv", "Hyper-V"},
+      {"XenVMMXenVMM", "Xen"}, {"TCGTCGTCGTCG", "QEMU TCG"}, {"bhyve bhyve ", "bhyve"},  {" lrpepyh  vr", "Parallels"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(signature, names[i][0]) == 0) return names[i][1];
+  return signature;
+}
+
+static void put_hypervisor(void) {
+  char text[64];
+  toll_put_text("hypervisor", hypervisor_says(text, sizeof text) ? known_hypervisor(text) : NULL);
+}
+
+/* ---- caches ---- */
+
+static bool cache_text(int cpu, int index, const char *name, char *text, size_t room) {
+  char path[128];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
+  return toll_read_text(path, text, room);
+}
+
+static uint64_t cache_number(int cpu, int index, const char *name) {
+  char text[64], *unit;
+  if (!cache_text(cpu, index, name, text, sizeof text)) return 0;
+  uint64_t number = strtoull(text, &unit, 10);
+  return *unit == 'K' ? number << 10 : *unit == 'M' ? number << 20 : number;
+}
+
+static void put_cache(int cpu, int index, const char *type) {
+  char shared[1024];
+  toll_put_open(NULL, '{');
+  toll_put_count("level", cache_number(cpu, index, "level"));
+  toll_put_text("kind", *type == 'D' ? "data" : *type == 'I' ? "instruction" : "unified");
+  toll_put_count("size_bytes", cache_number(cpu, index, "size"));
+  toll_put_count("line_bytes", cache_number(cpu, index, "coherency_line_size"));
+  toll_put_count("ways", cache_number(cpu, index, "ways_of_associativity"));
+  toll_put_text("shared_cpus", cache_text(cpu, index, "shared_cpu_list", shared, sizeof shared) ? shared : "");
+  toll_put_close('}');
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+/* Deterministic cache parameters: leaf 4 on Intel, leaf 8000001DH of the same form on AMD. */
+static void put_caches_of_cpuid(void) {
+  static const char *const kinds[] = {"", "data", "instruction", "unified"};
+  unsigned a, b, c, d, leaf = __get_cpuid_max(0x80000000u, NULL) >= 0x8000001du ? 0x8000001du : 4;
+  for (unsigned index = 0; index < 8 && __get_cpuid_count(leaf, index, &a, &b, &c, &d); index++) {
+    unsigned kind = a & 31, line = (b & 0xfff) + 1, ways = (b >> 22) + 1;
+    if (kind == 0 || kind > 3) break;
+    toll_put_open(NULL, '{');
+    toll_put_count("level", a >> 5 & 7);
+    toll_put_text("kind", kinds[kind]);
+    toll_put_count("size_bytes", (uint64_t)ways * ((b >> 12 & 0x3ff) + 1) * line * ((uint64_t)c + 1));
+    toll_put_count("line_bytes", line);
+    toll_put_count("ways", ways);
+    toll_put_text("shared_cpus", "");
+    toll_put_close('}');
+  }
+}
+#else
+static void put_caches_of_cpuid(void) {}
+#endif
+
+static void put_caches(int cpu) {
+  enum { MOST_INDEXES = 16 };
+  char type[32];
+  int index = 0;
+  toll_put_open("caches", '[');
+  for (; index < MOST_INDEXES && cache_text(cpu, index, "type", type, sizeof type); index++)
+    put_cache(cpu, index, type);
+  if (index == 0) put_caches_of_cpuid();
+  toll_put_close(']');
+}
+
+/* ---- facts ---- */
+
+static void put_fact(const char *name, const char *path) {
+  char text[512];
+  if (toll_read_text(path, text, sizeof text)) toll_put_text(name, text);
+}
+
+static void put_field(const char *name, const char *path, const char *key) {
+  char text[512];
+  if (toll_find_field(path, key, text, sizeof text)) toll_put_text(name, text);
+}
+
+static void put_vulnerabilities(void) {
+  static const char folder[] = "/sys/devices/system/cpu/vulnerabilities";
+  char path[384], name[288];
+  DIR *entries = opendir(folder);
+  for (struct dirent *entry; entries && (entry = readdir(entries));) {
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    snprintf(name, sizeof name, "vulnerability_%s", entry->d_name);
+    put_fact(name, path);
+  }
+  if (entries) closedir(entries);
+}
+
+static void put_facts(void) {
+  static const char *const files[][2] = {
+      {"clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+      {"transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"},
+      {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
+      {"frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
+      {"boost", "/sys/devices/system/cpu/cpufreq/boost"},
+      {"no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+      {"smt", "/sys/devices/system/cpu/smt/active"},
+      {"isolated_cpus", "/sys/devices/system/cpu/isolated"},
+      {"numa_nodes", "/sys/devices/system/node/online"},
+      {"numa_balancing", "/proc/sys/kernel/numa_balancing"},
+      {"address_space_randomization", "/proc/sys/kernel/randomize_va_space"},
+      {"split_lock_mitigation", "/proc/sys/kernel/split_lock_mitigate"},
+      {"cpu_quota", "/sys/fs/cgroup/cpu.max"},
+      {"load_average", "/proc/loadavg"},
+  };
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) put_fact(files[i][0], files[i][1]);
+  put_field("cpu_family", "/proc/cpuinfo", "cpu family");
+  put_field("cpu_model_number", "/proc/cpuinfo", "model\t");
+  put_field("cpu_stepping", "/proc/cpuinfo", "stepping");
+  put_field("microcode", "/proc/cpuinfo", "microcode");
+  put_field("swap_total", "/proc/meminfo", "SwapTotal");
+  put_vulnerabilities();
+}
+
+/* ---- the record ---- */
+
+static uint64_t memory_bytes(void) {
+  char text[64];
+  struct sysinfo info;
+  if (toll_find_field("/proc/meminfo", "MemTotal", text, sizeof text)) return strtoull(text, NULL, 10) * 1024;
+  return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+}
+
+void toll_machine(void) {
+  static int cpus[TOLL_MOST_CPUS];
+  unsigned count = toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  char kernel[160];
+  struct utsname system;
+  uname(&system);
+  snprintf(kernel, sizeof kernel, "%s %s", system.sysname, system.release);
+  toll_record_open("machine");
+  toll_put_text("host", system.nodename);
+  put_cpu(&system);
+  toll_put_text("kernel", kernel);
+  put_hypervisor();
+  toll_put_count("cpus", online > 0 ? (uint64_t)online : 1);
+  toll_put_count("memory_bytes", memory_bytes());
+  put_caches(count ? cpus[0] : 0);
+  toll_put_open("allowed_cpus", '[');
+  for (unsigned i = 0; i < count; i++) toll_put_integer(NULL, cpus[i]);
+  toll_put_close(']');
+  toll_put_count("page_bytes", toll_page_bytes());
+  toll_put_text("architecture", system.machine);
+  toll_put_open("facts", '{');
+  put_facts();
+  toll_put_close('}');
+  toll_record_close();
+  toll_emit_clock(toll_clock_measure());
+  if (count) toll_pin(cpus[count - 1]);
+  toll_emit_control("before", toll_control_measure(20, 1000000));
+  toll_emit_end(false);
+}

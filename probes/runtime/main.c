@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line of every probe (docs/protocol.md).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static int refuse(const char *error) {
+  fprintf(stderr, "%s: %s\n", toll_probe_name, error);
+  return TOLL_EXIT_USAGE;
+}
+
+static int visit_of_words(const struct toll_probe *probe, int count, char **words) {
+  static struct toll_request request;
+  char error[TOLL_REASON_BYTES];
+  toll_request_defaults(probe, &request);
+  for (int i = 0; i < count; i++)
+    if (!toll_request_word(probe, &request, words[i], error, sizeof error)) return refuse(error);
+  toll_visit_make(probe, &request);
+  return 0;
+}
+
+static int visit_of_line(const struct toll_probe *probe, char *line) {
+  static struct toll_request request;
+  char error[TOLL_REASON_BYTES];
+  if (!toll_request_line(probe, &request, line, error, sizeof error)) return refuse(error);
+  toll_visit_make(probe, &request);
+  return 0;
+}
+
+/* A process of its own for each line, so that one visit's crash, limit or memory is not the next one's. */
+static int visits_of_input(const struct toll_probe *probe) {
+  char *line = NULL;
+  size_t room = 0;
+  int worst = 0;
+  while (getline(&line, &room, stdin) > 0) {
+    int status = 0;
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      exit(getppid() == parent ? visit_of_line(probe, line) : 1);
+    }
+    if (child < 0) return refuse(strerror(errno));
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code > worst) worst = code;
+  }
+  free(line);
+  return worst;
+}
+
+int toll_main(const struct toll_probe *probe, int count, char **words) {
+  pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return 1; /* the parent died before the request took hold */
+  if (count == 2 && strcmp(words[1], "--describe") == 0)
+    toll_describe(probe);
+  else if (count == 2 && strcmp(words[1], "--machine") == 0)
+    toll_machine();
+  else if (count == 2 && strcmp(words[1], "--visits") == 0)
+    return visits_of_input(probe);
+  else
+    return visit_of_words(probe, count - 1, words + 1);
+  return 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One visit: prepare, prove, sample, prove again, and say all of it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* ---- what a probe may ask and say ---- */
+
+static unsigned index_of(const struct toll_run *r, const char *parameter) {
+  const struct toll_parameter *parameters = r->visit->probe->parameters;
+  for (unsigned i = 0; parameters && parameters[i].name; i++)
+    if (strcmp(parameters[i].name, parameter) == 0) return i;
+  fprintf(stderr, "the probe asked for its parameter '%s', which it does not declare\n", parameter);
+  _exit(1);
+}
+
+uint64_t toll_number(const struct toll_run *r, const char *parameter) {
+  return r->visit->request.settings[index_of(r, parameter)].number;
+}
+
+unsigned toll_choice(const struct toll_run *r, const char *parameter) {
+  return r->visit->request.settings[index_of(r, parameter)].choice;
+}
+
+void toll_report(struct toll_run *r, const char *metric, double value) {
+  struct toll_visit *visit = r->visit;
+  if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
+}
+
+/* The first reason stands: what follows from it explains less. */
+static enum toll_status settle(struct toll_run *r, enum toll_status status, const char *format, va_list arguments) {
+  struct toll_visit *visit = r->visit;
+  if (visit->status == TOLL_OK) {
+    visit->status = status;
+    vsnprintf(visit->reason, sizeof visit->reason, format, arguments);
+  }
+  return visit->status;
+}
+
+#define SETTLE(name, status)                                           \
+  enum toll_status name(struct toll_run *r, const char *format, ...) { \
+    va_list arguments;                                                 \
+    va_start(arguments, format);                                       \
+    enum toll_status settled = settle(r, status, format, arguments);   \
+    va_end(arguments);                                                 \
+    return settled;                                                    \
+  }
+SETTLE(toll_skip, TOLL_SKIPPED)
+SETTLE(toll_wrong, TOLL_WRONG)
+SETTLE(toll_fail, TOLL_FAILED)
+
+enum toll_status toll_refused(const struct toll_run *r) {
+  return r->visit->status;
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop_asked;
+
+bool toll_stop_asked(void) {
+  return stop_asked;
+}
+
+static void on_stop(int signal_number) {
+  (void)signal_number;
+  stop_asked = 1;
+}
+
+static void on_deadline(int signal_number) {
+  (void)signal_number;
+  toll_emit_flush();
+  _exit(TOLL_EXIT_DEADLINE);
+}
+
+static void watch(uint64_t deadline_ms) {
+  struct sigaction stop = {0}, deadline = {0};
+  struct itimerval timer = {{0, 0}, {(time_t)(deadline_ms / 1000), (suseconds_t)(deadline_ms % 1000 * 1000)}};
+  stop.sa_handler = on_stop;
+  stop.sa_flags = SA_RESTART; /* a body that sleeps in the kernel goes on sleeping until its batch is done */
+  deadline.sa_handler = on_deadline;
+  sigaction(SIGINT, &stop, NULL);
+  sigaction(SIGTERM, &stop, NULL);
+  sigaction(SIGALRM, &deadline, NULL);
+  setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* ---- records ---- */
+
+static void emit_parameters(const struct toll_visit *visit) {
+  toll_put_open("parameters", '{');
+  for (unsigned i = 0; i < toll_parameter_count(visit->probe); i++) {
+    const struct toll_parameter *parameter = &visit->probe->parameters[i];
+    const struct toll_setting *setting = &visit->request.settings[i];
+    if (parameter->kind == TOLL_CHOICE)
+      toll_put_text(parameter->name, parameter->choices[setting->choice]);
+    else
+      toll_put_count(parameter->name, setting->number);
+  }
+  toll_put_close('}');
+}
+
+static void emit_work(const struct toll_run *r) {
+  struct toll_work work = {0, 0, 0, 0};
+  if (r->visit->status == TOLL_OK && r->visit->probe->work) r->visit->probe->work(r, &work);
+  toll_put_open("work", '{');
+  toll_put_real("bytes", work.bytes);
+  toll_put_real("flops", work.flops);
+  toll_put_real("bus_bytes", work.bus_bytes > 0 ? work.bus_bytes : work.bytes);
+  toll_put_real("operations", work.operations > 0 ? work.operations : 1);
+  toll_put_close('}');
+}
+
+static void emit_visit(const struct toll_run *r) {
+  const struct toll_request *request = &r->visit->request;
+  toll_record_open("visit");
+  toll_put_count("visit", request->visit);
+  toll_put_count("round", request->round);
+  toll_put_text("probe", toll_probe_name);
+  toll_put_integer("revision", r->visit->probe->revision);
+  toll_put_text("abi", toll_abi_name);
+  toll_put_text("target", request->target);
+  emit_parameters(r->visit);
+  toll_put_open("cpus", '[');
+  for (unsigned i = 0; i < r->cpu_count; i++) toll_put_integer(NULL, r->cpus[i]);
+  toll_put_close(']');
+  toll_put_count("seed", request->seed);
+  toll_put_count("samples", request->samples);
+  toll_put_count("sample_ns", request->sample_ns);
+  emit_work(r);
+  toll_record_close();
+}
+
+static void emit_gauges(const struct toll_visit *visit) {
+  for (unsigned i = 0; i < visit->gauge_count; i++) {
+    toll_record_open("gauge");
+    toll_put_text("metric", visit->gauges[i].metric);
+    toll_put_real("value", visit->gauges[i].value);
+    toll_record_close();
+  }
+}
+
+static void emit_trouble(const struct toll_visit *visit) {
+  if (visit->status == TOLL_OK) return;
+  bool skipped = visit->status == TOLL_SKIPPED;
+  toll_record_open(skipped ? "skip" : "fail");
+  if (!skipped) toll_put_text("status", visit->status == TOLL_WRONG ? "wrong_answer" : "failed");
+  toll_put_text("reason", visit->reason);
+  toll_record_close();
+}
+
+/* ---- the visit ---- */
+
+/* Pinning may be refused (a sandbox, a CPU gone offline): the visit goes on, and its witness shows any migration. */
+static void choose_cpus(struct toll_run *r) {
+  struct toll_request *request = &r->visit->request;
+  if (!request->cpu_count) request->cpu_count = toll_allowed_cpus(request->cpus, TOLL_MOST_CPUS);
+  r->cpus = request->cpus;
+  r->cpu_count = request->cpu_count ? request->cpu_count : 1;
+  if (request->cpu_count) toll_pin(request->cpus[0]);
+}
+
+static enum toll_status make_state(struct toll_run *r) {
+  size_t bytes = r->visit->probe->state_bytes;
+  if (!bytes) return TOLL_OK;
+  r->state = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (r->state == MAP_FAILED) return toll_fail(r, "no memory for the probe's state: %s", strerror(errno));
+  memset(r->state, 0, bytes);
+  return TOLL_OK;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  return r->visit->probe->check ? r->visit->probe->check(r) : TOLL_OK;
+}
+
+/* A first batch as short as can be, so that there is something to check before anything is timed. */
+static void prove(struct toll_run *r) {
+  uint64_t quantum = r->visit->probe->quantum;
+  toll_crew_batch(r, quantum ? quantum : 1, NULL);
+  if (r->visit->probe->control) {
+    r->iterations = quantum ? quantum : 1;
+    r->visit->probe->control(r);
+  }
+  check(r);
+}
+
+static void measure(struct toll_run *r) {
+  enum { TRIALS = 5, TRIAL_NS = 100000 };
+  struct toll_clock clock = toll_clock_measure();
+  toll_emit_clock(clock);
+  prove(r);
+  if (r->visit->status != TOLL_OK) return;
+  toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
+  toll_sample_all(r, clock);
+  toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));
+  check(r);
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  if (make_state(r) != TOLL_OK) return r->visit->status;
+  if (r->visit->probe->prepare) r->visit->probe->prepare(r);
+  return r->visit->status;
+}
+
+void toll_visit_make(const struct toll_probe *probe, const struct toll_request *request) {
+  static struct toll_visit visit;
+  visit = (struct toll_visit){.probe = probe, .request = *request};
+  struct toll_run run = {.seed = request->seed, .workers = 1, .visit = &visit};
+  watch(request->deadline_ms);
+  choose_cpus(&run);
+  toll_witness_open(run.cpus, run.cpu_count);
+  prepare(&run);
+  emit_visit(&run);
+  if (visit.status == TOLL_OK) toll_crew_start(&run);
+  if (visit.status == TOLL_OK) measure(&run);
+  if (visit.status == TOLL_OK) {
+    toll_crew_stop(&run);
+    if (probe->finish) probe->finish(&run);
+    emit_gauges(&visit);
+  }
+  emit_trouble(&visit);
+  toll_emit_end(stop_asked);
+}
