@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The only build entry, for the probes and for Python.
+#
+#   make probes   every probe for every ABI that can be built here, into build/ABI/FAMILY.NAME
+#   make test     sets up what the tests need, then lint and all tests
+#   make lint     formats and warnings of C, Python and sh
+#   make run      measure this machine
+#   make bench    what Tollmeter itself costs
+#   make lock     renew the lock files from requirements.in and requirements-dev.in
+#   make clean    forget all that was built; what was measured stays
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+ifdef ABI
+include probes/probes.mk
+else
+.DEFAULT_GOAL := probes
+include tests/tests.mk
+
+.PHONY: probes run clean
+probes:
+	@./toll --set-up
+run:
+	@./toll run
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+endif
