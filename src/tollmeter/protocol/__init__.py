@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record protocol: bytes to records and back. Pure; strict about order and checksum, tolerant of unknown keys."""
+
+from tollmeter.protocol.closing import Trouble, closed, refused
+from tollmeter.protocol.framing import (
+    LONGEST_LINE,
+    PROTOCOL,
+    Damaged,
+    Line,
+    check_order,
+    find_lines,
+    joined,
+    read_line,
+    seal,
+    sealed,
+)
+from tollmeter.protocol.reading import Head, clean, description, head, outcome
+
+__all__ = [
+    "LONGEST_LINE",
+    "PROTOCOL",
+    "Damaged",
+    "Head",
+    "Line",
+    "Trouble",
+    "check_order",
+    "clean",
+    "closed",
+    "description",
+    "find_lines",
+    "head",
+    "joined",
+    "outcome",
+    "read_line",
+    "refused",
+    "seal",
+    "sealed",
+]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of the record protocol: kind first, number and CRC-32 last (docs/protocol.md).
+
+Two readers for two situations. `read_line` believes nothing: a journal's every line must be a record. `find_line`
+looks for a record among noise, since a serial line or a probe's libc may print anything between records.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tollmeter.model import Failure
+
+PROTOCOL = 1
+LONGEST_LINE = 64 * 1024
+"""Bytes of one record with its newline."""
+
+_START = b'{"k":"'
+_KIND = re.compile(rb'\{"k":"([a-z_]{1,32})"[,}]')
+_SEAL = re.compile(rb',"n":(0|[1-9][0-9]{0,17}),"c":"([0-9a-f]{8})"\}')
+_CHECKSUM_BYTES = len(b',"c":"00000000"}')
+_SEAL_BYTES = 64
+"""More than the longest `,"n":N,"c":"XXXXXXXX"}`."""
+
+
+class Damaged(Failure):
+    """Bytes that are not what the protocol promises. Exit code 5."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, exit_code=5)
+
+
+class Line(NamedTuple):
+    """One record whose checksum holds; its payload is not read yet. text: without the newline."""
+
+    kind: str
+    number: int
+    text: bytes
+
+
+def read_line(text: bytes) -> Line:
+    """The record that a whole line is. Raises Damaged with the reason."""
+    if len(text) >= LONGEST_LINE:
+        raise Damaged(f"longer than {LONGEST_LINE} bytes")
+    kind = _KIND.match(text)
+    if not kind:
+        raise Damaged("not a record")
+    tail = max(0, len(text) - _SEAL_BYTES)
+    seal = _SEAL.search(text, tail)
+    if not seal or seal.end() != len(text):
+        raise Damaged("a record without number and checksum")
+    if zlib.crc32(text[:-_CHECKSUM_BYTES]) != int(seal.group(2), 16):
+        raise Damaged("checksum does not match")
+    return Line(kind.group(1).decode(), int(seal.group(1)), text)
+
+
+def find_line(text: bytes) -> Line | None:
+    """The record inside a line that may have noise at either end, or None.
+
+    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's.
+    """
+    begin = text.rfind(_START)
+    if begin < 0:
+        return None
+    ends = [found.end() for found in _SEAL.finditer(text, begin)]
+    for end in ends[-1:] + ends[:-1][:4]:
+        try:
+            return read_line(text[begin:end])
+        except Damaged:
+            continue
+    return None
+
+
+def find_lines(stream: bytes) -> Iterator[Line]:
+    """All records of a stream, in the order in which they stand there, whatever stands between them."""
+    for text in stream.split(b"\n"):
+        line = find_line(text)
+        if line:
+            yield line
+
+
+def sealed(record: Mapping[str, Any], number: int) -> Line:
+    """A record of the host's own. `k` must be its first key."""
+    body = msgspec.json.encode({**record, "n": number})[:-1]
+    text = b'%s,"c":"%08x"}' % (body, zlib.crc32(body))
+    return read_line(text)
+
+
+def seal(records: Iterable[Mapping[str, Any]]) -> bytes:
+    """A whole stream of the host's own: the records, numbered and closed with `end`."""
+    lines = [sealed(record, number) for number, record in enumerate(records)]
+    return joined([*lines, sealed({"k": "end", "records": len(lines)}, len(lines))])
+
+
+def joined(lines: Iterable[Line]) -> bytes:
+    return b"".join(line.text + b"\n" for line in lines)
+
+
+def check_order(lines: Iterable[Line]) -> None:
+    """That the records are one whole stream: numbered from 0 without a gap, `end` last. Raises Damaged."""
+    last = None
+    for expected, line in enumerate(lines):
+        if last and last.kind == "end":
+            raise Damaged("a record follows the end of its stream")
+        if line.number != expected:
+            raise Damaged(f"record {expected} is missing: record {line.number} stands in its place")
+        last = line
+    if last is None or last.kind != "end":
+        raise Damaged("the stream was cut: it has no end")
+    if _end_count(last) != last.number:
+        raise Damaged("the end counts other records than there are")
+
+
+def _end_count(line: Line) -> int:
+    try:
+        count = msgspec.json.decode(line.text)["records"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise Damaged("the end does not count its records") from error
+    return count if isinstance(count, int) else -1

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records into the frozen values that every layer shares. Pure: bytes in, values out.
+
+Text from a measured machine may hold anything. Control characters, and the marks that turn the direction of writing,
+are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from tollmeter.model import (
+    Build,
+    ClockReading,
+    Failure,
+    Machine,
+    Outcome,
+    Point,
+    Probe,
+    Record,
+    Sample,
+    Status,
+    Value,
+    Witness,
+    Work,
+)
+from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Some = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Pair = tuple[Count, Count]
+T = TypeVar("T")
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+class Head(NamedTuple):
+    """What a host's first stream holds, or an executable's description, or its word about the machine."""
+
+    machine: Machine | None
+    clock: ClockReading | None
+    probes: tuple[Probe, ...]
+    builds: tuple[Build, ...]
+
+
+class _Visit(Record):
+    visit: Count
+    round: Count
+    probe: str
+    abi: str
+    target: str
+    parameters: dict[str, Value] = {}
+    cpus: tuple[Count, ...] = ()
+    work: Work = Work()
+
+
+class _Control(Record):
+    adds: Some
+    ns: Some
+
+
+class _Sample(Record):
+    i: Count
+    iterations: Some
+    body: Pair
+    control: Pair | None = None
+    lanes: tuple[Pair, ...] = ()
+
+
+class _Witness(Record):
+    i: Count
+    involuntary: Count = 0
+    voluntary: Count = 0
+    minor_faults: Count = 0
+    major_faults: Count = 0
+    cpu_before: int = -1
+    cpu_after: int = -1
+    steal_ticks: Count = 0
+    frequency_khz: Count = 0
+    control_hz: float | None = 0.0
+
+
+class _Gauge(Record):
+    metric: str
+    value: float | None
+
+
+class _Skip(Record):
+    reason: str
+
+
+class _Fail(Record):
+    status: Status
+    reason: str
+
+
+class _End(Record):
+    stopped: bool = False
+
+
+class _Protocol(Record):
+    protocol: Some = PROTOCOL
+
+
+_SAMPLE = msgspec.json.Decoder(_Sample)
+_WITNESS = msgspec.json.Decoder(_Witness)
+
+
+def clean(value: Any) -> Any:
+    """The same JSON value with every character replaced that could do more than be read."""
+    if isinstance(value, str):
+        return _UNSAFE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value
+
+
+def outcome(stream: bytes | Sequence[Line]) -> Outcome:
+    """What one visit brought back. Raises Damaged where the stream is not one whole visit."""
+    lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
+    check_order(lines)
+    if lines[0].kind != "visit":
+        raise Damaged("the stream does not begin with its visit")
+    return _outcome(_payload(lines[0], _Visit), lines[1:])
+
+
+def head(stream: bytes | Sequence[Line]) -> Head:
+    """The machine, clock, probes and builds that a stream tells of. Raises Damaged."""
+    lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
+    check_order(lines)
+    machine = _only(lines, "machine", Machine)
+    rates = [_rate(line) for line in lines if line.kind == "control"]
+    if machine and rates:
+        machine = msgspec.structs.replace(machine, core_clock_hz=rates[0])
+    probes = tuple(_probe(line) for line in lines if line.kind == "probe")
+    builds = tuple(_payload(line, Build) for line in lines if line.kind == "build")
+    return Head(machine, _only(lines, "clock", ClockReading), probes, builds)
+
+
+def description(stream: bytes) -> tuple[Probe, Build]:
+    """What `PROBE --describe` printed. Raises Damaged where it does not describe exactly one probe."""
+    told = head(stream)
+    if len(told.probes) != 1 or len(told.builds) != 1 or told.probes[0].probe != told.builds[0].probe:
+        raise Damaged("not the description of one probe")
+    return told.probes[0], told.builds[0]
+
+
+def _probe(line: Line) -> Probe:
+    version = _payload(line, _Protocol).protocol
+    if version > PROTOCOL:
+        raise Failure(
+            f"its probes speak protocol {version}, and this Tollmeter reads up to {PROTOCOL}: "
+            "a newer Tollmeter is needed"
+        )
+    return _payload(line, Probe)
+
+
+def _only(lines: Iterable[Line], kind: str, form: type[T]) -> T | None:
+    found = [_payload(line, form) for line in lines if line.kind == kind]
+    if len(found) > 1:
+        raise Damaged(f"more than one {kind}")
+    return found[0] if found else None
+
+
+def _rate(line: Line) -> float:
+    """Dependent additions a second, which is the core clock."""
+    control = _payload(line, _Control)
+    return control.adds * 1e9 / control.ns
+
+
+def _payload(line: Line, form: type[T]) -> T:
+    try:
+        return msgspec.convert(clean(msgspec.json.decode(line.text)), form)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"record {line.number}, {line.kind}: {_first(error)}") from error
+
+
+def _number(line: Line, decoder: msgspec.json.Decoder[T]) -> T:
+    """A payload of numbers alone, straight from the bytes: there are two of these for each sample."""
+    try:
+        return decoder.decode(line.text)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"record {line.number}, {line.kind}: {_first(error)}") from error
+
+
+def _first(error: Exception) -> str:
+    return str(clean(str(error)))[:200]
+
+
+def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
+    by_kind: dict[str, list[Line]] = {}
+    for line in lines:
+        by_kind.setdefault(line.kind, []).append(line)
+    if "visit" in by_kind:
+        raise Damaged("a second visit inside a stream")
+    status, reason = _status(by_kind)
+    samples = tuple(_samples(lines))
+    gauges = _gauges(by_kind.get("gauge", []))
+    if status == "ok" and not samples and not gauges:
+        status, reason = _nothing(by_kind)
+    kept = status == "ok"
+    point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
+    return Outcome(
+        visit=visit.visit,
+        round=visit.round,
+        point=point,
+        status=status,
+        reason=reason,
+        clock=_only(lines, "clock", ClockReading) or ClockReading(),
+        work=visit.work,
+        controls=tuple(_rate(line) for line in by_kind.get("control", [])),
+        samples=samples if kept else (),
+        gauges=gauges if kept else {},
+        cpus=visit.cpus,
+    )
+
+
+def _status(by_kind: dict[str, list[Line]]) -> tuple[Status, str | None]:
+    """A fail outweighs a skip; either outweighs whatever was measured before it."""
+    for line in by_kind.get("fail", []):
+        fail = _payload(line, _Fail)
+        if fail.status == "ok":
+            raise Damaged("a failure that says it went well")
+        return fail.status, fail.reason
+    for line in by_kind.get("skip", []):
+        return "unsupported", _payload(line, _Skip).reason
+    return "ok", None
+
+
+def _nothing(by_kind: dict[str, list[Line]]) -> tuple[Status, str]:
+    if any(_payload(line, _End).stopped for line in by_kind["end"]):
+        return "interrupted", "stopped before its first sample"
+    return "failed", "it ended without a sample, a reason or a value"
+
+
+def _samples(lines: Iterable[Line]) -> Iterable[Sample]:
+    """Each sample with the witness that follows it. A sample at the end of a failed stream may lack its own."""
+    waiting: _Sample | None = None
+    done = 0
+    for line in lines:
+        if line.kind == "sample":
+            if waiting:
+                raise Damaged(f"record {line.number}: the sample before it has no witness")
+            waiting = _number(line, _SAMPLE)
+            if waiting.i != done:
+                raise Damaged(f"record {line.number}: sample {waiting.i} where sample {done} was due")
+        elif line.kind == "witness":
+            seen = _number(line, _WITNESS)
+            if not waiting or seen.i != waiting.i:
+                raise Damaged(f"record {line.number}: a witness without its sample")
+            yield _sample(waiting, seen)
+            waiting, done = None, done + 1
+        elif line.kind == "end" and waiting and not any(other.kind == "fail" for other in lines):
+            raise Damaged(f"record {line.number}: the last sample has no witness")
+
+
+def _sample(taken: _Sample, seen: _Witness) -> Sample:
+    witness = Witness(
+        involuntary=seen.involuntary,
+        voluntary=seen.voluntary,
+        minor_faults=seen.minor_faults,
+        major_faults=seen.major_faults,
+        cpu_before=seen.cpu_before,
+        cpu_after=seen.cpu_after,
+        steal_ticks=seen.steal_ticks,
+        frequency_khz=seen.frequency_khz,
+        control_hz=seen.control_hz or 0.0,
+    )
+    return Sample(
+        iterations=taken.iterations, body=taken.body, control=taken.control, lanes=taken.lanes, witness=witness
+    )
+
+
+def _gauges(lines: Iterable[Line]) -> dict[str, float]:
+    """A gauge that is null could not be computed, and is left out."""
+    gauges = (_payload(line, _Gauge) for line in lines)
+    return {gauge.metric: gauge.value for gauge in gauges if gauge.value is not None}
