@@ -13,9 +13,7 @@ import msgspec
 Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
-Status = Literal[
-    "ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"
-]
+Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Severity = Literal["note", "warning", "error"]
 Value = int | str
 
@@ -39,7 +37,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
 # ---- what a probe says of itself (record kind `probe`) ----------------------------------------------------------
 
 
-class Metric(Record):
+class Metric(Record, frozen=True):
     name: str
     unit: str
     better: Better
@@ -49,7 +47,7 @@ class Metric(Record):
     toll: str | None = None
 
 
-class Parameter(Record):
+class Parameter(Record, frozen=True):
     name: str
     kind: Literal["size", "count", "choice"]
     summary: str
@@ -63,13 +61,13 @@ class Parameter(Record):
     refine: bool = False
 
 
-class Role(Record):
+class Role(Record, frozen=True):
     name: str
     worker: Literal["process", "thread"]
     pace: Literal["lockstep", "background"]
 
 
-class Probe(Record):
+class Probe(Record, frozen=True):
     probe: str
     question: str
     revision: int
@@ -81,7 +79,7 @@ class Probe(Record):
     faults: bool = False
 
 
-class Build(Record):
+class Build(Record, frozen=True):
     """How one executable was made; the host adds its SHA-256 and size after reading the ELF back."""
 
     probe: str
@@ -95,7 +93,7 @@ class Build(Record):
 # ---- the machine being measured (record kind `machine`) --------------------------------------------------------
 
 
-class Cache(Record):
+class Cache(Record, frozen=True):
     """As the operating system tells it for one CPU."""
 
     level: int
@@ -106,7 +104,7 @@ class Cache(Record):
     shared_cpus: str = ""
 
 
-class Machine(Record):
+class Machine(Record, frozen=True):
     """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name."""
 
     host: str
@@ -126,7 +124,7 @@ class Machine(Record):
 # ---- an ABI (abis/NAME.toml) ------------------------------------------------------------------------------------
 
 
-class Abi(Record, forbid_unknown_fields=True):
+class Abi(Record, frozen=True, forbid_unknown_fields=True):
     name: str
     summary: str
     compiler: tuple[str, ...]
@@ -140,7 +138,7 @@ class Abi(Record, forbid_unknown_fields=True):
 # ---- what is asked ----------------------------------------------------------------------------------------------
 
 
-class Select(Record, forbid_unknown_fields=True):
+class Select(Record, frozen=True, forbid_unknown_fields=True):
     """Probes (a name or glob), on which ABIs, at which values; `native` is the first ABI that this machine runs.
 
     A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
@@ -152,7 +150,7 @@ class Select(Record, forbid_unknown_fields=True):
     others: Literal["sweep", "typical"] = "sweep"
 
 
-class RowOf(Record, forbid_unknown_fields=True):
+class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     """Picks rows by what they mean or where they come from; what is left out matches anything."""
 
     means: str | None = None
@@ -162,7 +160,7 @@ class RowOf(Record, forbid_unknown_fields=True):
     parameters: dict[str, Value] = {}
 
 
-class Published(Record, forbid_unknown_fields=True):
+class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
@@ -179,7 +177,7 @@ class Published(Record, forbid_unknown_fields=True):
     missing: str | None = None
 
 
-class Suite(Record, forbid_unknown_fields=True):
+class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study."""
 
     name: str
@@ -189,8 +187,7 @@ class Suite(Record, forbid_unknown_fields=True):
     published: tuple[Published, ...] = ()
 
 
-
-class Point(Record):
+class Point(Record, frozen=True):
     """One place in the space of probes, ABIs, targets and parameters: what a row stands for."""
 
     probe: str
@@ -202,7 +199,7 @@ class Point(Record):
         return dict(self.parameters)
 
 
-class Visit(Record):
+class Visit(Record, frozen=True):
     """One process start at one point."""
 
     id: int
@@ -218,7 +215,7 @@ class Visit(Record):
 # ---- what came back ---------------------------------------------------------------------------------------------
 
 
-class Witness(Record):
+class Witness(Record, frozen=True):
     """What happened beside one sample. control_hz is the rate of dependent additions right after it."""
 
     involuntary: int = 0
@@ -232,7 +229,7 @@ class Witness(Record):
     control_hz: float = 0.0
 
 
-class Sample(Record):
+class Sample(Record, frozen=True):
     """Times in ns of the body over n and 2n iterations, and of the control likewise.
 
     lanes: for each background companion, iterations done and ns taken while the 2n batch ran.
@@ -245,21 +242,21 @@ class Sample(Record):
     witness: Witness = Witness()
 
 
-class Work(Record):
+class Work(Record, frozen=True):
     bytes: float = 0.0
     flops: float = 0.0
     bus_bytes: float = 0.0
     operations: float = 1.0
 
 
-class ClockReading(Record):
+class ClockReading(Record, frozen=True):
     source: str = "monotonic_raw"
     kind: Clock = "hardware"
     resolution_ns: float = 0.0
     cost_ns: float = 0.0
 
 
-class Outcome(Record):
+class Outcome(Record, frozen=True):
     """All that one visit brought back. controls: dependent additions per second before and after the samples."""
 
     visit: int
@@ -275,7 +272,7 @@ class Outcome(Record):
     cpus: tuple[int, ...] = ()
 
 
-class RunInfo(Record):
+class RunInfo(Record, frozen=True):
     """seconds: wall time of the measuring; folder: as the person gave it."""
 
     id: str
@@ -291,7 +288,7 @@ class RunInfo(Record):
 # ---- what is derived --------------------------------------------------------------------------------------------
 
 
-class Row(Record):
+class Row(Record, frozen=True):
     """One metric at one point. median, low and high are the estimate and its 95 % interval over visits."""
 
     probe: str
@@ -316,7 +313,7 @@ class Row(Record):
     set_aside: int = 0
 
 
-class Level(Record):
+class Level(Record, frozen=True):
     """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size."""
 
     level: str
@@ -332,7 +329,7 @@ class Level(Record):
     latency_high: float | None = None
 
 
-class Evidence(Record):
+class Evidence(Record, frozen=True):
     """One number that a claim rests on: a row's place, or a fact of the machine."""
 
     what: str
@@ -340,7 +337,7 @@ class Evidence(Record):
     unit: str = ""
 
 
-class Finding(Record):
+class Finding(Record, frozen=True):
     """A claim that could be false, its evidence and what to do about it. name: family.claim_in_snake_case."""
 
     name: str
@@ -350,7 +347,7 @@ class Finding(Record):
     remedy: str
 
 
-class Index(Record):
+class Index(Record, frozen=True):
     """What `toll show RUN --format json` prints, and all that findings, report and exports are made from."""
 
     format: int
@@ -361,7 +358,7 @@ class Index(Record):
     findings: tuple[Finding, ...] = ()
 
 
-class Book(Record):
+class Book(Record, frozen=True):
     """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit."""
 
     index: Index
