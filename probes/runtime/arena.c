@@ -75,6 +75,11 @@ static int64_t bytes_in_huge_pages(const void *address) {
   return found;
 }
 
+size_t toll_huge_bytes(const void *buffer) {
+  int64_t bytes = bytes_in_huge_pages(buffer);
+  return bytes < 0 ? 0 : (size_t)bytes;
+}
+
 static char *align_up(char *address, size_t alignment) {
   return (char *)(((uintptr_t)address + alignment - 1) & ~(uintptr_t)(alignment - 1));
 }
@@ -108,8 +113,8 @@ static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
 
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
-  bool huge = request.pages == TOLL_PAGES_HUGE;
-  size_t unit = huge ? (size_t)huge_page_bytes() : page;
+  bool huge = request.pages == TOLL_PAGES_HUGE, large = huge || request.pages == TOLL_PAGES_LARGE;
+  size_t unit = large ? (size_t)huge_page_bytes() : page;
   uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit, left = toll_memory_left();
   if (bytes > left / 10 * 8 || bytes > SIZE_MAX) {
     toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", (unsigned long long)(bytes >> 20),
@@ -121,7 +126,7 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
     toll_skip(r, "the system refused a mapping of %llu MiB", (unsigned long long)(bytes >> 20));
     return NULL;
   }
-  if (request.pages != TOLL_PAGES_ANY) madvise(start, (size_t)bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (request.pages != TOLL_PAGES_ANY) madvise(start, (size_t)bytes, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   touch(start, (size_t)bytes, page);
   if (huge && bytes_in_huge_pages(start) < (int64_t)bytes) return refuse_huge(r, start, (size_t)bytes);
   return start + shift;

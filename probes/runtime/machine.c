@@ -19,7 +19,7 @@
 /* Three leaves of sixteen characters each (Intel SDM vol. 2, CPUID 80000002H to 80000004H; AMD APM vol. 3). */
 static bool cpu_says(char *text, size_t room) {
   unsigned words[13] = {0};
-  if (room < sizeof words || __get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return false;
+  if (room < sizeof words || (unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return false;
   for (unsigned leaf = 0; leaf < 3; leaf++) {
     unsigned *w = words + 4 * leaf;
     __cpuid(0x80000002u + leaf, w[0], w[1], w[2], w[3]);
@@ -103,7 +103,7 @@ static void put_cache(int cpu, int index, const char *type) {
 /* Deterministic cache parameters: leaf 4 on Intel, leaf 8000001DH of the same form on AMD. */
 static void put_caches_of_cpuid(void) {
   static const char *const kinds[] = {"", "data", "instruction", "unified"};
-  unsigned a, b, c, d, leaf = __get_cpuid_max(0x80000000u, NULL) >= 0x8000001du ? 0x8000001du : 4;
+  unsigned a, b, c, d, leaf = (unsigned)__get_cpuid_max(0x80000000u, NULL) >= 0x8000001du ? 0x8000001du : 4;
   for (unsigned index = 0; index < 8 && __get_cpuid_count(leaf, index, &a, &b, &c, &d); index++) {
     unsigned kind = a & 31, line = (b & 0xfff) + 1, ways = (b >> 22) + 1;
     if (kind == 0 || kind > 3) break;

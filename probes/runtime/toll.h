@@ -162,7 +162,8 @@ void toll_report(struct toll_run *r, const char *metric, double value);
 enum toll_pages {
   TOLL_PAGES_SMALL, /* the base page, huge pages refused */
   TOLL_PAGES_HUGE,  /* huge pages, verified after the fact */
-  TOLL_PAGES_ANY    /* as the system likes: what a program gets that asks for nothing */
+  TOLL_PAGES_ANY,   /* as the system likes: what a program gets that asks for nothing */
+  TOLL_PAGES_LARGE  /* huge pages where the system gives them, else small ones: toll_huge_bytes() tells */
 };
 struct toll_buffer_request {
   size_t bytes;
@@ -175,6 +176,8 @@ struct toll_buffer_request {
  * give. NULL after a refusal, whose reason is then recorded: the probe returns toll_refused(r). */
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
+/* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
+size_t toll_huge_bytes(const void *buffer);
 size_t toll_line_bytes(void); /* of the first data cache as the system says, else 64 */
 size_t toll_page_bytes(void);
 

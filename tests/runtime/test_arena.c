@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.arena");
+
+static struct toll_visit visit;
+static const struct toll_probe probe = {.question = "none"};
+
+static void expect_places(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  const size_t page = toll_page_bytes();
+  for (size_t shift = 0; shift < 9; shift++) {
+    char *buffer = toll_buffer(&r, (struct toll_buffer_request){.bytes = 3 * page + 5, .misalign = shift});
+    EXPECT(buffer && (uintptr_t)buffer % page == shift);
+    if (buffer) memset(buffer, 1, 3 * page + 5);
+  }
+  char *plain = toll_buffer(&r, (struct toll_buffer_request){.bytes = 100});
+  char *coloured = toll_buffer(&r, (struct toll_buffer_request){.bytes = 100, .colour = 1});
+  EXPECT((uintptr_t)plain % 4096 != (uintptr_t)coloured % 4096);
+  for (int i = 0; i < 100; i++) EXPECT(plain[i] == 0);
+}
+
+static void expect_refusal(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  EXPECT(toll_refused(&r) == TOLL_OK);
+  EXPECT(toll_buffer(&r, (struct toll_buffer_request){.bytes = SIZE_MAX / 2}) == NULL);
+  EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
+}
+
+static void expect_shared(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  char *shared = toll_buffer(&r, (struct toll_buffer_request){.bytes = 10, .shared = true});
+  char *private = toll_buffer(&r, (struct toll_buffer_request){.bytes = 10});
+  EXPECT(shared && private);
+  if (!shared || !private) return;
+  pid_t child = fork();
+  if (child == 0) {
+    shared[3] = private[3] = 42;
+    _exit(0);
+  }
+  EXPECT(waitpid(child, NULL, 0) == child);
+  EXPECT(shared[3] == 42 && private[3] == 0);
+}
+
+/* Granted and verified, or refused with a reason; never a buffer of small pages under the name of huge ones. */
+static void expect_huge_or_reason(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  char *huge = toll_buffer(&r, (struct toll_buffer_request){.bytes = 5 << 20, .pages = TOLL_PAGES_HUGE});
+  if (huge)
+    EXPECT((uintptr_t)huge % (2 << 20) == 0 && toll_refused(&r) == TOLL_OK);
+  else
+    EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
+}
+
+int main(void) {
+  expect_places();
+  expect_refusal();
+  expect_shared();
+  expect_huge_or_reason();
+  EXPECT(toll_memory_left() > 0);
+  return failures;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calibration against a batch whose cost is known: the clock is the batch's own answer, so no machine is involved.
+ */
+#include "expect.h"
+
+TOLL_TEST_NAME("test.calibrate");
+
+struct machine {
+  uint64_t fixed_ns, each_ps, calls, disturb_every, disturbance_ns;
+};
+
+static uint64_t batch(void *context, uint64_t iterations) {
+  struct machine *machine = context;
+  bool disturbed = machine->disturb_every && ++machine->calls % machine->disturb_every == 0;
+  return machine->fixed_ns + iterations * machine->each_ps / 1000 + (disturbed ? machine->disturbance_ns : 0);
+}
+
+static uint64_t found(struct machine machine, uint64_t quantum, uint64_t target_ns) {
+  return toll_calibrate(batch, &machine, quantum, target_ns, UINT64_C(1) << 60);
+}
+
+static void expect_about(uint64_t value, uint64_t wanted) {
+  EXPECT(value > wanted * 8 / 10 && value < wanted * 12 / 10);
+}
+
+static uint64_t slow(void *context, uint64_t iterations) {
+  (void)context;
+  uint64_t start = toll_now_ns();
+  while (toll_now_ns() - start < 1000000) continue;
+  return iterations; /* never long enough, so that only the deadline ends it */
+}
+
+int main(void) {
+  expect_about(found((struct machine){0, 1000, 0, 0, 0}, 1, 1000000), 1000000);
+  expect_about(found((struct machine){0, 250, 0, 0, 0}, 1, 1000000), 4000000);
+  expect_about(found((struct machine){500, 120000, 0, 0, 0}, 1, 1000000), 8330);
+  EXPECT(found((struct machine){0, 30000000000, 0, 0, 0}, 1, 1000000) == 1);
+  EXPECT(found((struct machine){0, 700, 0, 0, 0}, 96, 1000000) % 96 == 0);
+  EXPECT(found((struct machine){0, 30000000000, 0, 0, 0}, 64, 1000000) == 64);
+  /* Two trials of three are interrupted for longer than the target: the shortest still tells the truth. */
+  expect_about(found((struct machine){0, 1000, 0, 2, 400000}, 1, 1000000), 1000000);
+  EXPECT(toll_calibrate(slow, NULL, 1, 1000000000, 20000000) < UINT64_C(1) << 40);
+  return failures;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A chase is one cycle that touches every cell once: a shorter cycle would measure a smaller cache than it names.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.chase");
+
+static struct toll_visit visit;
+static const struct toll_probe probe = {.question = "none"};
+
+static size_t steps_to_return(void **head, size_t most) {
+  void **here = head;
+  size_t steps = 0;
+  do here = (void **)*here;
+  while (++steps <= most && here != head);
+  return steps;
+}
+
+static void expect_one_cycle(char *buffer, size_t bytes, size_t stride, enum toll_order order) {
+  struct toll_run r = test_run(&visit, &probe);
+  void **head = toll_chase(&r, buffer, bytes, stride, order), **here = head;
+  size_t cells = bytes / stride, steps = steps_to_return(head, cells);
+  EXPECT(steps == cells);
+  for (size_t i = 0; i < cells; i++, here = (void **)*here) {
+    size_t offset = (size_t)((char *)here - buffer);
+    EXPECT(offset % stride == 0 && offset < bytes);
+  }
+}
+
+/* In page-local order a page is left only once a lap. */
+static void expect_page_local(char *buffer, size_t pages) {
+  struct toll_run r = test_run(&visit, &probe);
+  const size_t page = toll_page_bytes();
+  void **head = toll_chase(&r, buffer, pages * page, 64, TOLL_ORDER_PAGE_LOCAL), **here = head;
+  size_t changes = 0;
+  do {
+    void **next = (void **)*here;
+    changes += ((uintptr_t)here - (uintptr_t)buffer) / page != ((uintptr_t)next - (uintptr_t)buffer) / page;
+    here = next;
+  } while (here != head);
+  EXPECT(changes == (pages > 1 ? pages : 0));
+}
+
+static void expect_seeded(char *buffer, char *copy, size_t bytes) {
+  struct toll_run r = test_run(&visit, &probe);
+  toll_chase(&r, buffer, bytes, 64, TOLL_ORDER_RANDOM);
+  memcpy(copy, buffer, bytes);
+  toll_chase(&r, buffer, bytes, 64, TOLL_ORDER_RANDOM);
+  EXPECT(memcmp(copy, buffer, bytes) == 0);
+  r.seed++;
+  toll_chase(&r, buffer, bytes, 64, TOLL_ORDER_RANDOM);
+  EXPECT(memcmp(copy, buffer, bytes) != 0);
+}
+
+int main(void) {
+  const size_t page = toll_page_bytes(), most = 40 * page;
+  char *buffer = aligned_alloc(page, most), *copy = calloc(1, most);
+  if (!buffer || !copy) return 1;
+  memset(buffer, 0, most);
+  static const enum toll_order orders[] = {TOLL_ORDER_RANDOM, TOLL_ORDER_PAGE_LOCAL, TOLL_ORDER_FORWARD,
+                                           TOLL_ORDER_BACKWARD};
+  static const size_t strides[] = {16, 32, 64, 128, 4096};
+  for (size_t o = 0; o < 4; o++)
+    for (size_t s = 0; s < 5; s++) {
+      expect_one_cycle(buffer, most, strides[s], orders[o]);
+      expect_one_cycle(buffer, strides[s], strides[s], orders[o]);
+      expect_one_cycle(buffer, 4096 + 1280, strides[s], orders[o]); /* no whole number of pages */
+    }
+  expect_page_local(buffer, 1);
+  expect_page_local(buffer, 40);
+  expect_seeded(buffer, copy, most);
+  free(buffer);
+  free(copy);
+  return failures;
+}

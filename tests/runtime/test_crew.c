@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Companions: every batch reaches every worker once, background ones are under load before the timed worker starts and
+ * say what they did, and a role without a CPU to run on is a skip with its reason.
+ */
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.crew");
+
+struct state {
+  _Atomic uint64_t led, followed, turns, seen_running;
+};
+
+static void lead(struct toll_run *r) {
+  struct state *s = r->state;
+  atomic_fetch_add(&s->led, r->iterations);
+  atomic_store(&s->seen_running, atomic_load(&s->turns));
+}
+static void follow(struct toll_run *r) {
+  struct state *s = r->state;
+  atomic_fetch_add(&s->followed, r->iterations * r->worker);
+}
+static void load(struct toll_run *r) {
+  struct state *s = r->state;
+  atomic_fetch_add(&s->turns, r->iterations);
+}
+static unsigned three(const struct toll_run *r) {
+  (void)r;
+  return 3;
+}
+static unsigned first_cpu(const struct toll_run *r, unsigned worker) {
+  (void)r;
+  (void)worker;
+  return 0;
+}
+static unsigned beyond(const struct toll_run *r, unsigned worker) {
+  (void)worker;
+  return r->cpu_count;
+}
+
+static struct toll_visit visit;
+static struct toll_run run_with(const struct toll_probe *probe, struct state **state) {
+  struct toll_run r = test_run(&visit, probe);
+  *state = mmap(NULL, sizeof **state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  r.state = *state;
+  return r;
+}
+
+static void expect_lockstep(enum toll_worker worker) {
+  const struct toll_role roles[] = {{"follower", follow, worker, TOLL_LOCKSTEP, three, first_cpu, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  EXPECT(toll_crew_start(&r) == TOLL_OK);
+  EXPECT(r.workers == 4 && toll_crew_lanes() == 0);
+  toll_crew_batch(&r, 10, NULL);
+  toll_crew_batch(&r, 7, NULL);
+  toll_crew_stop(&r);
+  EXPECT(s->led == 17);
+  EXPECT(s->followed == 17 * (1 + 2 + 3));
+}
+
+static void expect_background(enum toll_worker worker) {
+  const struct toll_role roles[] = {{"load", load, worker, TOLL_BACKGROUND, NULL, first_cpu, 5}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct toll_lane lane = {0, 0};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  EXPECT(toll_crew_start(&r) == TOLL_OK && toll_crew_lanes() == 1);
+  toll_crew_batch(&r, 1, &lane);
+  EXPECT(s->seen_running >= 5);
+  EXPECT(lane.iterations >= 5 && lane.iterations % 5 == 0 && lane.ns > 0);
+  uint64_t turns = s->turns;
+  EXPECT(turns == lane.iterations + 5); /* the first turn warms up, uncounted; none runs between batches */
+  toll_crew_stop(&r);
+  EXPECT(s->turns == turns);
+}
+
+static void expect_no_place(void) {
+  const struct toll_role roles[] = {{"lost", follow, TOLL_PROCESS, TOLL_LOCKSTEP, NULL, beyond, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  EXPECT(toll_crew_start(&r) == TOLL_SKIPPED);
+  EXPECT(visit.reason[0] != '\0');
+}
+
+int main(void) {
+  expect_lockstep(TOLL_PROCESS);
+  expect_lockstep(TOLL_THREAD);
+  expect_background(TOLL_PROCESS);
+  expect_background(TOLL_THREAD);
+  expect_no_place();
+  return failures;
+}

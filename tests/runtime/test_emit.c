@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.emit");
+
+static char written[4 * TOLL_LONGEST_LINE];
+
+/* What the records between begin() and taken() look like on standard output. */
+static int saved, ends[2];
+static void begin(void) {
+  saved = dup(STDOUT_FILENO);
+  if (pipe(ends) < 0 || dup2(ends[1], STDOUT_FILENO) < 0) failures++;
+}
+static const char *taken(void) {
+  toll_emit_end(false);
+  dup2(saved, STDOUT_FILENO);
+  close(ends[1]);
+  close(saved);
+  size_t used = 0;
+  for (ssize_t got; (got = read(ends[0], written + used, sizeof written - 1 - used)) > 0;) used += (size_t)got;
+  close(ends[0]);
+  written[used] = '\0';
+  return written;
+}
+
+static void expect_crc(void) {
+  EXPECT(toll_crc32(0, "123456789", 9) == 0xcbf43926u); /* the check value of the CRC catalogue */
+  EXPECT(toll_crc32(toll_crc32(0, "1234", 4), "56789", 5) == 0xcbf43926u);
+  EXPECT(toll_crc32(0, "", 0) == 0);
+}
+
+static void expect_seal(void) {
+  begin();
+  toll_record_open("skip");
+  toll_put_text("reason", "none");
+  toll_record_close();
+  const char *line = taken(), *seal = strstr(line, ",\"c\":\"");
+  EXPECT(strncmp(line, "{\"k\":\"skip\",\"reason\":\"none\",\"n\":0,\"c\":\"", 38) == 0);
+  unsigned claimed = 0;
+  EXPECT(seal && sscanf(seal, ",\"c\":\"%8x\"}", &claimed) == 1);
+  EXPECT(seal && claimed == toll_crc32(0, line, (size_t)(seal - line)));
+  EXPECT(strstr(line, "\"k\":\"end\",\"records\":1,\"n\":1,") != NULL);
+}
+
+static void expect_escapes(void) {
+  begin();
+  toll_record_open("visit");
+  toll_put_text("a", "\"\\\n\x7f\x01");
+  toll_put_text("b", "gr\xc3\xbc\xc3\x9f");
+  toll_put_text("c", "\xff\xc0\xaf\xed\xa0\x80");
+  toll_put_real("d", INFINITY);
+  toll_put_text("e", NULL);
+  toll_record_close();
+  const char *line = taken();
+  EXPECT(strstr(line, "\"a\":\"\\\"\\\\\\u000a\\u007f\\u0001\"") != NULL);
+  EXPECT(strstr(line, "\"b\":\"gr\xc3\xbc\xc3\x9f\"") != NULL);
+  EXPECT(strstr(line, "\xff") == NULL && strstr(line, "\xed\xa0\x80") == NULL);
+  EXPECT(strstr(line, "\"d\":null,\"e\":null") != NULL);
+}
+
+static void expect_commas(void) {
+  begin();
+  toll_record_open("sample");
+  toll_put_open("list", '[');
+  toll_put_count(NULL, 1);
+  toll_put_open(NULL, '{');
+  toll_put_bool("yes", true);
+  toll_put_integer("no", -4);
+  toll_put_close('}');
+  toll_put_open(NULL, '[');
+  toll_put_close(']');
+  toll_put_close(']');
+  toll_record_close();
+  EXPECT(strstr(taken(), "\"list\":[1,{\"yes\":true,\"no\":-4},[]],\"n\":0") != NULL);
+}
+
+/* A record that does not fit is dropped, and the gap in the numbers tells. */
+static void expect_gap(void) {
+  static char large[TOLL_LONGEST_LINE];
+  memset(large, 'x', sizeof large - 1);
+  begin();
+  toll_record_open("skip");
+  toll_put_text("reason", large);
+  toll_record_close();
+  const char *line = taken();
+  EXPECT(strstr(line, "xxxx") == NULL);
+  EXPECT(strstr(line, "{\"k\":\"end\",\"records\":1,\"n\":1,") == line);
+}
+
+int main(void) {
+  expect_crc();
+  expect_seal();
+  expect_escapes();
+  expect_commas();
+  expect_gap();
+  return failures;
+}

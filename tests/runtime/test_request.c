@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.request");
+
+static const char *const words[] = {"small", "huge", NULL};
+static const uint64_t counts[] = {3, 5, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "size", .kind = TOLL_SIZE, .from = 1024, .to = 4096},
+    {.name = "pages", .kind = TOLL_CHOICE, .choices = words, .typical = "huge"},
+    {.name = "chains", .kind = TOLL_COUNT, .values = counts},
+    {0}};
+static const struct toll_probe probe = {.question = "none", .parameters = parameters};
+
+static struct toll_request request;
+static char error[TOLL_REASON_BYTES];
+
+static bool reads(const char *text) {
+  char line[256];
+  snprintf(line, sizeof line, "%s", text);
+  error[0] = '\0';
+  return toll_request_line(&probe, &request, line, error, sizeof error);
+}
+
+static void expect_values(void) {
+  EXPECT(reads("--visit=17 --round=2 --samples=9 --sample-ns=500 --cpus=3,0 --target=ssh:a size=1280 pages=small\n"));
+  EXPECT(request.visit == 17 && request.round == 2 && request.samples == 9 && request.sample_ns == 500);
+  EXPECT(request.cpu_count == 2 && request.cpus[0] == 3 && request.cpus[1] == 0);
+  EXPECT(strcmp(request.target, "ssh:a") == 0);
+  EXPECT(request.settings[0].number == 1280 && request.settings[1].choice == 0 && request.settings[2].number == 3);
+}
+
+static void expect_defaults(void) {
+  EXPECT(reads("   \n"));
+  EXPECT(request.settings[0].number == 1024 && request.settings[1].choice == 1 && request.cpu_count == 0);
+  EXPECT(reads("size=18446744073709551615"));
+  EXPECT(request.settings[0].number == UINT64_MAX);
+}
+
+static void expect_refusals(void) {
+  static const char *const bad[] = {"size",
+                                    "size=",
+                                    "=4",
+                                    "size=4k",
+                                    "size=-1",
+                                    "size=+1",
+                                    "size= 1",
+                                    "pages=medium",
+                                    "colour=3",
+                                    "--samples=0",
+                                    "--samples",
+                                    "--nonsense=1",
+                                    "--cpus=",
+                                    "--cpus=1,,2",
+                                    "--cpus=a",
+                                    "--cpus=70000",
+                                    "--sample-ns=1e6",
+                                    "--target=",
+                                    "chains=3 huge",
+                                    "--seed=0x1",
+                                    "--visit=\x01",
+                                    "size=18446744073709551616"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    EXPECT(!reads(bad[i]));
+    EXPECT(error[0] != '\0');
+  }
+}
+
+static void expect_long_words_refused(void) {
+  char line[200];
+  memset(line, 'a', sizeof line);
+  line[150] = '=';
+  line[199] = '\0';
+  EXPECT(!toll_request_line(&probe, &request, line, error, sizeof error));
+  snprintf(line, sizeof line, "--target=%0100d", 1);
+  EXPECT(!toll_request_line(&probe, &request, line, error, sizeof error));
+}
+
+int main(void) {
+  expect_values();
+  expect_defaults();
+  expect_refusals();
+  expect_long_words_refused();
+  return failures;
+}
