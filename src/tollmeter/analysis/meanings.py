@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking for rows by what they mean. Nobody outside a probe's own file names a probe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tollmeter.model import Metric, Probe, Row
+
+WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def metric_of(row: Row, probes: Mapping[str, Probe]) -> Metric | None:
+    """What the probe says of this row's metric; None where no description came with the row."""
+    probe = probes.get(row.probe)
+    return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
+
+
+def meaning(row: Row, probes: Mapping[str, Probe]) -> str | None:
+    """What analysis may use this row for."""
+    metric = metric_of(row, probes)
+    return metric.means if metric else None
+
+
+def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *wanted: str) -> list[Row]:
+    """The rows that have a number and mean one of `wanted`, in their order."""
+    return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in wanted]
+
+
+def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
+    """The rows of the machine's own clock and its main ABI: the ABI that the architecture is named after, or else
+    the one with most numbers (64-bit and plain names first). Emulated rows never pass."""
+    real = [row for row in rows if row.clock == "hardware"]
+    abi = main_abi(real, architecture)
+    return [row for row in real if row.abi == abi]
+
+
+def main_abi(rows: Sequence[Row], architecture: str = "") -> str | None:
+    """Name of the ABI that stands for the machine itself; None without rows."""
+    counts = Counter(row.abi for row in rows if row.status == "ok")
+    wished = WORD_FAMILIES.get(architecture.lower(), architecture)
+    if wished in counts:
+        return wished
+    return max(counts, key=lambda abi: (counts[abi], "64" in abi, "-" not in abi, abi), default=None)

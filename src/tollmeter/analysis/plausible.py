@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of physics. A row that breaks one becomes `unstable`, and the rule's sentence is its reason.
+
+A rule refuses what no machine can do, not what is rare: each leaves a margin for a core clock that moved between the
+control loop and the sample, and compares ends of intervals rather than medians.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from tollmeter.analysis.meanings import meaning, metric_of, with_meaning
+from tollmeter.model import Probe, Row
+
+Probes = Mapping[str, Probe]
+Clocks = Mapping[str, float]
+Broken = dict[int, str]
+
+MARGIN = 1.15
+LOADS_PER_CYCLE = 2
+WIDEST_LOAD_BYTES = 64
+FLOPS_PER_CYCLE = 64
+BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
+LEAST_CYCLES = {
+    "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
+    "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
+    "control-loop": (0.5, "no core takes more than two branches a cycle"),
+    "entry": (10, "no kernel is entered and left within ten cycles"),
+    "price-of-fault": (10, "no fault is served within ten cycles"),
+    "trap": (10, "no trap is served within ten cycles"),
+    "switch": (10, "no process is switched within ten cycles"),
+    "core-to-core": (10, "no line travels to another core and back within ten cycles"),
+}
+
+
+def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[Row, ...]:
+    """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target."""
+    hardware = [row for row in rows if row.clock == "hardware"]
+    broken: Broken = {}
+    for rule in RULES:
+        for row_id, sentence in rule(hardware, probes, core_clocks_hz).items():
+            broken.setdefault(row_id, sentence)
+    return tuple(_refuse(row, broken[id(row)]) if id(row) in broken else row for row in rows)
+
+
+def notes(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[str, ...]:
+    """What is odd but possible. A load that hits the first cache takes a whole number of cycles on every core that
+    is clocked, so the smallest buffer's latency tells whether the core clock is right."""
+    said = []
+    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
+        smallest, clock = group[0], core_clocks_hz.get(group[0].target)
+        if clock and smallest.median and smallest.unit == "ns" and smallest.clock == "hardware":
+            cycles = smallest.median * clock / 1e9
+            if abs(cycles - round(cycles)) > 0.03 * cycles:
+                said.append(f"the first cache answers after {cycles:.2f} cycles ({smallest.abi}), not a whole number: "
+                            "the core clock moved between this measurement and the control loop")  # fmt: skip
+    return tuple(said)
+
+
+def _refuse(row: Row, sentence: str) -> Row:
+    empty = {"median": None, "low": None, "high": None, "minimum": None, "quartiles": (), "modes": ()}
+    return msgspec.structs.replace(row, status="unstable", reason=sentence, **empty)
+
+
+def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
+    """Rows that differ in one parameter only, each series ordered by it."""
+    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row.parameters.get(axis), int):
+            others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))
+            groups[row.probe, row.metric, row.abi, row.target, others].append(row)
+    return [sorted(group, key=lambda row: int(row.parameters[axis])) for group in groups.values()]
+
+
+def _ends(row: Row) -> tuple[float, float]:
+    assert row.low is not None
+    assert row.high is not None
+    return row.low, row.high
+
+
+def _latency_grows(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+    """Keeps the longest series in which no buffer is clearly faster than a smaller one, and refuses the others."""
+    broken: Broken = {}
+    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
+        kept = set(_longest_rise(group))
+        sentence = "the latency of a random walk does not fall as its buffer grows"
+        broken |= {id(row): sentence for place, row in enumerate(group) if place not in kept}
+    return broken
+
+
+def _longest_rise(group: Sequence[Row]) -> list[int]:
+    """Places of the longest series where each interval, with the margin, reaches that of the place before it."""
+    length, before = [1] * len(group), [-1] * len(group)
+    for place, row in enumerate(group):
+        for earlier in range(place):
+            follows = _ends(row)[1] * MARGIN >= _ends(group[earlier])[0]
+            if follows and length[earlier] + 1 > length[place]:
+                length[place], before[place] = length[earlier] + 1, earlier
+    place = max(range(len(group)), key=length.__getitem__)
+    kept = []
+    while place >= 0:
+        kept.append(place)
+        place = before[place]
+    return kept
+
+
+def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+    """With k chains one load takes at least a k-th of what it takes alone."""
+    broken: Broken = {}
+    for group in _series(with_meaning(rows, probes, "load-of-chains"), "chains"):
+        alone = next((row for row in group if row.parameters["chains"] == 1), None)
+        for row in group if alone is not None else ():
+            chains = int(row.parameters["chains"])
+            if alone is not None and _ends(row)[1] * chains * MARGIN < _ends(alone)[0]:
+                broken[id(row)] = f"{chains} chains keep no more than {chains} loads under way"
+    return broken
+
+
+def _bandwidth_under_ports(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    """One core moves at most two vectors of 64 bytes a cycle each way; a copy counts both ways."""
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, *BANDWIDTHS):
+        ways = 1 if meaning(row, probes) in BANDWIDTHS[:2] else 2
+        bound = clocks.get(row.target, 0.0) * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES * ways
+        if bound and row.unit == "B/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
+            broken[id(row)] = f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
+    return broken
+
+
+def _one_core(row: Row, probes: Probes) -> bool:
+    metric = metric_of(row, probes)
+    return metric is not None and metric.source in ("body", "difference", "control")
+
+
+def _additions_wait(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    """A chain of dependent additions does no more than one a cycle, here or in the control loop."""
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, "core-clock"):
+        clock = clocks.get(row.target, 0.0)
+        too_fast = row.unit == "op/s" and _ends(row)[0] > clock * MARGIN
+        too_short = row.unit == "cycle" and _ends(row)[1] * MARGIN < 1
+        if clock and (too_fast or too_short):
+            broken[id(row)] = "additions that wait for each other take at least a cycle each"
+    return broken
+
+
+def _flops_under_units(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, "flops-of-n"):
+        bound = clocks.get(row.target, 0.0) * FLOPS_PER_CYCLE
+        if bound and row.unit == "flop/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
+            broken[id(row)] = f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
+    return broken
+
+
+def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, *LEAST_CYCLES):
+        least, sentence = LEAST_CYCLES[meaning(row, probes) or ""]
+        clock = clocks.get(row.target, 0.0)
+        factor = {"ns": clock / 1e9, "cycle": 1.0}.get(row.unit)
+        if clock and factor and _ends(row)[1] * factor * MARGIN < least:
+            broken[id(row)] = sentence
+    return broken
+
+
+RULES: tuple[Callable[[Sequence[Row], Probes, Clocks], Broken], ...] = (
+    _takes_cycles,
+    _additions_wait,
+    _bandwidth_under_ports,
+    _flops_under_units,
+    _chains_bound_parallelism,
+    _latency_grows,
+)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes and rows made by hand, for tests of the analysis. Times in ns, rates a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tollmeter.model import Clock, Metric, Outcome, Parameter, Point, Probe, Row, Sample, Status, Value, Witness, Work
+
+CLOCK_HZ = 4e9
+
+
+def metric(name: str = "cost", unit: str = "ns", **more: Any) -> Metric:
+    better = "less" if unit in ("ns", "cycle") else "more"
+    return Metric(name=name, unit=unit, better=better, summary=name, **more)
+
+
+def probe(*metrics: Metric, name: str = "any.probe", parameters: Sequence[Parameter] = (), **more: Any) -> Probe:
+    return Probe(
+        probe=name,
+        question="What does it cost?",
+        revision=1,
+        metrics=metrics or (metric(),),
+        parameters=tuple(parameters),
+        **more,
+    )
+
+
+def sample(cost: float, control: float | None = None, iterations: int = 1000, start: int = 70, **more: Any) -> Sample:
+    """A sample whose body takes `start` ns once and `cost` ns an iteration."""
+
+    def pair(each: float) -> tuple[int, int]:
+        return start + round(each * iterations), start + round(2 * each * iterations)
+
+    return Sample(iterations=iterations, body=pair(cost), control=None if control is None else pair(control), **more)
+
+
+def outcome(
+    samples: Iterable[Sample] = (),
+    *,
+    visit: int = 0,
+    status: Status = "ok",
+    parameters: dict[str, Value] | None = None,
+    name: str = "any.probe",
+    abi: str = "x86_64",
+    controls: tuple[float, ...] = (CLOCK_HZ, CLOCK_HZ),
+    work: Work | None = None,
+    **more: Any,
+) -> Outcome:
+    point = Point(probe=name, abi=abi, target="local", parameters=tuple(sorted((parameters or {}).items())))
+    return Outcome(
+        visit=visit,
+        round=visit,
+        point=point,
+        status=status,
+        samples=tuple(samples),
+        controls=controls,
+        work=work or Work(),
+        **more,
+    )
+
+
+def row(
+    median: float | None,
+    spread: float = 0.01,
+    *,
+    of: str = "any.probe",
+    name: str = "cost",
+    unit: str = "ns",
+    parameters: dict[str, Value] | None = None,
+    abi: str = "x86_64",
+    clock: Clock = "hardware",
+    status: Status = "ok",
+    **more: Any,
+) -> Row:
+    """A row with an interval of `spread` to both sides."""
+    numbers: dict[str, Any] = {}
+    if median is not None:
+        low, high = median * (1 - spread), median * (1 + spread)
+        numbers = {"median": median, "low": low, "high": high, "minimum": low, "quartiles": (low, high)}
+    return Row(
+        probe=of,
+        revision=1,
+        abi=abi,
+        target="local",
+        clock=clock,
+        parameters=parameters or {},
+        metric=name,
+        unit=unit,
+        better="less" if unit in ("ns", "cycle") else "more",
+        status=status,
+        reason=None if status == "ok" else "because",
+        visits=5,
+        samples=35,
+        **{**numbers, **more},
+    )
+
+
+def quiet(**seen: Any) -> Witness:
+    return Witness(**{"cpu_before": 1, "cpu_after": 1, "control_hz": CLOCK_HZ, **seen})

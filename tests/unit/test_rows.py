@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows from hand-made samples: what each source and unit is made of, and when there is no number."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
+from tollmeter.analysis.plausible import judged, notes
+from tollmeter.analysis.rows import row_key, rows
+from tollmeter.analysis.witness import set_aside
+from tollmeter.model import ClockReading, Failure, Metric, Outcome, Probe, Row, Sample, Work
+
+
+def only(outcomes: list[Outcome], told: Probe) -> Row:
+    (found,) = rows(outcomes, {told.probe: told})
+    return found
+
+
+def value_of(one: Metric, samples: list[Sample], **more: object) -> float | None:
+    found = only([outcome(samples, **more)], probe(one))  # type: ignore[arg-type]
+    assert found.status == "ok", found.reason
+    return found.median
+
+
+THREE = [sample(10, 4), sample(12, 4), sample(11, 5)]
+
+
+@pytest.mark.parametrize(
+    ("source", "unit", "expected"),
+    [
+        ("body", "ns", 11),
+        ("control", "ns", 4),
+        ("difference", "ns", 6),
+        ("body", "cycle", 44),
+        ("difference", "cycle", 24),
+        ("body", "B/s", 64 / 11e-9),
+        ("body", "flop/s", 8 / 11e-9),
+        ("body", "op/s", 1 / 11e-9),
+    ],
+)
+def test_what_a_value_is_made_of(source: str, unit: str, expected: float) -> None:
+    one = metric(unit=unit, source=source)
+    assert value_of(one, THREE, work=Work(bytes=64, flops=8)) == pytest.approx(expected)
+
+
+def test_operations_share_the_time_of_an_iteration() -> None:
+    assert value_of(metric(), THREE, work=Work(operations=4)) == pytest.approx(11 / 4)
+    assert value_of(metric(unit="op/s"), THREE, work=Work(operations=4)) == pytest.approx(4 / 11e-9)
+    assert value_of(metric(), THREE, work=Work(operations=0)) == pytest.approx(11)
+
+
+def test_each_visit_counts_cycles_by_its_own_clock() -> None:
+    visits = [
+        outcome([sample(10), sample(10)], visit=0, controls=(4e9, 4e9)),
+        outcome([sample(20), sample(20)], visit=1, controls=(2e9, 2e9)),
+    ]
+    assert only(visits, probe(metric(unit="cycle"))).median == pytest.approx(40)
+
+
+def test_companions_add_up_and_join_the_timed_worker() -> None:
+    samples = [sample(10, lanes=((500, 5_000), (250, 5_000)))] * 2
+    work = Work(bytes=64)
+    companions = value_of(metric(unit="B/s", source="companions"), samples, work=work)
+    together = value_of(metric(unit="B/s", source="together"), samples, work=work)
+    assert companions == pytest.approx(64 * 0.15e9)
+    assert together == pytest.approx(64 * 0.25e9)
+
+
+def test_a_rate_turns_the_interval_and_the_minimum_stays_below() -> None:
+    samples = [sample(cost) for cost in (10, 10.2, 10.1, 11, 10.4)]
+    found = only([outcome(samples, work=Work(bytes=64), visit=visit) for visit in range(3)], probe(metric(unit="B/s")))
+    assert found.low is not None
+    assert found.median is not None
+    assert found.high is not None
+    assert found.minimum is not None
+    assert found.low <= found.median <= found.high
+    assert found.minimum <= found.median
+    assert found.quartiles[0] < found.quartiles[1]
+
+
+def test_the_minimum_is_made_of_minima() -> None:
+    disturbed = Sample(iterations=10, body=(100, 130))
+    clean = [Sample(iterations=10, body=(60, 110)), Sample(iterations=10, body=(61, 112))]
+    assert only([outcome([disturbed, *clean])], probe()).minimum == 5.0
+
+
+def test_a_gauge_is_what_the_probe_said() -> None:
+    one = metric("entries", unit="count", source="gauge")
+    found = only(
+        [outcome(gauges={"entries": value}, visit=i) for i, value in enumerate((64.0, 72.0, 64.0))], probe(one)
+    )
+    assert (found.median, found.visits, found.status) == (64, 3, "ok")
+    assert only([outcome(gauges={})], probe(one)).status == "unstable"
+
+
+def test_disturbed_samples_are_counted_and_not_used() -> None:
+    good = [sample(10, witness=quiet()) for _ in range(4)]
+    found = only([outcome([*good, sample(10_000, witness=quiet(involuntary=1))])], probe())
+    assert (found.samples, found.set_aside) == (4, 1)
+    assert found.high == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("seen", "excused_by"),
+    [
+        ({"involuntary": 2}, {"switches": True}),
+        ({"major_faults": 1}, {"faults": True}),
+        ({"cpu_after": 0}, None),
+        ({"steal_ticks": 1}, None),
+        ({"control_hz": CLOCK_HZ * 0.9}, None),
+        ({"control_hz": CLOCK_HZ * 1.1}, None),
+    ],
+)
+def test_what_speaks_against_a_sample(seen: dict[str, float], excused_by: dict[str, bool] | None) -> None:
+    usual = [sample(10, witness=quiet()) for _ in range(5)]
+    odd = sample(10, witness=quiet(**seen))
+    assert set_aside(odd, [*usual, odd], probe())
+    if excused_by:
+        assert set_aside(odd, [*usual, odd], probe(**excused_by)) is None
+
+
+@pytest.mark.parametrize(
+    "seen", [{"voluntary": 3}, {"minor_faults": 9}, {"control_hz": CLOCK_HZ * 1.04}, {"cpu_before": -1}]
+)
+def test_what_does_not(seen: dict[str, float]) -> None:
+    usual = [sample(10, witness=quiet()) for _ in range(5)]
+    odd = sample(10, witness=quiet(**seen))
+    assert set_aside(odd, [*usual, odd], probe()) is None
+
+
+def test_a_value_alone_never_speaks_against_its_sample() -> None:
+    usual = [sample(10, witness=quiet()) for _ in range(5)]
+    assert set_aside(sample(10_000, witness=quiet()), usual, probe()) is None
+
+
+def test_all_samples_disturbed_leaves_a_sentence() -> None:
+    found = only([outcome([sample(10, witness=quiet(steal_ticks=1))] * 5)], probe())
+    assert (found.status, found.median, found.set_aside) == ("unstable", None, 5)
+    assert found.reason
+
+
+def test_one_sample_is_too_few() -> None:
+    assert only([outcome([sample(10)])], probe()).status == "unstable"
+
+
+def test_twice_the_work_in_no_time_is_refused() -> None:
+    found = only([outcome([Sample(iterations=10, body=(100, 90))] * 3)], probe())
+    assert (found.status, found.median) == ("unstable", None)
+
+
+def test_a_part_that_outlasts_the_whole_is_refused() -> None:
+    told = probe(metric(source="difference"), metric("whole"))
+    difference, whole = rows([outcome([sample(4, 10)] * 3)], {told.probe: told})
+    assert (difference.status, whole.status) == ("unstable", "ok")
+
+
+def test_what_a_metric_lacks_is_named() -> None:
+    assert "control" in (only([outcome([sample(4)] * 3)], probe(metric(source="difference"))).reason or "")
+    assert "companions" in (only([outcome([sample(4)] * 3)], probe(metric(unit="B/s", source="together"))).reason or "")
+    assert "core clock" in (only([outcome([sample(4)] * 3, controls=())], probe(metric(unit="cycle"))).reason or "")
+    assert only([outcome([sample(4)] * 3)], probe(metric(unit="flop/s"))).status == "unstable"
+
+
+def test_a_wrong_answer_anywhere_takes_the_number() -> None:
+    visits = [outcome([sample(10)] * 3, visit=0), outcome(visit=1, status="wrong_answer", reason="sum is off")]
+    found = only(visits, probe())
+    assert (found.status, found.reason, found.median) == ("wrong_answer", "sum is off", None)
+
+
+def test_a_lost_visit_leaves_the_number_and_a_note() -> None:
+    visits = [outcome([sample(10)] * 3, visit=0), outcome(visit=1, status="timeout", reason="deadline of 8 s")]
+    found = only(visits, probe())
+    assert (found.status, found.median, found.visits) == ("ok", 10, 1)
+    assert "deadline of 8 s" in (found.reason or "")
+
+
+def test_a_gap_has_a_row_for_every_metric_and_the_gravest_reason() -> None:
+    told = probe(metric("a"), metric("b"))
+    visits = [
+        outcome(visit=0, status="unsupported", reason="no such gate"),
+        outcome(visit=1, status="failed", reason="signal 11"),
+    ]
+    found = rows(visits, {told.probe: told})
+    assert [(one.metric, one.status, one.reason) for one in found] == [
+        ("a", "failed", "signal 11"),
+        ("b", "failed", "signal 11"),
+    ]
+
+
+def test_clocks_of_two_kinds_do_not_mix() -> None:
+    visits = [outcome([sample(10)] * 3), outcome([sample(10)] * 3, visit=1, clock=ClockReading(kind="virtual"))]
+    assert only(visits, probe()).status == "unstable"
+
+
+def test_a_visit_without_a_description_is_refused() -> None:
+    with pytest.raises(Failure):
+        rows([outcome([sample(10)] * 3)], {})
+
+
+def test_order_does_not_depend_on_the_order_of_visits() -> None:
+    visits = [
+        outcome([sample(10), sample(11)], visit=i, parameters={"size": size}, abi=abi)
+        for i, (size, abi) in enumerate((size, abi) for size in (1024, 65536, 2048) for abi in ("x86_64", "ia32") * 2)
+    ]
+    told = {"any.probe": probe(metric("b"), metric("a"))}
+    expected = rows(visits, told)
+    assert [one.parameters["size"] for one in expected[::4]] == [1024, 2048, 65536]
+    assert [one.metric for one in expected[:2]] == ["b", "a"]
+    random.Random(5).shuffle(visits)
+    assert rows(visits, told) == expected
+    assert len({row_key(one) for one in expected}) == len(expected)
+
+
+def test_100_000_samples_take_about_a_second() -> None:
+    witness = quiet()
+    visits = [
+        outcome(
+            [sample(10 + i % 7, witness=witness) for i in range(10)], visit=visit, parameters={"size": visit % 1000}
+        )
+        for visit in range(10_000)
+    ]
+    start = time.process_time()
+    rows(visits, {"any.probe": probe()})
+    assert time.process_time() - start < 3
+
+
+def size_rows(values: dict[int, float]) -> list[Row]:
+    return [row(value, parameters={"size": size, "pages": "huge"}) for size, value in values.items()]
+
+
+LATENCY = {"any.probe": probe(metric(means="latency-of-size"))}
+
+
+def statuses(found: tuple[Row, ...]) -> list[str]:
+    return [one.status for one in found]
+
+
+def test_a_spike_in_a_latency_curve_is_refused_and_the_rest_kept() -> None:
+    spiked = size_rows({1024: 1.0, 2048: 1.0, 4096: 9.0, 8192: 1.0, 16384: 1.05, 32768: 3.0})
+    found = judged(spiked, LATENCY, {})
+    assert statuses(found) == ["ok", "ok", "unstable", "ok", "ok", "ok"]
+    assert found[2].median is None
+    assert found[2].reason
+
+
+def test_noise_in_a_latency_curve_is_kept() -> None:
+    wavy = size_rows({1024: 1.0, 2048: 0.97, 4096: 1.02, 8192: 3.6, 16384: 3.4, 32768: 3.6})
+    assert set(statuses(judged(wavy, LATENCY, {}))) == {"ok"}
+
+
+def test_a_dependent_load_takes_at_least_a_cycle() -> None:
+    assert statuses(judged(size_rows({1024: 0.1}), LATENCY, {"local": 4e9})) == ["unstable"]
+    assert statuses(judged(size_rows({1024: 1.0}), LATENCY, {"local": 4e9})) == ["ok"]
+
+
+def test_no_more_loads_under_way_than_chains() -> None:
+    told = {"any.probe": probe(metric(means="load-of-chains"))}
+    loads = [
+        row(value, parameters={"chains": chains, "size": 1 << 26}) for chains, value in ((1, 100), (2, 52), (4, 12))
+    ]
+    assert statuses(judged(loads, told, {})) == ["ok", "ok", "unstable"]
+
+
+def test_bandwidth_is_bounded_by_the_ports() -> None:
+    told = {"any.probe": probe(metric(unit="B/s", means="read-bandwidth-of-size"))}
+    reads = [row(value, unit="B/s", parameters={"size": 4096}) for value in (500e9, 700e9)]
+    assert statuses(judged(reads, told, {"local": 4e9})) == ["ok", "unstable"]
+
+
+def test_additions_that_wait_take_a_cycle() -> None:
+    told = {"any.probe": probe(metric(unit="op/s", means="core-clock"))}
+    clocks = [row(value, unit="op/s") for value in (4.1e9, 8e9)]
+    assert statuses(judged(clocks, told, {"local": 4e9})) == ["ok", "unstable"]
+
+
+@pytest.mark.parametrize(
+    ("means", "unit", "sound", "absurd"),
+    [
+        ("entry", "ns", 127.0, 1.0),
+        ("trap", "ns", 2200.0, 0.5),
+        ("control-loop", "ns", 0.25, 0.05),
+        ("flops-of-n", "flop/s", 120e9, 600e9),
+    ],
+)
+def test_other_bounds(means: str, unit: str, sound: float, absurd: float) -> None:
+    told = {"any.probe": probe(metric(unit=unit, means=means))}
+    assert statuses(judged([row(sound, unit=unit), row(absurd, unit=unit)], told, {"local": 4e9})) == ["ok", "unstable"]
+
+
+def test_emulated_rows_are_not_held_to_the_core_clock() -> None:
+    emulated = row(0.01, parameters={"size": 1024}, clock="virtual")
+    assert statuses(judged([emulated], LATENCY, {"local": 4e9})) == ["ok"]
+
+
+def test_a_first_cache_between_two_cycles_is_noted() -> None:
+    assert notes(size_rows({1024: 1.1, 2048: 1.1}), LATENCY, {"local": 4e9})
+    assert not notes(size_rows({1024: 1.005, 2048: 1.3}), LATENCY, {"local": 4e9})
+
+
+def test_rows_apply_the_rules() -> None:
+    told = probe(metric(means="entry"))
+    assert only([outcome([sample(0.5)] * 3)], told).status == "unstable"
