@@ -70,7 +70,10 @@ static inline long kernel_enter(long number, long first, long second) {
   register long g1 __asm__("g1") = number;
   register long o0 __asm__("o0") = first;
   register long o1 __asm__("o1") = second;
-  __asm__ volatile("t 0x6d\n\tbcs,a,pt %%xcc, 1f\n\tsub %%g0, %0, %0\n1:" : "+r"(o0) : "r"(g1), "r"(o1) : "memory", "cc");
+  __asm__ volatile("t 0x6d\n\tbcs,a,pt %%xcc, 1f\n\tsub %%g0, %0, %0\n1:"
+                   : "+r"(o0)
+                   : "r"(g1), "r"(o1)
+                   : "memory", "cc");
   return o0;
 #else
   long answer = syscall(number, first, second);

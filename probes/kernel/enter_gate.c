@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same shortest system call by every gate that this CPU has into the kernel.
+ *
+ * x86 kept its old doors: the software interrupt of 1978 goes through a descriptor table, and on some machines through
+ * checks that the fast instruction avoids; a 32-bit program is handed a page of kernel code that knows the fastest door
+ * (sysenter or syscall), and calls through it. An ABI with one door only has nothing to compare, and says so.
+ */
+#define _GNU_SOURCE 1
+#include "gate.h"
+
+#include <setjmp.h>
+#include <signal.h>
+
+#include "entry.h"
+#include "toll.h"
+
+enum gate { ORDINARY, INT80, VDSO };
+
+struct gates {
+  long answer;
+  uintptr_t vdso;
+};
+
+static sigjmp_buf shut;
+
+static void on_shut(int signal_number) {
+  siglongjmp(shut, signal_number);
+}
+
+/* A 64-bit kernel without its 32-bit half answers the old gate with a fault. */
+static bool int80_is_open(void) {
+  struct sigaction action = {0}, before;
+  action.sa_handler = on_shut;
+  sigaction(SIGSEGV, &action, &before);
+  const bool open = sigsetjmp(shut, 1) == 0 && gate_int80() == (long)getppid();
+  sigaction(SIGSEGV, &before, NULL);
+  return open;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct gates *gates = r->state;
+  const unsigned gate = toll_choice(r, "gate");
+  gates->vdso = gate_of_vdso();
+  if (gate == INT80 && !GATE_INT80) return toll_skip(r, "this architecture has no interrupt gate for system calls");
+  if (gate == INT80 && !int80_is_open()) return toll_skip(r, "this kernel keeps the int 0x80 gate shut");
+  if (gate == VDSO && !gates->vdso) return toll_skip(r, "the kernel offers this ABI no gate of its own in the vDSO");
+  return TOLL_OK;
+}
+
+static void enter(struct toll_run *r) {
+  struct gates *gates = r->state;
+  long answer = 0;
+  uint64_t i = r->iterations;
+  switch (toll_choice(r, "gate")) {
+    case ORDINARY:
+      for (; i; i--) answer = kernel_enter(SYS_getppid, 0, 0);
+      break;
+    case INT80:
+      for (; i; i--) answer = gate_int80();
+      break;
+    case VDSO:
+      for (; i; i--) answer = gate_vdso(gates->vdso);
+      break;
+  }
+  gates->answer = answer;
+}
+
+static void control(struct toll_run *r) {
+  long answer = 0;
+  for (uint64_t i = r->iterations; i; i--) TOLL_OPAQUE(answer);
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct gates *gates = r->state;
+  if (gates->answer == (long)getppid()) return TOLL_OK;
+  return toll_wrong(r, "the kernel answered %ld, not %ld", gates->answer, (long)getppid());
+}
+
+static const char *const names[] = {"ordinary", "int80", "vdso", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "gate",
+     .kind = TOLL_CHOICE,
+     .summary = "the ABI's ordinary instruction, the interrupt int 0x80, or the kernel's own code in the vDSO",
+     .choices = names},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "round_trip",
+                                              .unit = "ns",
+                                              .summary = "one entry into the kernel by this gate and the return",
+                                              .toll = "system call by the {gate} gate"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "Which gate into the kernel is cheap, and what do the others cost?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct gates),
+    .prepare = prepare,
+    .body = enter,
+    .control = control,
+    .check = check,
+    .revision = 1,
+};
