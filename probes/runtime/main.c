@@ -28,12 +28,35 @@ static int visit_of_words(const struct toll_probe *probe, int count, char **word
   return 0;
 }
 
+/* Who reads a wire sees no exit status and no standard error: what went wrong becomes a stream of its own. */
+static void emit_failure(const char *status, const char *reason) {
+  toll_record_open("fail");
+  toll_put_text("status", status);
+  toll_put_text("reason", reason);
+  toll_record_close();
+  toll_emit_end(false);
+}
+
 static int visit_of_line(const struct toll_probe *probe, char *line) {
   static struct toll_request request;
   char error[TOLL_REASON_BYTES];
-  if (!toll_request_line(probe, &request, line, error, sizeof error)) return refuse(error);
+  if (!toll_request_line(probe, &request, line, error, sizeof error)) {
+    emit_failure("infrastructure", error);
+    return refuse(error);
+  }
   toll_visit_make(probe, &request);
   return 0;
+}
+
+static int fate(int status) {
+  char reason[80];
+  if (WIFSIGNALED(status)) {
+    snprintf(reason, sizeof reason, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    emit_failure("failed", reason);
+    return 128 + WTERMSIG(status);
+  }
+  if (WEXITSTATUS(status) == TOLL_EXIT_DEADLINE) emit_failure("timeout", "the visit's deadline passed");
+  return WEXITSTATUS(status);
 }
 
 /* A process of its own for each line, so that one visit's crash, limit or memory is not the next one's. */
@@ -50,7 +73,7 @@ static int visits_of_input(const struct toll_probe *probe) {
     }
     if (child < 0) return refuse(strerror(errno));
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    int code = fate(status);
     if (code > worst) worst = code;
   }
   free(line);
