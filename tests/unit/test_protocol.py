@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streams import VISIT, samples, visit_record, visit_records, whole
 from tollmeter.model import Failure, Outcome, Sample, Witness, Work
 from tollmeter.protocol import (
@@ -267,5 +268,6 @@ def test_the_core_clock_is_the_measured_one() -> None:
     }
     control = {"k": "control", "when": "before", "adds": 4100, "ns": 1000}
     told = head(seal([machine, {"k": "clock", "cost_ns": 20}, control]))
-    assert told.machine and told.clock
+    assert told.machine
+    assert told.clock
     assert (told.machine.core_clock_hz, told.machine.host, told.clock.cost_ns) == (4.1e9, "h\ufffd", 20)

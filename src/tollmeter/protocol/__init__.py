@@ -15,6 +15,7 @@ from tollmeter.protocol.framing import (
     sealed,
 )
 from tollmeter.protocol.reading import Head, clean, description, head, outcome
+from tollmeter.protocol.words import words
 
 __all__ = [
     "LONGEST_LINE",
@@ -35,4 +36,5 @@ __all__ = [
     "refused",
     "seal",
     "sealed",
+    "words",
 ]

@@ -47,23 +47,23 @@ class Head(NamedTuple):
     builds: tuple[Build, ...]
 
 
-class _Visit(Record):
+class _Visit(Record, frozen=True):
     visit: Count
     round: Count
     probe: str
     abi: str
     target: str
-    parameters: dict[str, Value] = {}
+    parameters: dict[str, Value] = msgspec.field(default_factory=dict)
     cpus: tuple[Count, ...] = ()
     work: Work = Work()
 
 
-class _Control(Record):
+class _Control(Record, frozen=True):
     adds: Some
     ns: Some
 
 
-class _Sample(Record):
+class _Sample(Record, frozen=True):
     i: Count
     iterations: Some
     body: Pair
@@ -71,7 +71,7 @@ class _Sample(Record):
     lanes: tuple[Pair, ...] = ()
 
 
-class _Witness(Record):
+class _Witness(Record, frozen=True):
     i: Count
     involuntary: Count = 0
     voluntary: Count = 0
@@ -84,25 +84,25 @@ class _Witness(Record):
     control_hz: float | None = 0.0
 
 
-class _Gauge(Record):
+class _Gauge(Record, frozen=True):
     metric: str
     value: float | None
 
 
-class _Skip(Record):
+class _Skip(Record, frozen=True):
     reason: str
 
 
-class _Fail(Record):
+class _Fail(Record, frozen=True):
     status: Status
     reason: str
 
 
-class _End(Record):
+class _End(Record, frozen=True):
     stopped: bool = False
 
 
-class _Protocol(Record):
+class _Protocol(Record, frozen=True):
     protocol: Some = PROTOCOL
 
 

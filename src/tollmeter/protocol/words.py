@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A visit as the words that an executable reads, on its command line or from a line of standard input."""
+
+from __future__ import annotations
+
+from tollmeter.model import Visit
+
+
+def words(visit: Visit) -> tuple[str, ...]:
+    options = (
+        f"--visit={visit.id}",
+        f"--round={visit.round}",
+        f"--target={visit.point.target}",
+        f"--cpus={','.join(map(str, visit.cpus))}",
+        f"--samples={visit.samples}",
+        f"--sample-ns={visit.sample_ns}",
+        f"--seed={visit.seed}",
+        f"--deadline-ms={visit.deadline_ms}",
+    )
+    return options + tuple(f"{name}={value}" for name, value in visit.point.parameters)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where probes run. Whatever the way there, a target answers with whole streams of records (docs/add-a-target.md)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tollmeter.model import Visit
+
+
+class Target(Protocol):
+    """One place that runs executables. `run` never raises for what a probe does, and leaves no process behind."""
+
+    name: str
+
+    def describe(self, executable: str) -> bytes:
+        """What `EXECUTABLE --describe` prints. Raises Failure where it could not be asked."""
+
+    def machine(self, executable: str) -> bytes:
+        """What `EXECUTABLE --machine` prints. Raises Failure where it could not be asked."""
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        """One visit's whole stream: as it came, or closed with the reason why it did not."""
+
+    def interrupt(self) -> None:
+        """Asks the visit under way, if any, to end after its current sample. Safe inside a signal handler."""

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of the host's own with a deadline: all that it printed, how it ended, and nothing left of it.
+
+The process leads a new session, so that a terminal's Ctrl-C does not reach it and one signal reaches all that it
+started. While it measures, the host sleeps in poll(): it wakes when the process prints or ends, and at the deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tollmeter.protocol import Trouble
+
+MOST_BYTES = 16 * 1024 * 1024
+"""A visit prints kilobytes. A process that prints more than this is ended, before it fills the host's memory."""
+
+_TICK_S = 0.05
+_ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+"""The same for every visit: the size of the environment moves the stack, and with it the alignment of what a probe
+measures (Mytkowicz et al., ASPLOS 2009)."""
+
+
+class Ended(NamedTuple):
+    """status: as subprocess gives it, negative for a signal. limit: why the host ended it, where it had to."""
+
+    output: bytes
+    status: int
+    limit: Trouble | None
+
+
+class Child:
+    """Standard error joins standard output: records are found between whatever else is printed.
+
+    Raises OSError where the process cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            env=_ENVIRONMENT,
+            start_new_session=True,
+        )
+        self._reaped = False
+
+    def signal(self, number: int) -> None:
+        """To the process and all that it started. Until it is reaped, its number cannot belong to another."""
+        if not self._reaped:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def finish(self, limit_s: float) -> Ended:
+        """Waits for the end, at most so long. Whatever happens, the whole group is gone on return."""
+        output = bytearray()
+        try:
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s)
+        finally:
+            self._reap()
+        return Ended(bytes(output), self._process.returncode, limit)
+
+    def _reap(self) -> None:
+        """Ends what is left of the group while its leader still holds its number, then lets the leader go."""
+        self.signal(signal.SIGKILL)
+        self._reaped = True
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+    def _gather(self, output: bytearray, deadline: float, limit_s: float) -> Trouble | None:
+        """Collects until the process ends; one that it left behind and that holds the pipe open does not count."""
+        assert self._process.stdout
+        pipe = self._process.stdout.fileno()
+        os.set_blocking(pipe, False)
+        watched = select.poll()
+        watched.register(pipe, select.POLLIN)
+        reading = True
+        with _watching(self._process.pid, watched) as tick_s:
+            while time.monotonic() < deadline:
+                watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
+                ended = _has_ended(self._process.pid)  # asked before the last read, so that nothing printed is missed
+                if reading and not _drain(pipe, output):
+                    watched.unregister(pipe)
+                    reading = False
+                if len(output) > MOST_BYTES:
+                    return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
+                if ended:
+                    return None
+        return "timeout", f"no end within {limit_s:g} s"
+
+
+@contextlib.contextmanager
+def _watching(pid: int, watched: select.poll) -> Iterator[float]:
+    """Lets poll() wake at the end of a process; where the kernel cannot (before 5.3), at short ticks instead."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        yield _TICK_S
+        return
+    watched.register(descriptor, select.POLLIN)
+    try:
+        yield float("inf")
+    finally:
+        os.close(descriptor)
+
+
+def _has_ended(pid: int) -> bool:
+    """Without reaping it."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _drain(pipe: int, output: bytearray) -> bool:
+    """Reads what is there now. False once nobody can write to it any more."""
+    while len(output) <= MOST_BYTES:
+        try:
+            chunk = os.read(pipe, 1 << 16)
+        except BlockingIOError:
+            return True
+        if not chunk:
+            return False
+        output += chunk
+    return True

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for a probe's executable in tests of the host: speaks the protocol, and misbehaves on request.
+
+    fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
+
+It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MACHINE = {
+    "k": "machine", "host": "fake", "cpu": "Fake CPU", "kernel": "Linux 6.0", "hypervisor": None, "cpus": 2,
+    "memory_bytes": 1 << 33, "allowed_cpus": sorted(os.sched_getaffinity(0)), "page_bytes": 4096,
+    "architecture": "x86_64", "facts": {},
+    "caches": [
+        {"level": 1, "kind": "data", "size_bytes": 32768, "line_bytes": 64, "ways": 8, "shared_cpus": "0"},
+        {"level": 2, "kind": "unified", "size_bytes": 262144, "line_bytes": 64, "ways": 8, "shared_cpus": "0"},
+    ],
+}  # fmt: skip
+CLOCK = {"k": "clock", "source": "monotonic_raw", "kind": "hardware", "resolution_ns": 1, "cost_ns": 20}
+CONTROL = {"k": "control", "when": "before", "adds": 400000, "ns": 100000}
+
+
+def sealed(record: dict[str, Any], number: int) -> bytes:
+    body = json.dumps({**record, "n": number}, separators=(",", ":")).encode()[:-1]
+    return b'%s,"c":"%08x"}\n' % (body, zlib.crc32(body))
+
+
+def stream(records: list[dict[str, Any]], **end: Any) -> list[bytes]:
+    return [sealed(r, n) for n, r in enumerate([*records, {"k": "end", "records": len(records), **end}])]
+
+
+def say(*lines: bytes) -> None:
+    sys.stdout.buffer.write(b"".join(lines))
+    sys.stdout.buffer.flush()
+
+
+def visit_record(path: Path, words: list[str], describe: dict[str, Any]) -> dict[str, Any]:
+    options = dict(word[2:].split("=", 1) for word in words if word.startswith("--"))
+    given = dict(word.split("=", 1) for word in words if not word.startswith("--"))
+    parameters: dict[str, Any] = {}
+    for parameter in describe.get("parameters", []):
+        text = given[parameter["name"]]
+        parameters[parameter["name"]] = text if parameter["kind"] == "choice" else int(text)
+    return {
+        "k": "visit", "visit": int(options["visit"]), "round": int(options["round"]), "probe": path.name,
+        "revision": 1, "abi": path.parent.name, "target": options["target"], "parameters": parameters,
+        "cpus": [int(cpu) for cpu in options["cpus"].split(",")], "seed": int(options["seed"]),
+        "samples": int(options["samples"]), "sample_ns": int(options["sample-ns"]), "work": {},
+    }  # fmt: skip
+
+
+def samples(count: int, cost_ns: int) -> list[dict[str, Any]]:
+    records = []
+    for i in range(count):
+        body = [cost_ns * 1000, cost_ns * 2000]
+        records.append({"k": "sample", "i": i, "iterations": 1000, "body": body, "control": None, "lanes": []})
+        records.append({"k": "witness", "i": i, "cpu_before": 0, "cpu_after": 0, "control_hz": 4e9})
+    return records
+
+
+def good(visit: dict[str, Any], cost_ns: int = 100) -> list[dict[str, Any]]:
+    return [visit, CLOCK, CONTROL, *samples(visit["samples"], cost_ns), {**CONTROL, "when": "after"}]
+
+
+def cut(visit: dict[str, Any]) -> None:
+    whole = stream(good(visit))
+    say(*whole[:4], whole[4][:20])
+
+
+def hang(visit: dict[str, Any]) -> None:
+    say(*stream(good(visit))[:4])
+    time.sleep(60)
+
+
+def bad_exit(visit: dict[str, Any]) -> None:
+    say(*stream(good(visit)))
+    sys.stderr.write("wrote past the arena\n")
+    sys.exit(3)
+
+
+def garbage(visit: dict[str, Any]) -> None:
+    say(b"\x00\xfe boot\n", b"\nnoise\n{}\n".join(stream(good(visit))))
+
+
+def flood(visit: dict[str, Any]) -> None:
+    say(b"x" * (10 << 20) + b"\n", *stream(good(visit)))
+
+
+def endless(_: dict[str, Any]) -> None:
+    while True:
+        say(b"y" * (1 << 16))
+
+
+def crash(visit: dict[str, Any]) -> None:
+    say(*stream(good(visit))[:5])
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def orphan(visit: dict[str, Any]) -> None:
+    if os.fork() == 0:
+        time.sleep(60)
+    say(*stream(good(visit)))
+
+
+def closed_output(visit: dict[str, Any]) -> None:
+    say(*stream(good(visit)))
+    os.close(1)
+    os.close(2)
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def interruptible(visit: dict[str, Any]) -> None:
+    """One sample, and then the rest only where nobody asks to stop."""
+    stopped: list[bool] = []
+    signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
+    limit = time.monotonic() + 10
+    while not stopped and time.monotonic() < limit:
+        time.sleep(0.01)
+    say(*stream([visit, CLOCK, CONTROL, *samples(1, 100)], stopped=bool(stopped)))
+
+
+def fail(visit: dict[str, Any], record: dict[str, Any]) -> None:
+    say(*stream([visit, record]))
+
+
+BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "good": lambda visit: say(*stream(good(visit))),
+    "cut": cut,
+    "hang": hang,
+    "bad_exit": bad_exit,
+    "deadline": lambda _: sys.exit(124),
+    "garbage": garbage,
+    "flood": flood,
+    "endless": endless,
+    "crash": crash,
+    "orphan": orphan,
+    "silent": lambda _: None,
+    "other_visit": lambda visit: say(*stream(good({**visit, "visit": visit["visit"] + 1}))),
+    "skip": lambda visit: fail(visit, {"k": "skip", "reason": "no such gate here"}),
+    "wrong": lambda visit: fail(visit, {"k": "fail", "status": "wrong_answer", "reason": "the sum is off by one"}),
+    "closed_output": closed_output,
+    "interruptible": interruptible,
+}
+
+
+def main() -> None:
+    path, words = Path(sys.argv[1]), sys.argv[2:]
+    told = json.loads(path.with_name(path.name + ".json").read_text())
+    if words == ["--describe"]:
+        build = {"k": "build", "probe": path.name, "abi": path.parent.name, "compiler": "fake", "flags": "-O2"}
+        say(*stream([{"k": "probe", "protocol": 1, "probe": path.name, **told["describe"]}, build]))
+    elif words == ["--machine"]:
+        say(*stream([MACHINE, CLOCK, CONTROL]))
+    else:
+        BEHAVIOURS[told["behaviour"]](visit_record(path, words, told["describe"]))
+
+
+main()
