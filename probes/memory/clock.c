@@ -14,8 +14,8 @@ struct chain {
   uint64_t added;
 };
 
-#define ADD                \
-  sum += addend;           \
+#define ADD      \
+  sum += addend; \
   TOLL_OPAQUE(sum);
 #define ADD_8 ADD ADD ADD ADD ADD ADD ADD ADD
 
@@ -26,7 +26,9 @@ static void add(struct toll_run *r) {
   struct chain *c = r->state;
   unsigned long sum = c->sum, addend = c->addend;
   TOLL_OPAQUE(addend);
-  for (uint64_t turns = r->iterations / TURN; turns; turns--) { ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 }
+  for (uint64_t turns = r->iterations / TURN; turns; turns--) {
+    ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8
+  }
   c->sum = sum;
   c->added += r->iterations;
 }
@@ -39,7 +41,8 @@ static enum toll_status prepare(struct toll_run *r) {
 
 static enum toll_status check(struct toll_run *r) {
   const struct chain *c = r->state;
-  if (c->sum != (unsigned long)c->added * c->addend) return toll_wrong(r, "the chain has another sum than its additions");
+  if (c->sum != (unsigned long)c->added * c->addend)
+    return toll_wrong(r, "the chain has another sum than its additions");
   return TOLL_OK;
 }
 

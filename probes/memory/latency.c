@@ -19,22 +19,27 @@ enum { SMALL, HUGE_PAGES, LOCAL };
 static enum toll_status prepare(struct toll_run *r) {
   unsigned pages = toll_choice(r, "pages");
   size_t bytes = (size_t)toll_number(r, "size");
-  void *buffer = toll_buffer(
-      r, (struct toll_buffer_request){.bytes = bytes, .pages = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL});
+  void *buffer = toll_buffer(r, (struct toll_buffer_request){
+                                    .bytes = bytes, .pages = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL});
   if (!buffer) return toll_refused(r);
   return walk_lay(r, r->state, buffer, bytes, toll_line_bytes(),
                   pages == LOCAL ? TOLL_ORDER_PAGE_LOCAL : TOLL_ORDER_RANDOM);
 }
 
-static void load(struct toll_run *r) { walk_on(r->state, r->iterations); }
+static void load(struct toll_run *r) {
+  walk_on(r->state, r->iterations);
+}
 
-static enum toll_status check(struct toll_run *r) { return walk_check(r, r->state); }
+static enum toll_status check(struct toll_run *r) {
+  return walk_check(r, r->state);
+}
 
 const struct toll_probe toll_probe = {
     .question = "How long does a load take, by the size of the memory that it may hit?",
-    .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load whose address is the result of the load before",
-                                       TOLL_BODY, "latency-of-size", NULL},
-                                      {0}},
+    .metrics =
+        (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load whose address is the result of the load before",
+                                TOLL_BODY, "latency-of-size", NULL},
+                               {0}},
     .parameters = (struct toll_parameter[]){{.name = "size",
                                              .kind = TOLL_SIZE,
                                              .summary = "bytes that the walk goes through",

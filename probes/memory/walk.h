@@ -28,13 +28,15 @@ struct walk {
 
 /* Loads in one turn of the loop. 32 keep the loop's own two instructions below one in a dozen on any core, and those
  * run beside the load that everything waits for; more would only widen the quantum at 120 ns a load. */
-#define WALK_TURN 32
-#define WALK_STEP at = (void **)*at;
+#define WALK_TURN   32
+#define WALK_STEP   at = (void **)*at;
 #define WALK_STEP_8 WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP
 
 /* Follows `loads` pointers, a multiple of WALK_TURN. */
 static inline void **walk_follow(void **at, uint64_t loads) {
-  for (uint64_t turns = loads / WALK_TURN; turns; turns--) { WALK_STEP_8 WALK_STEP_8 WALK_STEP_8 WALK_STEP_8 }
+  for (uint64_t turns = loads / WALK_TURN; turns; turns--) {
+    WALK_STEP_8 WALK_STEP_8 WALK_STEP_8 WALK_STEP_8
+  }
   return at;
 }
 

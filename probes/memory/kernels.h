@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the bandwidth kernels share. A kernel goes through a span of memory so many times; each operation (read, write,
+ * copy, update) has a list of them in its own header:
+ *
+ *   portable   plain C on unsigned long, the same source for every ABI: only these compare ABIs and architectures
+ *   sparse     plain C on one 32-bit word in every 16 bytes, as lmbench's rd, wr, cp and rdwr do; lmbench counts all 16,
+ *              here the 4 that are touched are counted, and the lines that travel are the bus bytes
+ *   libc       what the C library makes of it
+ *   string     x86's own string instruction
+ *   sse2 ...   one source for every vector width; asked of the CPU at run time, all in one executable
+ *   ..._nt     the same with stores that go past the caches
+ *
+ * Every list has the same names on every architecture; what does not exist is skipped with a sentence.
+ */
+#ifndef MEMORY_KERNELS_H
+#define MEMORY_KERNELS_H
+
+#include <string.h>
+
+#include "toll.h"
+
+/* source and target: `bytes` each, whole lines of 64 bytes, apart from each other. */
+struct span {
+  char *target;
+  const char *source;
+  size_t bytes;
+  uint64_t sum;    /* of all lanes read so far, modulo the width of a lane */
+  uint64_t passes; /* made so far: a write stores pattern_of(passes), an update adds one to each lane in each */
+};
+
+/* What portable kernels work on, whatever the memory was written as. */
+typedef unsigned long word __attribute__((may_alias));
+typedef uint32_t half_word __attribute__((may_alias));
+
+typedef void kernel_run(struct span *span, uint64_t passes);
+
+/* A lane is what the kernel adds to or sums up as one number; step is the distance of two lanes. */
+struct kernel {
+  const char *name, *feature; /* feature: as toll_cpu_has() knows it; NULL: none is needed */
+  kernel_run *run;            /* NULL: not on this architecture */
+  size_t lane, step;
+  bool unfetched; /* its stores fetch no line first: they fill lines whole, or go past the caches */
+};
+
+#if defined(__x86_64__) || defined(__i386__)
+#define ON_X86(kernel)         kernel
+#define TARGET_SSE2            __attribute__((target("sse2")))
+#define TARGET_AVX2            __attribute__((target("avx2")))
+#define TARGET_AVX512          __attribute__((target("avx512f")))
+#define PAST_SSE2(at, value)   __asm__ volatile("movntdq %1, %0" : "=m"(*(at)) : "x"(value))
+#define PAST_AVX2(at, value)   __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "x"(value))
+#define PAST_AVX512(at, value) __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "v"(value))
+/* Stores past the caches wait in write-combining buffers: a pass is done when they have left. */
+#define PAST_DONE() __asm__ volatile("sfence" : : : "memory")
+#else
+#define ON_X86(kernel) NULL
+#endif
+
+#if defined(__ARM_NEON)
+#define ON_NEON(kernel) kernel
+#define TARGET_NEON
+#else
+#define ON_NEON(kernel) NULL
+#endif
+
+#if defined(__aarch64__)
+#define ON_AARCH64(kernel) kernel
+/* A pair of stores is the only one that carries the hint (Arm ARM, STNP). */
+#define PAST_NEON_PAIR(at, first, second) \
+  __asm__ volatile("stnp %q2, %q3, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "w"(first), "w"(second))
+#else
+#define ON_AARCH64(kernel) NULL
+#endif
+
+#define STORE(at, value) (*(at) = (value))
+
+/* The lists of kernels are written once, as ENTRY(name, feature, function, lane, step, fetches no line). */
+#define KERNEL_NAME(name, ...)                                #name,
+#define KERNEL_ROW(name, feature, run, lane, step, unfetched) {#name, feature, run, lane, step, unfetched},
+
+static inline size_t whole_lines(uint64_t bytes) {
+  return (size_t)(bytes & ~(uint64_t)63);
+}
+
+static inline enum toll_status kernel_ready(struct toll_run *r, const struct kernel *kernel) {
+  if (!kernel->run) return toll_skip(r, "this architecture has no %s kernel", kernel->name);
+  if (kernel->feature && !toll_cpu_has(kernel->feature)) return toll_skip(r, "this CPU has no %s", kernel->feature);
+  return TOLL_OK;
+}
+
+/* The share of a span that a kernel touches. */
+static inline double kernel_share(const struct kernel *kernel) {
+  return (double)kernel->lane / (double)kernel->step;
+}
+
+/* ---- what the bandwidth probes have in common ---- */
+
+/* The axes. Half the octaves of a latency sweep will do: a knee is looked for where the latency has one. */
+#define BANDWIDTH_PARAMETERS(what, names)                                                                      \
+  ((struct toll_parameter[]){                                                                                  \
+      {.name = "size",                                                                                         \
+       .kind = TOLL_SIZE,                                                                                      \
+       .summary = what,                                                                                        \
+       .from = 1024,                                                                                           \
+       .to = 4,                                                                                                \
+       .to_scale = TOLL_TIMES_LAST_CACHE,                                                                      \
+       .per_octave = 2,                                                                                        \
+       .typical = "16384",                                                                                     \
+       .refine = true},                                                                                        \
+      {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names, .typical = "portable"}, \
+      {0}})
+#define HUGE_SHARE_METRIC \
+  { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }
+
+/* What a bandwidth probe keeps: the state of each of them begins with this. */
+struct bandwidth {
+  const struct kernel *kernel;
+  struct span span;
+  char *source;
+  double huge_share;
+};
+
+/* Huge pages where the system gives them: what is asked is what caches and memory deliver, and what small pages cost on
+ * top is another probe's question. How much of the memory lies in huge pages is told beside the rate. */
+static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned colour) {
+  struct bandwidth *b = (struct bandwidth *)r->state;
+  char *memory =
+      (char *)toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_LARGE, .colour = colour});
+  if (!memory) return NULL;
+  size_t huge = toll_huge_bytes(memory);
+  b->huge_share = huge >= bytes ? 1 : (double)huge / (double)bytes;
+  return memory;
+}
+
+/* Chooses the kernel and the size of each of `sides` equal parts. */
+static inline enum toll_status bandwidth_prepare(struct toll_run *r, const struct kernel *kernels, unsigned sides) {
+  struct bandwidth *b = (struct bandwidth *)r->state;
+  b->kernel = &kernels[toll_choice(r, "kernel")];
+  b->span.bytes = whole_lines(toll_number(r, "size") / sides);
+  if (!b->span.bytes) return toll_fail(r, "a size below %u bytes holds no line", 64 * sides);
+  return kernel_ready(r, b->kernel);
+}
+
+static inline void bandwidth_body(struct toll_run *r) {
+  struct bandwidth *b = (struct bandwidth *)r->state;
+  b->kernel->run(&b->span, r->iterations);
+  b->span.passes += r->iterations;
+}
+
+static inline void bandwidth_finish(struct toll_run *r) {
+  toll_report(r, "huge_pages", ((const struct bandwidth *)r->state)->huge_share);
+}
+
+/* Bytes that the kernel touches; on the bus whole lines travel, `trips` times over. */
+static inline void bandwidth_work(const struct toll_run *r, struct toll_work *work, double trips) {
+  const struct bandwidth *b = (const struct bandwidth *)r->state;
+  work->bytes = (double)b->span.bytes * kernel_share(b->kernel);
+  work->bus_bytes = (double)b->span.bytes * trips;
+}
+
+/* ---- patterns ---- */
+
+/* Every byte alike, so that memset and the string instruction can store it too; never zero, since some memories write
+ * zeros faster; another one each pass, so that what the last pass wrote is told from what the one before it wrote. */
+static inline uint64_t pattern_of(uint64_t passes) {
+  return (1 + passes % 255) * UINT64_C(0x0101010101010101);
+}
+
+/* What each 32-bit word of a span holds at first: all different, whatever the order of bytes. */
+static inline uint32_t mark_of(size_t word) {
+  return (uint32_t)word * 2654435761u + 40503u;
+}
+
+static inline void span_mark(void *memory, size_t bytes) {
+  uint32_t *words = (uint32_t *)memory;
+  for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = mark_of(i);
+}
+
+/* The lane at an offset of a span that still holds its marks. */
+static inline uint64_t marked_lane(size_t offset, size_t lane) {
+  uint32_t words[2] = {mark_of(offset / 4), mark_of(offset / 4 + 1)};
+  uint64_t both;
+  memcpy(&both, words, sizeof both);
+  return lane == sizeof both ? both : words[0];
+}
+
+static inline uint64_t lane_at(const char *at, size_t lane) {
+  uint64_t both;
+  uint32_t one;
+  if (lane == sizeof both) return memcpy(&both, at, sizeof both), both;
+  return memcpy(&one, at, sizeof one), one;
+}
+
+static inline uint64_t lane_mask(size_t lane) {
+  return lane == 8 ? UINT64_MAX : UINT32_MAX;
+}
+
+#endif

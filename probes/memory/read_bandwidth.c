@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How fast memory is read, by the size that is read again and again.
+ */
+#include "read_kernels.h"
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct bandwidth *b = r->state;
+  if (bandwidth_prepare(r, read_kernels, 1) != TOLL_OK) return toll_refused(r);
+  b->source = bandwidth_buffer(r, b->span.bytes, 0);
+  if (!b->source) return toll_refused(r);
+  span_mark(b->source, b->span.bytes);
+  b->span.source = b->source;
+  return TOLL_OK;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct bandwidth *b = r->state;
+  return read_check(r, b->kernel, &b->span);
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  bandwidth_work(r, work, 1);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How many bytes a second can be read, by the size of the memory and the loop that reads?",
+    .metrics = (struct toll_metric[]){{"read", "B/s", TOLL_MORE, "bytes loaded a second", TOLL_BODY,
+                                       "read-bandwidth-of-size", NULL},
+                                      HUGE_SHARE_METRIC,
+                                      {0}},
+    .parameters = BANDWIDTH_PARAMETERS("bytes that are read again and again", READ_KERNEL_NAMES),
+    .state_bytes = sizeof(struct bandwidth),
+    .prepare = prepare,
+    .body = bandwidth_body,
+    .check = check,
+    .finish = bandwidth_finish,
+    .work = work,
+    .revision = 1,
+};
