@@ -36,7 +36,11 @@ $(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC
 RECIPE   := Makefile probes/probes.mk $(COMMAND)
 
 .PHONY: all
-all: $(PROBES:%=$(OUT)/%)
+all: $(PROBES:%=$(OUT)/%) $(OUT)/layout.o
+
+# How the ABI lays out its types: read from the object file, never run.
+$(OUT)/layout.o: abis/layout.c $(RECIPE)
+	@$(CC) $(STD_C) $(CFLAGS) -c $< -o $@
 
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
 	@rm -f $@ && $(AR) rcsD $@ $^

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ABIs lay out their types, read from the object file that each ABI's own compiler made of abis/layout.c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from tollmeter.model import Failure
+
+Breaks = Literal["", "file", "code"]
+
+_NUMBER_NAME, _NUMBER_SIZE = 60, 64
+_BYTES_NAME, _BYTES_SIZE = 48, 64
+_SHOWN_BYTES = {"uint64_t": 8}
+_CONTAINER = re.compile(r"[{]|event|bit-fields|0x|1\.0|char is signed|size of (time_t|off_t|long double|wchar_t)$")
+
+
+class Fact(NamedTuple):
+    """One line of the table: its value under each ABI, in the order asked, and what a difference would break.
+
+    `file`: a wire format or a file that holds the type as it lies in memory; `code`: only what assumes the number.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    breaks: Breaks
+
+
+def read_layout(path: Path) -> dict[str, str]:
+    """All facts of one object file by name: numbers in decimal, bytes in hexadecimal as they lie in memory.
+
+    Raises Failure (2) where there is no such file, or it holds no such facts.
+    """
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            sections = {name: _section(elf, name) for name in (".toll.layout", ".toll.bytes", ".toll.double")}
+    except OSError as error:
+        raise Failure(
+            f"the layout of {path.parent.name} was not built here; `toll list abis` says what is missing"
+        ) from error
+    except ELFError as error:
+        raise Failure(f"{path.name} is no object file: {error}") from error
+    order: Literal["little", "big"] = "little" if elf.little_endian else "big"
+    double = {"double 1.0": sections[".toll.double"].hex()}
+    return _numbers(sections[".toll.layout"], order) | _bytes(sections[".toll.bytes"]) | double
+
+
+def table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
+    """The facts of several ABIs side by side, in the order of the first."""
+    first = next(iter(layouts.values()))
+    return tuple(_fact(name, tuple(layout.get(name, "") for layout in layouts.values())) for name in first)
+
+
+def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    return tuple(fact for fact in facts if fact.breaks)
+
+
+def double_order(raw: str) -> str:
+    """What the order of bytes and words of a double is called, from how 1.0 lies in memory."""
+    names = {
+        "000000000000f03f": "little-endian",
+        "3ff0000000000000": "big-endian",
+        "0000f03f00000000": "mixed: little-endian bytes, high word first (FPA)",
+    }
+    return names.get(raw, "unknown")
+
+
+def _fact(name: str, values: tuple[str, ...]) -> Fact:
+    if len(set(values)) == 1:
+        return Fact(name, values, "")
+    return Fact(name, values, "file" if _CONTAINER.search(name) else "code")
+
+
+def _section(elf: ELFFile, name: str) -> bytes:
+    section = elf.get_section_by_name(name)
+    if section is None:
+        raise ELFError(f"it has no section {name}")
+    return bytes(section.data())
+
+
+def _records(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data) - size + 1, size)]
+
+
+def _numbers(data: bytes, order: Literal["little", "big"]) -> dict[str, str]:
+    return {
+        _name(record[:_NUMBER_NAME]): str(int.from_bytes(record[_NUMBER_NAME:], order))
+        for record in _records(data, _NUMBER_SIZE)
+    }
+
+
+def _bytes(data: bytes) -> dict[str, str]:
+    facts = {}
+    for record in _records(data, _BYTES_SIZE):
+        name = _name(record[:_BYTES_NAME])
+        facts[name] = record[_BYTES_NAME:][: _SHOWN_BYTES.get(name.split()[0], 4)].hex()
+    return facts
+
+
+def _name(field: bytes) -> str:
+    return field.rstrip(b"\0").decode("ascii", errors="replace")

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts as the compilers of this machine make them, and the differences between them."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.layout import differences, double_order, read_layout, table
+from tollmeter.model import Failure
+
+SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
+
+
+def compiled(folder: Path, name: str, compiler: str, *flags: str) -> dict[str, str]:
+    path = folder / f"{name}.o"
+    subprocess.run([compiler, *flags, "-std=gnu11", "-c", str(SOURCE), "-o", str(path)], check=True)
+    return read_layout(path)
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return compiled(tmp_path_factory.mktemp("layout"), "native", "cc")
+
+
+def test_the_compiler_says_what_this_process_sees(native: dict[str, str]) -> None:
+    for label, kind in {"long": ctypes.c_long, "pointer": ctypes.c_void_p, "double": ctypes.c_double}.items():
+        assert native[f"size of {label}"] == str(ctypes.sizeof(kind))
+        assert native[f"alignment of {label}"] == str(ctypes.alignment(kind))
+    assert native["double 1.0"] == bytes(ctypes.c_double(1.0)).hex()
+    assert native["uint64_t 0x0102030405060708"] == bytes(ctypes.c_uint64(0x0102030405060708)).hex()
+
+
+def test_a_layout_does_not_differ_from_itself(native: dict[str, str]) -> None:
+    assert differences(table({"one": native, "other": native})) == ()
+
+
+def test_narrow_pointers_break_files_that_hold_them(tmp_path: Path) -> None:
+    if not shutil.which("gcc-12"):
+        pytest.skip("needs a compiler for two ABIs of one CPU")
+    pair = {
+        "x86_64": compiled(tmp_path, "x86_64", "gcc-12", "-m64"),
+        "ia32": compiled(tmp_path, "ia32", "gcc-12", "-m32", "-idirafter", "/usr/include/x86_64-linux-gnu"),
+    }
+    broken = {fact.name: fact for fact in differences(table(pair))}
+    assert broken["size of pointer"].values == ("8", "4")
+    assert broken["size of pointer"].breaks == "code"
+    assert broken["size of {3 pointers}"].breaks == "file"
+    assert broken["offset in {char, double} of second"].values == ("8", "4")
+    assert "double 1.0" not in broken
+
+
+def test_words_of_a_double_have_three_orders() -> None:
+    orders = {double_order(raw) for raw in ("000000000000f03f", "3ff0000000000000", "0000f03f00000000")}
+    assert len(orders) == 3
+    assert double_order("ffff") not in orders
+
+
+def test_a_missing_or_foreign_file_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="no layout"):
+        read_layout(tmp_path / "none" / "layout.o")
+    (tmp_path / "layout.o").write_bytes(b"\x7fELF no more")
+    with pytest.raises(Failure, match="no object file"):
+        read_layout(tmp_path / "layout.o")
