@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The tests and checks: `make test` and `make lint` are made of what stands here.
+#
+# The runtime's unit tests are tests/runtime/test_*.c, each a main that ends with a status other than 0 where it fails.
+# Each is built plain, plain for 32 bit where the compiler can, and under the address and undefined-behaviour
+# sanitizers. tests/runtime/fuzz_*.c are libFuzzer targets, run for FUZZ_SECONDS each; an input that breaks one is left
+# in build/tests/fuzz, and belongs into a unit test.
+
+PYTHON       := .venv/bin/python
+FUZZ_SECONDS ?= 10
+TEST_SECONDS := 120
+
+# The version that Debian 12 has, since each formats a little differently from the last.
+found        = $(firstword $(foreach one,$1,$(shell command -v $(one))) $(lastword $1))
+CLANG_FORMAT = $(call found,clang-format-14 clang-format)
+CLANG        = $(call found,clang-14 clang)
+TEST_CC      = $(call found,gcc-12 gcc cc)
+
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python bench lock
+
+test: set-up-tests
+	@$(MAKE) --no-print-directory lint-c lint-python lint-sh test-runtime fuzz
+	@$(MAKE) --no-print-directory test-python
+
+lint: set-up-tests
+	@$(MAKE) --no-print-directory lint-c lint-python lint-sh
+
+# Compiles every probe with -Wall -Wextra -Werror for every ABI besides.
+set-up-tests:
+	@./toll --set-up-tests
+
+lint-c:
+	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard probes/*/*.[ch] probes/*/*.cc tests/runtime/*.[ch])
+lint-python:
+	@$(PYTHON) -m ruff check -q src tests $(wildcard bench)
+	@$(PYTHON) -m ruff format -q --check src tests $(wildcard bench)
+	@$(PYTHON) -m mypy --no-error-summary
+lint-sh:
+	@shellcheck toll .ci/run
+
+test-python:
+	@$(PYTHON) -m pytest
+
+bench:
+	@./toll --set-up
+	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
+
+lock:
+	python3 -m venv build/lock
+	build/lock/bin/pip install -q pip-tools
+	for one in requirements requirements-dev; do build/lock/bin/pip-compile -q --generate-hashes --strip-extras \
+	  --allow-unsafe --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  -o $$one.lock $$one.in || exit; done
+
+# ---- the runtime's unit tests -----------------------------------------------------------------------------------
+
+TEST_FLAGS  := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Wno-psabi -Iprobes/runtime -Itests/runtime -MMD -MP
+TEST_LIBS   := -pthread -lm
+# Without its entry, since each test brings its own.
+TEST_RUNTIME := $(filter-out probes/runtime/start.c,$(wildcard probes/runtime/*.c))
+UNIT_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/test_*.c))
+FUZZ_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/fuzz_*.c))
+CAN_32      = $(shell echo 'int main(void){}' | $(TEST_CC) $(FLAGS_32) -x c - -pthread -o /dev/null 2>/dev/null && echo plain-32)
+FLAGS_32    := -m32 -idirafter /usr/include/x86_64-linux-gnu
+SANITIZE    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+# $(call variant,NAME,COMPILER,FLAGS FOR ALL,FLAGS FOR TESTS,TESTS): build/tests/NAME/TEST from its file and the runtime
+define variant
+build/tests/$1/%.o: probes/runtime/%.c Makefile tests/tests.mk
+	@mkdir -p $$(@D) && $2 $(TEST_FLAGS) $3 -c $$< -o $$@
+build/tests/$1/libtoll.a: $(TEST_RUNTIME:probes/runtime/%.c=build/tests/$1/%.o)
+	@rm -f $$@ && $(AR) rcs $$@ $$^
+$(5:%=build/tests/$1/%): build/tests/$1/%: tests/runtime/%.c build/tests/$1/libtoll.a Makefile tests/tests.mk
+	@$2 $(TEST_FLAGS) $3 $4 $$< build/tests/$1/libtoll.a $(TEST_LIBS) -o $$@
+-include $(wildcard build/tests/$1/*.d)
+endef
+$(eval $(call variant,plain,$(TEST_CC),,,$(UNIT_TESTS)))
+$(eval $(call variant,plain-32,$(TEST_CC),$(FLAGS_32),,$(UNIT_TESTS)))
+$(eval $(call variant,sanitized,$(TEST_CC),$(SANITIZE),,$(UNIT_TESTS)))
+$(eval $(call variant,fuzz,$(CLANG),$(SANITIZE) -fsanitize=fuzzer-no-link,-fsanitize=fuzzer,$(FUZZ_TESTS)))
+
+# $(call run,PROGRAM,WORDS): what it says is shown only where it fails.
+run = timeout $(TEST_SECONDS) $1 $2 >$1.log 2>&1 || { cat $1.log; echo "$1 failed"; exit 1; }
+
+VARIANTS := plain sanitized
+test-runtime: VARIANTS += $(CAN_32)
+test-runtime:
+	@$(MAKE) -s --no-print-directory -j$(shell nproc) $(foreach one,$(VARIANTS),$(UNIT_TESTS:%=build/tests/$(one)/%))
+	@$(foreach one,$(VARIANTS),$(foreach test,$(UNIT_TESTS),$(call run,build/tests/$(one)/$(test));))
+	@echo "$(words $(UNIT_TESTS)) unit tests of the runtime passed, each $(VARIANTS)"
+
+fuzz: $(FUZZ_TESTS:%=build/tests/fuzz/%)
+	@$(foreach one,$(FUZZ_TESTS),mkdir -p build/tests/fuzz/$(one).found; $(call run,build/tests/fuzz/$(one),\
+	  -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/tests/fuzz/$(one). build/tests/fuzz/$(one).found);)
+	@echo "$(words $(FUZZ_TESTS)) fuzz targets stood $(FUZZ_SECONDS) s each"

@@ -14,10 +14,12 @@ import hashlib
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +47,17 @@ struct object { virtual uint64_t call() = 0; };
 """
 
 # Which NAME.ARCH.S belong to an ELF machine.
-_ARCHITECTURES = {"EM_X86_64": "x86_64", "EM_386": "i386", "EM_AARCH64": "aarch64", "EM_ARM": "arm"}
+_ARCHITECTURES = {
+    "EM_X86_64": "x86_64",
+    "EM_386": "i386",
+    "EM_AARCH64": "aarch64",
+    "EM_ARM": "arm",
+    "EM_RISCV": "riscv64",
+    "EM_MIPS": "mips",
+    "EM_SPARCV9": "sparc64",
+    "EM_PPC64": "ppc64",
+    "EM_S390": "s390x",
+}
 
 
 class Gap(NamedTuple):
@@ -78,7 +90,7 @@ def read_abi(path: Path) -> Abi:
     unknown = sorted(set(abi.elf) - set(elf.READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
-    unsafe = [word for word in (*abi.compiler, *abi.flags) if set(word) & set(" \t\n'\"$`\\#")]
+    unsafe = [word for word in (*chain(*map(compiler_words, abi.compiler)), *abi.flags) if set(word) & set(" \t\n'\"$`\\#")]
     if unsafe:
         raise Failure(f"{path.name}: make cannot pass on {unsafe[0]!r}; a compiler or flag has no blank and no quote")
     return abi
@@ -90,8 +102,10 @@ def read_abis(folder: Path) -> dict[str, Abi]:
 
 
 def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
-    """The ABIs that run natively on a CPU (as `uname -m` names it), or the general one where no file names it."""
-    known = list(abis)
+    """The ABIs that are built unasked: those that run natively on a CPU (as `uname -m` names it), or the general one
+    where no file names it.
+    """
+    known = [abi for abi in abis if not abi.asked_only]
     named = [abi for abi in known if machine in abi.runs_on]
     return named or [abi for abi in known if ANY_CPU in abi.runs_on]
 
@@ -99,25 +113,31 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 # ---- compilers --------------------------------------------------------------------------------------------------
 
 
+def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
+    """A compiler's command; `python` stands for the interpreter that Tollmeter itself runs in."""
+    words = (compiler,) if isinstance(compiler, str) else compiler
+    return tuple(sys.executable if word == "python" else word for word in words)
+
+
 def find_compiler(abi: Abi) -> str | Gap:
     """The first of the ABI's compilers that passes the trial, or why none does."""
-    reason = f"no {abi.compiler[0]}"
-    for compiler in abi.compiler:
-        trouble = _trial(compiler, abi.flags)
+    reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
+    for words in map(compiler_words, abi.compiler):
+        trouble = _trial(words, abi.flags)
         if trouble is None:
-            return compiler
+            return " ".join(words)
         if trouble:
-            reason = f"{compiler}: {trouble}"
+            reason = f"{' '.join(words)}: {trouble}"
     return Gap(abi.name, reason, abi.packages)
 
 
-def _trial(compiler: str, flags: tuple[str, ...]) -> str | None:
+def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """None where C and C++ compile; else the compiler's first complaint, empty where there is no such compiler."""
     with tempfile.TemporaryDirectory() as scratch:
         c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", f"{scratch}/trial", "-pthread", "-lm"]
         cxx_words = ["-x", "c++", "-", "-c", "-std=c++14", "-o", f"{scratch}/trial.o"]
-        complaint = _complaint([compiler, *flags, *c_words], _TRIAL_C)
-        return _complaint([compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
+        complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
+        return _complaint([*compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
 
 
 def _complaint(words: list[str], source: str) -> str | None:
@@ -178,11 +198,12 @@ def _make(root: Path, abi: Abi, compiler: str) -> None:
         "ABI_FLAGS": " ".join(abi.flags),
         "ARCH": _ARCHITECTURES.get(machine, platform.machine()),
     }
-    words = ["make", "--no-print-directory", f"-j{os.cpu_count() or 1}", *(f"{k}={v}" for k, v in variables.items())]
+    options = ["--no-print-directory", "--keep-going", f"--jobs={os.cpu_count() or 1}"]
+    words = ["make", *options, *(f"{name}={value}" for name, value in variables.items()), "all"]
     # A make that started this one has options of its own, which mean nothing here.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     try:
-        done = subprocess.run([*words, "all"], cwd=root, stdout=subprocess.DEVNULL, check=False, env=environment)
+        done = subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False, env=environment)
     except OSError as error:
         raise Failure(f"make cannot be started: {error.strerror}", 5) from error
     if done.returncode != 0:
