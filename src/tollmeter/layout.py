@@ -42,9 +42,7 @@ def read_layout(path: Path) -> dict[str, str]:
             elf = ELFFile(file)
             sections = {name: _section(elf, name) for name in (".toll.layout", ".toll.bytes", ".toll.double")}
     except OSError as error:
-        raise Failure(
-            f"the layout of {path.parent.name} was not built here; `toll list abis` says what is missing"
-        ) from error
+        raise Failure(f"no layout of {path.parent.name} was built here; `toll list abis` says why") from error
     except ELFError as error:
         raise Failure(f"{path.name} is no object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
