@@ -11,12 +11,39 @@ from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure, Value
 
-# The keys of an ABI file's [elf], and where in the header each is read.
+# Addenda to, and Errata in, the ABI for the Arm Architecture, "Build attributes": the values of Tag_FP_arch.
+_FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "VFPv4-D16", 7: "FPv8", 8: "FPv8"}
+
+
+def _arm_attribute(elf: ELFFile, tag: str) -> int:
+    """A number of the file scope of .ARM.attributes; one that is not there is 0 by that document."""
+    section = elf.get_section_by_name(".ARM.attributes")
+    if section is None:
+        return 0
+    found = (
+        int(attribute.value)
+        for subsection in section.iter_subsections()
+        for scope in subsection.iter_subsubsections("TAG_FILE")
+        for attribute in scope.iter_attributes(tag)
+    )
+    return next(found, 0)
+
+
+def _fp_arch(elf: ELFFile) -> Value:
+    """The floating-point instructions that the code may use: 0 for none."""
+    number = _arm_attribute(elf, "TAG_FP_ARCH")
+    return _FP_ARCH.get(number, number)
+
+
+# The keys of an ABI file's [elf], and where in the file each is read. vfp_args: 1 where arguments travel in
+# floating-point registers.
 READERS: dict[str, Callable[[ELFFile], Value]] = {
     "class": lambda elf: int(elf.elfclass),
     "machine": lambda elf: str(elf["e_machine"]),
     "order": lambda elf: "little" if elf.little_endian else "big",
     "flags": lambda elf: int(elf["e_flags"]),
+    "fp_arch": _fp_arch,
+    "vfp_args": lambda elf: _arm_attribute(elf, "TAG_ABI_VFP_ARGS"),
 }
 
 
@@ -35,7 +62,7 @@ def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
     for key, promised in promises.items():
         found = READERS[key](elf)
         if found != promised:
-            return f"has {key} {found} in its ELF header, where its ABI file promises {promised}"
+            return f"says {key} {found} in its ELF file, where its ABI file promises {promised}"
     kinds = {segment["p_type"] for segment in elf.iter_segments()}
     if "PT_INTERP" in kinds or "PT_DYNAMIC" in kinds:
         return "is not static: it needs a loader, which the measured machine may not have"

@@ -125,14 +125,20 @@ class Machine(Record, frozen=True):
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
+    """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
+    asked_only: built when a person names it, not for every machine that could.
+    """
+
     name: str
     summary: str
-    compiler: tuple[str, ...]
+    compiler: tuple[str | tuple[str, ...], ...]
     flags: tuple[str, ...] = ()
     compiler_cxx: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     runs_on: tuple[str, ...] = ()
     elf: dict[str, Value] = {}
+    runs: tuple[str, ...] = ("native",)
+    asked_only: bool = False
 
 
 # ---- what is asked ----------------------------------------------------------------------------------------------
