@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One page fault that the kernel serves by itself, by kind.
+ *
+ * What is in the price: the fault, what the kernel does for it (finds, zeroes or copies a page, maps it, accounts for
+ * it), and the page's way back: the region is a few hundred pages, given back with one madvise for all when each has been
+ * touched, since fresh pages do not grow on an endless map. What is not in it: that madvise's own entry, which the
+ * control makes as often over a region without pages.
+ *
+ * The kinds: an anonymous page stored to is taken and zeroed; one that is only read gets the kernel's one page of zeros;
+ * a private map of a file is copied on the first store; a shared map of a file gets the page that the file already has.
+ * That one is stored to as well, because a read would map its neighbours with it (fault-around) and count for one fault.
+ * A huge page is one fault for 512 pages, and all their zeroing. The system must not choose: small pages are asked for as
+ * much as huge ones, and the check counts the faults.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum kind { ANONYMOUS_WRITE, ZERO_READ, COPY_ON_WRITE, SHARED_FILE, HUGE_PAGE };
+enum { SMALL_PAGES = 256, HUGE_PAGES = 4, HUGE_BYTES = 2 << 20, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
+
+struct region {
+  char *start;
+  size_t next; /* page to be touched */
+};
+struct faults {
+  unsigned kind;
+  size_t pages, page_bytes;
+  struct region touched, spared;
+  uint64_t sum;
+};
+
+/* A memory file with one marked byte in each page. */
+static int marked_file(const struct faults *faults) {
+  const char mark = FILE_MARK;
+  int file = memfd_create("toll", MFD_CLOEXEC);
+  if (file < 0) return -1;
+  for (size_t i = 0; i < faults->pages; i++)
+    if (pwrite(file, &mark, 1, (off_t)(i * faults->page_bytes)) != 1) return -1;
+  return ftruncate(file, (off_t)(faults->pages * faults->page_bytes)) == 0 ? file : -1;
+}
+
+static bool map_region(const struct faults *faults, struct region *region, int file) {
+  size_t bytes = faults->pages * faults->page_bytes;
+  int sharing = faults->kind == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
+  char *start = mmap(NULL, bytes + faults->page_bytes, PROT_READ | PROT_WRITE,
+                     file < 0 ? sharing | MAP_ANONYMOUS : sharing, file, 0);
+  if (start == MAP_FAILED) return false;
+  region->start = (char *)(((uintptr_t)start + faults->page_bytes - 1) & ~(uintptr_t)(faults->page_bytes - 1));
+  int advice = faults->kind == HUGE_PAGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
+  return madvise(region->start, bytes, advice) == 0 || advice == MADV_NOHUGEPAGE; /* no huge pages to refuse */
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct faults *faults = r->state;
+  int file = -1;
+  faults->kind = toll_choice(r, "kind");
+  faults->pages = faults->kind == HUGE_PAGE ? HUGE_PAGES : SMALL_PAGES;
+  faults->page_bytes = faults->kind == HUGE_PAGE ? (size_t)HUGE_BYTES : toll_page_bytes();
+  if (faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE) {
+    file = marked_file(faults);
+    if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
+  }
+  if (!map_region(faults, &faults->touched, file) || !map_region(faults, &faults->spared, file))
+    return toll_skip(r, "the system refused a map of this kind: %s", strerror(errno));
+  if (file >= 0) close(file);
+  return TOLL_OK;
+}
+
+/* The next page that has not been touched since the region was last given back. */
+static inline volatile char *next_page(const struct faults *faults, struct region *region) {
+  if (region->next == faults->pages) {
+    madvise(region->start, faults->pages * faults->page_bytes, MADV_DONTNEED);
+    region->next = 0;
+  }
+  return region->start + region->next++ * faults->page_bytes;
+}
+
+static void touch(struct toll_run *r) {
+  struct faults *faults = r->state;
+  uint64_t i = r->iterations;
+  if (faults->kind == ZERO_READ)
+    for (; i; i--) faults->sum += (uint64_t)*next_page(faults, &faults->touched);
+  else
+    for (; i; i--) next_page(faults, &faults->touched)[1] = OWN_MARK;
+}
+
+static void control(struct toll_run *r) {
+  struct faults *faults = r->state;
+  for (uint64_t i = r->iterations; i; i--) {
+    volatile char *page = next_page(faults, &faults->spared);
+    TOLL_USE(page);
+  }
+}
+
+static uint64_t faults_so_far(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (uint64_t)usage.ru_minflt;
+}
+
+/* Gives the region back and touches all of it once, at every base page, counting faults. */
+static uint64_t faults_of_round(struct toll_run *r) {
+  struct faults *faults = r->state;
+  struct toll_run round = {.iterations = faults->pages, .state = faults};
+  const size_t base = toll_page_bytes();
+  faults->touched.next = faults->pages;
+  uint64_t before = faults_so_far();
+  touch(&round);
+  if (faults->kind == HUGE_PAGE)
+    for (size_t i = 0; i < faults->pages * faults->page_bytes; i += base)
+      *(volatile char *)(faults->touched.start + i) = OWN_MARK;
+  return faults_so_far() - before;
+}
+
+/* What each page must hold now: its file's byte or zero, and behind it what was stored. */
+static bool pages_are_right(const struct faults *faults) {
+  const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
+  const char first = (char)(of_file ? FILE_MARK : faults->kind == HUGE_PAGE ? OWN_MARK : 0);
+  const char second = (char)(faults->kind == ZERO_READ ? 0 : OWN_MARK);
+  const char beside = (char)(faults->kind == SHARED_FILE ? OWN_MARK : 0);
+  for (size_t i = 0; i < faults->pages; i++) {
+    const char *page = faults->touched.start + i * faults->page_bytes;
+    if (page[0] != first || page[1] != second) return false;
+    if (faults->spared.start[i * faults->page_bytes + 1] != beside) return false;
+  }
+  return true;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  struct faults *faults = r->state;
+  const uint64_t counted = faults_of_round(r), slack = faults->pages / 16 + 1;
+  if (counted + slack < faults->pages || counted > faults->pages + slack)
+    return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);
+  if (faults->sum || !pages_are_right(faults)) return toll_wrong(r, "a page does not hold what it should");
+  madvise(faults->spared.start, faults->pages * faults->page_bytes, MADV_DONTNEED);
+  return TOLL_OK;
+}
+
+static const char *const kinds[] = {"anonymous_write", "zero_read", "copy_on_write", "shared_file", "huge_page", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "kind", .kind = TOLL_CHOICE, .summary = "what the kernel has to do for the page", .choices = kinds}, {0}};
+static const struct toll_metric metrics[] = {{.name = "fault",
+                                              .unit = "ns",
+                                              .summary = "one page fault, and the page's way back",
+                                              .source = TOLL_DIFFERENCE,
+                                              .means = "price-of-fault",
+                                              .toll = "page fault, {kind}"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does the first touch of a page cost?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct faults),
+    .prepare = prepare,
+    .body = touch,
+    .control = control,
+    .check = check,
+    .quantum = SMALL_PAGES, /* whole regions: each batch gives back what it touched */
+    .faults = true,
+    .revision = 1,
+};

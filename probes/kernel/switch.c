@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A switch from one process to the next: a ring of processes on one CPU that pass a token through pipes.
+ *
+ * One CPU, or nothing is switched: with two, a token wakes an idle CPU, which costs something else. Each process owns a
+ * footprint that it reads and dirties, a line at a time, whenever it has the token, as lmbench's lat_ctx does (McVoy and
+ * Staelin 1996). When the ring's footprints no longer fit a cache, each turn refills it; that is the working set's price
+ * and not the switch's. So the control is one process that makes the same reads and writes of the same pipes and cycles
+ * through the same footprints, at the same addresses, and the difference is the switch: scheduler, address space,
+ * and the entries of the translation cache that go with it. Nothing measured apart is subtracted.
+ *
+ * A process writes its token on and only then waits for the next: its write wakes the next process, its read lets it run.
+ * Where the CPU tags translations with an address space's number, rings that outgrow the numbers the kernel deals out
+ * (Linux on x86: six) pay for a flush at each switch; ring lengths on both sides of it are in the sweep.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum { MOST_PROCESSES = 96 };
+
+struct ring {
+  unsigned processes;
+  size_t footprint, line;
+  int pipes[MOST_PROCESSES][2]; /* into the process of that number */
+  uint64_t laps, lost;          /* laps that every footprint must have seen; tokens that came wrong */
+  char *footprints;
+};
+
+static enum toll_status open_pipes(struct toll_run *r, struct ring *ring) {
+  for (unsigned i = 0; i < ring->processes; i++)
+    if (pipe(ring->pipes[i]) < 0)
+      return toll_skip(r, "the system gave no %u pipes: %s", ring->processes, strerror(errno));
+  return TOLL_OK;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct ring *ring = r->state;
+  ring->processes = (unsigned)toll_number(r, "processes");
+  ring->footprint = (size_t)toll_number(r, "footprint");
+  ring->line = toll_line_bytes();
+  if (ring->processes < 2 || ring->processes > MOST_PROCESSES)
+    return toll_skip(r, "a ring has 2 to %d processes, not %u", MOST_PROCESSES, ring->processes);
+  if (ring->footprint) {
+    const size_t bytes = ring->footprint * ring->processes;
+    ring->footprints = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .shared = true});
+    if (!ring->footprints) return toll_refused(r);
+  }
+  return open_pipes(r, ring);
+}
+
+/* Every line of one process's footprint is read and dirtied: its first bytes count the laps. */
+static void visit_footprint(const struct ring *ring, unsigned process) {
+  char *start = ring->footprints + ring->footprint * process;
+  for (size_t i = 0; i + sizeof(uint32_t) <= ring->footprint; i += ring->line) (*(volatile uint32_t *)(start + i))++;
+}
+
+static void pass_token(struct ring *ring, unsigned to, uint64_t token) {
+  if (write(ring->pipes[to][1], &token, sizeof token) != (ssize_t)sizeof token) ring->lost++;
+}
+
+static uint64_t take_token(struct ring *ring, unsigned process) {
+  uint64_t token = 0;
+  if (read(ring->pipes[process][0], &token, sizeof token) != (ssize_t)sizeof token) ring->lost++;
+  return token;
+}
+
+static void lead(struct toll_run *r) {
+  struct ring *ring = r->state;
+  for (uint64_t lap = 0; lap < r->iterations; lap++) {
+    pass_token(ring, 1, lap);
+    ring->lost += take_token(ring, 0) != lap + ring->processes - 1;
+    visit_footprint(ring, 0);
+  }
+  ring->laps += r->iterations;
+}
+
+static void follow(struct toll_run *r) {
+  struct ring *ring = r->state;
+  for (uint64_t lap = 0; lap < r->iterations; lap++) {
+    uint64_t token = take_token(ring, r->worker);
+    visit_footprint(ring, r->worker);
+    pass_token(ring, (r->worker + 1) % ring->processes, token + 1);
+  }
+}
+
+static void control(struct toll_run *r) {
+  struct ring *ring = r->state;
+  for (uint64_t lap = 0; lap < r->iterations; lap++)
+    for (unsigned process = 0; process < ring->processes; process++) {
+      pass_token(ring, process, lap);
+      ring->lost += take_token(ring, process) != lap;
+      visit_footprint(ring, process);
+    }
+  ring->laps += r->iterations;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct ring *ring = r->state;
+  if (ring->lost) return toll_wrong(r, "%llu tokens were lost or came wrong", (unsigned long long)ring->lost);
+  if (!ring->footprint) return TOLL_OK;
+  for (size_t i = 0; i < ring->footprint * ring->processes; i += ring->line) {
+    if (i % ring->footprint + sizeof(uint32_t) > ring->footprint) continue;
+    const uint32_t visits = *(const uint32_t *)(ring->footprints + i);
+    if (visits != (uint32_t)ring->laps)
+      return toll_wrong(r, "a footprint was visited %u times, not %u", visits, (uint32_t)ring->laps);
+  }
+  return TOLL_OK;
+}
+
+static unsigned followers(const struct toll_run *r) {
+  return ((const struct ring *)r->state)->processes - 1;
+}
+static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
+  (void)r, (void)worker;
+  return 0;
+}
+static void work(const struct toll_run *r, struct toll_work *work) {
+  work->operations = ((const struct ring *)r->state)->processes;
+}
+
+static const struct toll_role roles[] = {{.name = "follower",
+                                          .body = follow,
+                                          .worker = TOLL_PROCESS,
+                                          .pace = TOLL_LOCKSTEP,
+                                          .count = followers,
+                                          .cpu = same_cpu},
+                                         {0}};
+static const uint64_t processes[] = {2, 4, 6, 8, 16, 24, 32, 64, 96, TOLL_END};
+static const uint64_t footprints[] = {0, 4096, 16384, 65536, 262144, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "processes", .kind = TOLL_COUNT, .summary = "processes in the ring", .values = processes, .typical = "2"},
+    {.name = "footprint",
+     .kind = TOLL_SIZE,
+     .summary = "what each process reads and dirties between two switches",
+     .values = footprints,
+     .typical = "0"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "switch",
+     .unit = "ns",
+     .summary = "one switch to the next process, cache refill not counted",
+     .source = TOLL_DIFFERENCE,
+     .means = "switch",
+     .toll = "switch to another process"},
+    {.name = "hop", .unit = "ns", .summary = "one hop of the token: pipe, switch and footprint"},
+    {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does a switch to another process cost, and how much of it is the cache refilled?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct ring),
+    .prepare = prepare,
+    .body = lead,
+    .control = control,
+    .check = check,
+    .work = work,
+    .roles = roles,
+    .switches = true,
+    .revision = 1,
+};
