@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A new thread or process, from asking for it to the news of its end.
+ *
+ * The ladder of lmbench's lat_proc: a thread shares all; vfork borrows the parent's memory and makes it wait; fork copies
+ * the parent's page tables, so its price is the parent's size; then a program is started in the child, and last a shell
+ * that starts nothing. The program is this executable itself, which ends before main() when it finds the word below in
+ * its environment: a static program of about half a megabyte, the smallest that is sure to exist on the target.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum how { THREAD, VFORK, FORK, FORK_EXEC, SPAWN, SHELL };
+enum { CHILD_STATUS = 7 };
+
+#define SELF       "/proc/self/exe"
+#define SHORT_LIFE "TOLL_SHORT_LIFE"
+
+static char *const short_life[] = {(char *)SHORT_LIFE "=1", NULL};
+static char *const self_words[] = {(char *)SELF, NULL};
+static char *const shell_words[] = {(char *)"sh", (char *)"-c", (char *)"exit 7", NULL};
+
+__attribute__((constructor)) static void end_at_once(void) {
+  if (getenv(SHORT_LIFE)) _exit(CHILD_STATUS);
+}
+
+struct created {
+  uint64_t ended, asked;
+};
+
+static bool ended_well(pid_t child) {
+  int status = 0;
+  if (child <= 0) return false;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == CHILD_STATUS;
+}
+
+static void *thread_body(void *ran) {
+  *(bool *)ran = true;
+  return NULL;
+}
+
+static bool create_thread(void) {
+  pthread_t thread;
+  bool ran = false;
+  return pthread_create(&thread, NULL, thread_body, &ran) == 0 && pthread_join(thread, NULL) == 0 && ran;
+}
+
+static bool create_vfork(void) {
+  pid_t child = vfork();
+  if (child == 0) _exit(CHILD_STATUS);
+  return ended_well(child);
+}
+
+static bool create_fork(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(CHILD_STATUS);
+  return ended_well(child);
+}
+
+static bool create_fork_exec(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    execve(SELF, self_words, short_life);
+    _exit(1);
+  }
+  return ended_well(child);
+}
+
+static bool create_spawn(void) {
+  pid_t child = 0;
+  return posix_spawn(&child, SELF, NULL, NULL, self_words, short_life) == 0 && ended_well(child);
+}
+
+static bool create_shell(void) {
+  pid_t child = 0;
+  return posix_spawn(&child, "/bin/sh", NULL, NULL, shell_words, short_life) == 0 && ended_well(child);
+}
+
+static const char *const names[] = {"thread", "vfork", "fork", "fork_exec", "spawn", "shell", NULL};
+static bool (*const ways[])(void) = {create_thread,    create_vfork, create_fork,
+                                     create_fork_exec, create_spawn, create_shell};
+
+/* Pages that fork has to copy the tables of. */
+static enum toll_status prepare(struct toll_run *r) {
+  const unsigned how = toll_choice(r, "how");
+  const size_t bytes = (size_t)toll_number(r, "footprint");
+  const struct toll_buffer_request ballast = {.bytes = bytes, .pages = TOLL_PAGES_SMALL};
+  if (bytes && !toll_buffer(r, ballast)) return toll_refused(r);
+  if (!ways[how]()) return toll_skip(r, "nothing could be started this way: %s", names[how]);
+  return TOLL_OK;
+}
+
+static void create(struct toll_run *r) {
+  struct created *created = r->state;
+  bool (*const way)(void) = ways[toll_choice(r, "how")];
+  for (uint64_t i = r->iterations; i; i--) created->ended += way();
+  created->asked += r->iterations;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct created *created = r->state;
+  if (created->ended == created->asked) return TOLL_OK;
+  return toll_wrong(r, "%llu of %llu ended as they should", (unsigned long long)created->ended,
+                    (unsigned long long)created->asked);
+}
+
+static const uint64_t footprints[] = {0, 16 << 20, 64 << 20, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "how", .kind = TOLL_CHOICE, .summary = "what is created, and by which call", .choices = names},
+    {.name = "footprint",
+     .kind = TOLL_SIZE,
+     .summary = "memory that the parent has in small pages",
+     .values = footprints,
+     .typical = "0"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "life", .unit = "ns", .summary = "creation, end and the news of it", .toll = "create and end by {how}"},
+    {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does a new thread, process or program cost?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct created),
+    .prepare = prepare,
+    .body = create,
+    .check = check,
+    .switches = true,
+    .faults = true,
+    .revision = 1,
+};

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A signal that a program sends to itself, from the call to the handler and back, and the two calls around it.
+ *
+ * Sending is an entry; before the kernel returns from it, it writes the interrupted context onto the user's stack, goes to
+ * the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal stops half-way: it is noted,
+ * and nothing is delivered. Installing a handler is the bare entry with a copy of the action (lmbench: lat_sig).
+ */
+#define _GNU_SOURCE 1
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum step { DELIVER, BLOCKED, INSTALL };
+
+struct sent {
+  long process, thread;
+  uint64_t expected, refused;
+};
+static volatile uint64_t delivered;
+
+static void on_signal(int signal_number) {
+  (void)signal_number;
+  delivered++;
+}
+
+static bool install(void) {
+  struct sigaction action = {0};
+  action.sa_handler = on_signal;
+  return sigaction(SIGUSR1, &action, NULL) == 0;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct sent *sent = r->state;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sent->process = getpid();
+  sent->thread = syscall(SYS_gettid);
+  if (toll_choice(r, "step") == BLOCKED) sigprocmask(SIG_BLOCK, &set, NULL);
+  return install() ? TOLL_OK : toll_fail(r, "the handler could not be installed");
+}
+
+static bool send_self(const struct sent *sent) {
+  return syscall(SYS_tgkill, sent->process, sent->thread, (long)SIGUSR1) == 0;
+}
+
+static void deliver(struct toll_run *r) {
+  struct sent *sent = r->state;
+  const unsigned step = toll_choice(r, "step");
+  if (step == INSTALL)
+    for (uint64_t i = r->iterations; i; i--) sent->refused += !install();
+  else
+    for (uint64_t i = r->iterations; i; i--) sent->refused += !send_self(sent);
+  sent->expected += step == DELIVER ? r->iterations : 0;
+}
+
+static bool is_pending(void) {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1) == 1;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct sent *sent = r->state;
+  if (sent->refused) return toll_fail(r, "%llu calls were refused", (unsigned long long)sent->refused);
+  if (toll_choice(r, "step") == BLOCKED && !is_pending()) return toll_wrong(r, "the blocked signal is not pending");
+  if (delivered == sent->expected) return TOLL_OK;
+  return toll_wrong(r, "%llu signals were delivered, not %llu", (unsigned long long)delivered,
+                    (unsigned long long)sent->expected);
+}
+
+static const char *const steps[] = {"deliver", "blocked", "install", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "step",
+     .kind = TOLL_CHOICE,
+     .summary = "send and handle a signal, send a blocked one, or install the handler",
+     .choices = steps,
+     .typical = "deliver"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "round_trip",
+                                              .unit = "ns",
+                                              .summary = "one step: to the handler and back, or the call alone",
+                                              .toll = "signal to oneself, handled"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does a signal cost that a program sends to itself?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct sent),
+    .prepare = prepare,
+    .body = deliver,
+    .check = check,
+    .revision = 1,
+};
