@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows and samples as tables that other programs open: csv, json, jsonl, md and parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tollmeter.model import Failure, Outcome, Row, Sample, Witness
+
+Format = Literal["csv", "json", "jsonl", "md", "parquet"]
+FORMATS: tuple[str, ...] = get_args(Format)
+
+_PARQUET_TYPES = {
+    "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
+    "modes": "DOUBLE[]", "revision": "INTEGER", "visits": "INTEGER", "samples": "INTEGER", "set_aside": "INTEGER",
+    "visit": "BIGINT", "round": "INTEGER", "sample": "INTEGER", "iterations": "BIGINT", "body_n_ns": "BIGINT",
+    "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_hz": "DOUBLE",
+    **{name: "BIGINT" for name in Witness.__struct_fields__ if name != "control_hz"},
+}  # fmt: skip
+"""Every other column is text."""
+
+Table = tuple[tuple[str, ...], Iterable[dict[str, Any]]]
+
+
+def rows_table(rows: Iterable[Row]) -> Table:
+    """One line a metric and point; parameters are one column of JSON, since probes differ in theirs."""
+    return Row.__struct_fields__, (msgspec.to_builtins(row) for row in rows)
+
+
+_SAMPLE_COLUMNS = (
+    "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "iterations",
+    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__,
+)  # fmt: skip
+
+
+def samples_table(outcomes: Iterable[Outcome]) -> Table:
+    """One line a sample, as it was taken: times in ns of n and of 2n iterations."""
+    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome))
+
+
+def _samples(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    point = outcome.point
+    place = {
+        "visit": outcome.visit,
+        "round": outcome.round,
+        "probe": point.probe,
+        "abi": point.abi,
+        "target": point.target,
+        "clock": outcome.clock.kind,
+        "parameters": point.values(),
+    }
+    for number, sample in enumerate(outcome.samples):
+        yield {**place, "sample": number, **_times(sample), **msgspec.structs.asdict(sample.witness)}
+
+
+def _times(sample: Sample) -> dict[str, Any]:
+    control = sample.control or (None, None)
+    return {
+        "iterations": sample.iterations,
+        "body_n_ns": sample.body[0],
+        "body_2n_ns": sample.body[1],
+        "control_n_ns": control[0],
+        "control_2n_ns": control[1],
+    }
+
+
+def written(table: Table, form: str) -> bytes:
+    """The whole table in one of FORMATS. Raises Failure for another, or where parquet's library is missing."""
+    writers = {"csv": _csv, "json": _json, "jsonl": _jsonl, "md": _markdown, "parquet": _parquet}
+    if form not in writers:
+        raise Failure(f"no such format: {form}. There are {', '.join(FORMATS)}")
+    return writers[form](table)
+
+
+def _csv(table: Table) -> bytes:
+    columns, lines = table
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_harmless(_flat(line[column])) for column in columns] for line in lines)
+    return text.getvalue().encode()
+
+
+def _harmless(cell: Any) -> Any:
+    """A spreadsheet takes text that begins like a formula for one, and a machine's name may be anything."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
+def _json(table: Table) -> bytes:
+    return msgspec.json.encode(list(table[1])) + b"\n"
+
+
+def _jsonl(table: Table) -> bytes:
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in table[1])
+
+
+def _markdown(table: Table) -> bytes:
+    columns, lines = table
+    heads = [" | ".join(columns), " | ".join("---" for _ in columns)]
+    cells = (" | ".join(_plain(_flat(line[column])) for column in columns) for line in lines)
+    return "".join(f"| {line} |\n" for line in (*heads, *cells)).encode()
+
+
+def _plain(cell: Any) -> str:
+    text = "" if cell is None else str(cell)
+    for mark in "\\`*_{}[]<>|":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _flat(cell: Any) -> Any:
+    return msgspec.json.encode(cell).decode() if isinstance(cell, dict | list | tuple) else cell
+
+
+def _parquet(table: Table) -> bytes:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise Failure(
+            "parquet needs the Python package duckdb: pip install duckdb in the environment of toll"
+        ) from error
+    columns, lines = table
+    flat = ({**line, "parameters": _flat(line["parameters"])} for line in lines)
+    types = {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
+    with tempfile.TemporaryDirectory() as scratch:
+        source, made = Path(scratch, "table.jsonl"), Path(scratch, "table.parquet")
+        source.write_bytes(_jsonl((columns, flat)))
+        with duckdb.connect() as db:
+            read = db.read_json(str(source), columns=types, format="newline_delimited", maximum_object_size=1 << 20)
+            read.write_parquet(str(made))
+        return made.read_bytes()

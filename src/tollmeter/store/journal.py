@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run folder: journal.jsonl grows by one whole stream a visit, flushed to disk before the next visit begins.
+
+A journal whose last stream is cut belongs to a run that was interrupted: it opens, and the cut stream is dropped. A
+line that is damaged anywhere else is refused with its number, since nothing after it can be trusted to be in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple
+
+import msgspec
+
+from tollmeter.model import Failure, Outcome
+from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, check_order, clean, head, outcome, read_line, seal
+from tollmeter.store.request import Request, write_request
+
+NAME = "journal.jsonl"
+
+
+class Stream(NamedTuple):
+    """One whole stream of a journal. end: the offset in bytes behind it; line: the number of its first line."""
+
+    lines: tuple[Line, ...]
+    line: int
+    end: int
+
+
+class Session(NamedTuple):
+    """How measuring ended. seconds: its wall time, over all sessions of the run."""
+
+    status: str
+    seconds: float
+    reason: str | None
+
+
+class Contents(NamedTuple):
+    """All that a journal says."""
+
+    head: Head
+    outcomes: tuple[Outcome, ...]
+    session: Session
+
+
+class Journal:
+    """A run folder open for writing, by this process alone."""
+
+    def __init__(self, folder: Path, file: IO[bytes]) -> None:
+        self.folder = folder
+        self._file = file
+
+    @classmethod
+    def create(cls, folder: Path, request: Request, first: bytes) -> Journal:
+        """A new run. first: the host's own stream. Raises Failure where the folder holds a run or cannot be made."""
+        try:
+            with contextlib.ExitStack() as opened:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = opened.enter_context((folder / NAME).open("xb", buffering=0))
+                _lock(file, folder)
+                write_request(folder, request)
+                journal = cls(folder, file)
+                journal.append(first)
+                opened.pop_all()
+                return journal
+        except FileExistsError as error:
+            raise Failure(_occupied(folder)) from error
+        except OSError as error:
+            raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
+
+    @classmethod
+    def resume(cls, folder: Path) -> Journal:
+        """An existing run, with a cut last stream taken off. Raises Failure where it is damaged or being written."""
+        path = _regular(folder)
+        try:
+            with contextlib.ExitStack() as opened:
+                file = opened.enter_context(path.open("r+b", buffering=0))
+                _lock(file, folder)
+                whole = 0
+                for stream in streams(folder):
+                    whole = stream.end
+                file.truncate(whole)
+                file.seek(whole)
+                opened.pop_all()
+                return cls(folder, file)
+        except OSError as error:
+            raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
+
+    def append(self, stream: bytes) -> None:
+        """Returns when the stream is on disk. Raises Failure (5) with the journal as it was before."""
+        before = self._file.tell()
+        try:
+            _write_all(self._file, stream)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(before)
+                self._file.seek(before)
+            raise Failure(
+                f"cannot write to {self.folder}: {error.strerror}. What was measured is kept; "
+                f"when there is room: toll run --resume {self.folder}",
+                exit_code=5,
+            ) from error
+
+    def note(self, session: Session) -> None:
+        """How far the run came; the last note counts."""
+        record = {"k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason}
+        self.append(seal([record]))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def streams(folder: Path) -> Iterator[Stream]:
+    """The journal's whole streams. Raises Failure (5) at a damaged line, with its number and the reason."""
+    path = _regular(folder)
+    gathered: list[Line] = []
+    number = end = 0
+    with path.open("rb") as file:
+        while text := file.readline(LONGEST_LINE + 1):
+            number += 1
+            end += len(text)
+            if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
+                return
+            try:
+                gathered.append(read_line(text[:-1] if text.endswith(b"\n") else text))
+                if gathered[-1].kind == "end":
+                    check_order(gathered)
+                    yield Stream(tuple(gathered), number - len(gathered) + 1, end)
+                    gathered.clear()
+            except Damaged as error:
+                raise _damaged(path, number, error) from error
+
+
+def read(folder: Path) -> Contents:
+    """Everything, in order. Raises Failure where it is no run, or a damaged or newer one."""
+    told: Head | None = None
+    outcomes: list[Outcome] = []
+    session = Session("interrupted", 0.0, "it ended without a word")
+    for stream in streams(folder):
+        kind = stream.lines[0].kind
+        try:
+            if told is None:
+                told = head(stream.lines)
+            elif kind == "visit":
+                outcomes.append(outcome(stream.lines))
+                session = session._replace(status="interrupted")
+            elif kind == "run":
+                session = _session(stream.lines[0])
+        except Damaged as error:
+            raise _damaged(folder / NAME, stream.line, error) from error
+        except Failure as error:
+            raise Failure(f"{folder}: {error.sentence}", error.exit_code) from error
+    if told is None or told.machine is None:
+        raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
+    return Contents(told, tuple(outcomes), session)
+
+
+class _Note(msgspec.Struct):
+    status: str
+    seconds: float
+    reason: str | None = None
+
+
+def _session(line: Line) -> Session:
+    try:
+        note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"a note of the run that cannot be read: {error}") from error
+    return Session(note.status, note.seconds, note.reason)
+
+
+def _regular(folder: Path) -> Path:
+    """The journal's path. A pipe or a device in its place would never end."""
+    path = folder / NAME
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise Failure(f"{folder} is not a run: {NAME}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        raise Failure(f"{path} is not a file", exit_code=5)
+    return path
+
+
+def _damaged(path: Path, number: int, error: Damaged) -> Damaged:
+    return Damaged(f"{path} line {number}: {error.sentence}")
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        raise Failure(f"{folder} is being written by another toll", exit_code=5) from error
+
+
+def _occupied(folder: Path) -> str:
+    if (folder / NAME).exists():
+        return f"{folder} holds a run already: toll run --resume {folder} goes on with it, --out takes another folder"
+    return f"{folder} is not a folder"
+
+
+def _write_all(file: IO[bytes], stream: bytes) -> None:
+    view = memoryview(stream)
+    while view:
+        written = file.write(view)
+        view = view[written or 0 :]

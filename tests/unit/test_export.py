@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports: every format holds the same values, and text stays text in whatever opens it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streams import whole
+from tollmeter.model import Failure, Row
+from tollmeter.protocol import outcome
+from tollmeter.store.export import Table, rows_table, samples_table, written
+
+ROW = Row(
+    probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
+    parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
+    median=1.5, low=1.0, high=2.0, minimum=1.0, quartiles=(1.0, 1.5, 2.0), visits=3, samples=21,
+)  # fmt: skip
+ROWS = (ROW, msgspec.structs.replace(ROW, status="failed", reason='=HYPERLINK("x")|<b>', median=None))
+
+
+def rows() -> Table:
+    return rows_table(ROWS)
+
+
+def samples() -> Table:
+    return samples_table([outcome(whole())])
+
+
+def test_csv_has_a_line_a_row_and_no_formula() -> None:
+    lines = list(csv.DictReader(io.StringIO(written(rows(), "csv").decode())))
+    assert [line["median"] for line in lines] == ["1.5", ""]
+    assert json.loads(lines[0]["parameters"]) == {"size": 4096, "pages": "huge"}
+    assert lines[1]["reason"] == '\'=HYPERLINK("x")|<b>'
+
+
+def test_json_and_jsonl_hold_the_same() -> None:
+    table = json.loads(written(rows(), "json"))
+    assert table == [json.loads(line) for line in written(rows(), "jsonl").splitlines()]
+    assert msgspec.convert(table[0], Row) == ROW
+
+
+def test_markdown_keeps_its_columns_whatever_the_text() -> None:
+    lines = written(rows(), "md").decode().splitlines()
+    assert len(lines) == 4
+    assert {line.replace("\\|", "").count("|") for line in lines} == {len(Row.__struct_fields__) + 1}
+    assert "\\<b\\>" in lines[3]
+
+
+def test_samples_are_one_line_each() -> None:
+    table = json.loads(written(samples(), "json"))
+    assert [(line["sample"], line["body_n_ns"], line["body_2n_ns"], line["control_n_ns"]) for line in table] == [
+        (0, 1000, 2000, 10),
+        (1, 1001, 2000, 10),
+    ]
+    assert table[1]["involuntary"] == 1
+
+
+@pytest.mark.parametrize("make", [rows, samples])
+def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="parquet is written by duckdb, which is not installed")
+    assert callable(make)
+    path = tmp_path / "table.parquet"
+    path.write_bytes(written(make(), "parquet"))
+    relation = duckdb.read_parquet(str(path))
+    expected = json.loads(written(make(), "json"))
+    for line in expected:
+        line["parameters"] = json.dumps(line["parameters"], separators=(",", ":"))
+    assert [dict(zip(relation.columns, line, strict=True)) for line in relation.fetchall()] == expected
+
+
+def test_an_unknown_format_is_named() -> None:
+    with pytest.raises(Failure) as caught:
+        written(rows(), "xls")
+    assert caught.value.exit_code == 2

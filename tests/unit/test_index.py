@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The derived index: equal to what it was made from, made again when that changed, and never trusted."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tollmeter.model import Cache, Evidence, Finding, Index, Level, Machine, Row, RunInfo
+from tollmeter.store.index import NAME, fingerprint, load, save
+
+INDEX = Index(
+    format=1,
+    run=RunInfo(
+        id="r", suite="default", started="2026-01-02T03:04:05Z", seconds=1.5, seed=2**63, status="settled",
+        tollmeter="0.1.0", folder="runs/r",
+    ),
+    machine=Machine(
+        host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34, core_clock_hz=4.1e9,
+        caches=(Cache(level=1, kind="data", size_bytes=49152),), facts={"swap_total": "0 kB"},
+    ),
+    rows=(
+        Row(
+            probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
+            parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
+            median=1.0, low=0.9, high=1.1, minimum=0.9, quartiles=(0.9, 1.0, 1.1), modes=(1.0,), visits=3, samples=21,
+        ),
+        Row(
+            probe="kernel.loop", revision=1, abi="ia32", target="local", clock="none", parameters={}, metric="turn",
+            unit="ns", better="less", status="failed", reason="killed by SIGSEGV",
+        ),
+    ),
+    hierarchy=(
+        Level(
+            level="L1d", size_bytes=49000.0, size_low=48000.0, size_high=50000.0, os_size_bytes=49152, latency_ns=1.0,
+            latency_cycles=4.1, read_bytes_per_second=4e11, parallelism=None,
+        ),
+    ),
+    findings=(
+        Finding(name="memory.x", severity="note", claim="It is", evidence=(Evidence(what="a", value=1.0),), remedy=""),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "journal.jsonl").write_text("x")
+    (tmp_path / "run.toml").write_text("y")
+    return tmp_path
+
+
+def test_it_is_read_back_as_it_was(run: Path) -> None:
+    save(run, "abc", INDEX)
+    assert load(run, "abc") == INDEX
+
+
+def test_another_fingerprint_has_none(run: Path) -> None:
+    assert load(run, "abc") is None
+    save(run, "abc", INDEX)
+    assert load(run, "abd") is None
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "run.toml"])
+def test_the_fingerprint_follows_the_run(run: Path, name: str) -> None:
+    before = fingerprint(run)
+    assert before == fingerprint(run)
+    (run / name).write_text("z")
+    assert before != fingerprint(run)
+
+
+def test_saving_again_replaces(run: Path) -> None:
+    save(run, "abc", INDEX)
+    save(run, "abd", INDEX)
+    assert load(run, "abd") == INDEX
+
+
+def test_it_answers_sql(run: Path) -> None:
+    save(run, "abc", INDEX)
+    with sqlite3.connect(run / NAME) as db:
+        asked = "SELECT probe, median, json_extract(parameters, '$.size') FROM rows WHERE status = 'ok'"
+        assert db.execute(asked).fetchall() == [("memory.latency", 1.0, 4096)]
+    db.close()
+
+
+def test_what_is_no_database_is_replaced(run: Path) -> None:
+    (run / NAME).write_bytes(b"not a database" * 1000)
+    assert load(run, "abc") is None
+    save(run, "abc", INDEX)
+    assert load(run, "abc") == INDEX
+
+
+def test_a_link_out_of_the_folder_is_not_followed(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "mine.sqlite"
+    with sqlite3.connect(elsewhere) as db:
+        db.execute("CREATE TABLE rows (precious)")
+    db.close()
+    (run / NAME).symlink_to(elsewhere)
+    save(run, "abc", INDEX)
+    with sqlite3.connect(elsewhere) as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
+    db.close()
+    assert load(run, "abc") == INDEX
+
+
+def test_text_from_the_index_is_made_harmless(run: Path) -> None:
+    save(run, "abc", INDEX)
+    with sqlite3.connect(run / NAME) as db:
+        db.execute("UPDATE rows SET reason = 'a' || char(27) || '[2J'")
+    db.close()
+    told = load(run, "abc")
+    assert told
+    assert told.rows[1].reason == "a\ufffd[2J"
+
+
+def test_a_folder_that_cannot_be_written_keeps_none(run: Path) -> None:
+    (run / NAME).mkdir()
+    save(run, "abc", INDEX)
+    assert load(run, "abc") is None

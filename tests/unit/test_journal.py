@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run on disk: what was flushed is kept, what is damaged is refused with its line, and one process writes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams import VISIT, visit_records, whole
+from tollmeter.model import Failure, Published, RowOf, Select, Suite, Visit
+from tollmeter.protocol import outcome, seal
+from tollmeter.store import toml
+from tollmeter.store.journal import NAME, Journal, Session, read, streams
+from tollmeter.store.request import Request, read_request, write_request
+
+MACHINE = {"k": "machine", "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 9}
+HEAD = seal([MACHINE])
+SUITE = Suite(
+    name="tiny",
+    question='Does "it" hold?',
+    select=(Select(probe="kernel.*", parameters={"size": (1, 2), "pages": "huge"}),),
+    published=(Published(what="calls", figure="1.78 M/s", value=1.78e6, unit="op/s", row=RowOf(means="entry")),),
+)
+REQUEST = Request(
+    id="tiny", suite=SUITE, started="2026-01-02T03:04:05Z", seed=4711, budget_seconds=30.0, tollmeter="0.1.0",
+    settings={"size": (4096, "huge")},
+)  # fmt: skip
+
+
+def visit(number: int) -> Visit:
+    return msgspec.structs.replace(VISIT, id=number)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A closed run of three visits."""
+    with Journal.create(tmp_path / "run", REQUEST, HEAD) as journal:
+        for number in range(3):
+            journal.append(whole(visit=visit(number)))
+        journal.note(Session("settled", 12.5, None))
+    return tmp_path / "run"
+
+
+def test_what_is_written_is_read(run: Path) -> None:
+    told = read(run)
+    assert told.outcomes == tuple(outcome(whole(visit=visit(number))) for number in range(3))
+    assert told.session == Session("settled", 12.5, None)
+    assert told.head.machine
+    assert told.head.machine.host == "h"
+    assert read_request(run) == REQUEST
+
+
+def test_a_journal_cut_at_any_byte_opens_with_the_visits_before_the_cut(run: Path) -> None:
+    text = (run / NAME).read_bytes()
+    ends = [stream.end for stream in streams(run)]
+    for cut in range(ends[0], len(text)):
+        (run / NAME).write_bytes(text[:cut])
+        assert len(read(run).outcomes) == min(3, sum(end <= cut for end in ends[1:]))
+
+
+def test_a_run_that_was_killed_is_interrupted(run: Path) -> None:
+    with Journal.resume(run) as journal:
+        journal.note(Session("measuring", 20.0, None))
+        journal.append(whole(visit=visit(7)))
+    assert read(run).session.status == "interrupted"
+    assert read(run).session.seconds == 20.0
+
+
+def test_resuming_takes_off_a_cut_stream_and_goes_on(run: Path) -> None:
+    text = (run / NAME).read_bytes()
+    (run / NAME).write_bytes(text + whole(visit=visit(3))[:-40])
+    with Journal.resume(run) as journal:
+        journal.append(whole(visit=visit(3)))
+    assert (run / NAME).read_bytes() == text + whole(visit=visit(3))
+
+
+@given(st.data())
+def test_a_changed_byte_is_refused_with_its_line(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    run = tmp_path_factory.mktemp("damage")
+    text = bytearray(HEAD + whole(visit=visit(0)) + whole(visit=visit(1)))
+    at = data.draw(st.integers(0, len(text) - 2))
+    text[at] ^= 1 << data.draw(st.integers(0, 7))
+    (run / NAME).write_bytes(bytes(text))
+    with pytest.raises(Failure) as caught:
+        read(run)
+    assert caught.value.exit_code == 5
+    assert f"{NAME} line " in caught.value.sentence
+
+
+@pytest.mark.parametrize(
+    ("extra", "line"),
+    [
+        (b"rm -rf /\n", 2 + 1),
+        (b"x" * 200_000 + b"\n", 2 + 1),
+        (b"\n", 2 + 1),
+        (seal([*visit_records()[1:], MACHINE])[:-30] + b"}\n", None),
+        (seal([{"k": "visit", "parameters": []}]), 2 + 1),
+        (seal([{"k": "run", "status": [], "seconds": "x"}]), 2 + 1),
+    ],
+)
+def test_a_hostile_line_is_refused_with_its_number(tmp_path: Path, extra: bytes, line: int | None) -> None:
+    (tmp_path / NAME).write_bytes(HEAD + extra + whole())
+    with pytest.raises(Failure) as caught:
+        read(tmp_path)
+    assert caught.value.exit_code == 5
+    assert f"line {line or ''}" in caught.value.sentence
+
+
+@pytest.mark.parametrize("text", [b"", whole(), HEAD[:-5], b"\0" * 100])
+def test_a_journal_without_its_machine_is_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / NAME).write_bytes(text)
+    with pytest.raises(Failure):
+        read(tmp_path)
+
+
+def test_a_pipe_in_place_of_a_journal_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(Failure):
+        read(tmp_path)
+
+
+def test_a_folder_without_a_run_is_a_wrong_word(tmp_path: Path) -> None:
+    for ask in (read, read_request, Journal.resume):
+        with pytest.raises(Failure) as caught:
+            ask(tmp_path)
+        assert caught.value.exit_code == 2
+
+
+def test_two_writers_are_refused(run: Path) -> None:
+    with Journal.resume(run), pytest.raises(Failure) as caught:
+        Journal.resume(run)
+    assert caught.value.exit_code == 5
+    Journal.resume(run).close()
+
+
+def test_a_run_is_never_overwritten(run: Path) -> None:
+    before = (run / NAME).read_bytes()
+    with pytest.raises(Failure) as caught:
+        Journal.create(run, REQUEST, HEAD)
+    assert caught.value.exit_code == 2
+    assert (run / NAME).read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(Failure) as caught:
+            Journal.create(folder, REQUEST, HEAD)
+        assert str(folder) in caught.value.sentence
+
+
+def test_a_full_disk_keeps_what_was_measured(run: Path) -> None:
+    """A limit on the file's size refuses in the middle of a write, as a full disk does."""
+    size = (run / NAME).stat().st_size
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with Journal.resume(run) as journal:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, old[1]))
+            with pytest.raises(Failure) as caught:
+                journal.append(whole(visit=visit(3)))
+            resource.setrlimit(resource.RLIMIT_FSIZE, old)
+            assert caught.value.exit_code == 5
+            assert str(run) in caught.value.sentence
+            assert (run / NAME).stat().st_size == size
+            journal.append(whole(visit=visit(3)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, previous)
+    assert len(read(run).outcomes) == 4
+
+
+def test_a_newer_run_is_refused_as_newer(run: Path) -> None:
+    text = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(text.replace("format = 1", 'format = 2\nunheard_of = "x"'))
+    with pytest.raises(Failure) as caught:
+        read_request(run)
+    assert caught.value.exit_code == 2
+    assert "newer" in caught.value.sentence
+
+
+@pytest.mark.parametrize(
+    "text", ["=", "seed = 'x'", "a = " + "[" * 100_000, "suite = 1", "x = 1", "\x00", "# " + "x" * (2 << 20)]
+)
+def test_a_damaged_request_is_refused(run: Path, text: str) -> None:
+    (run / "run.toml").write_text(text)
+    with pytest.raises(Failure) as caught:
+        read_request(run)
+    assert caught.value.exit_code == 5
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
+TEXT = st.text(st.characters(codec="utf-8"))
+TABLES = st.recursive(
+    st.dictionaries(TEXT, SCALARS | TEXT | st.lists(TEXT) | st.lists(st.integers(0, 9)), max_size=4),
+    lambda inner: st.dictionaries(TEXT, inner | st.lists(inner, min_size=1, max_size=3), max_size=3),
+    max_leaves=8,
+)
+
+
+def without_none(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: without_none(item) for key, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, list) else value
+
+
+@given(TABLES)
+def test_whatever_is_written_as_toml_is_read_back(table: dict[str, object]) -> None:
+    assert tomllib.loads(toml.dumps(table)) == without_none(table)
+
+
+@given(TEXT)
+def test_a_request_keeps_any_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("request")
+    request = msgspec.structs.replace(REQUEST, words=(text,))
+    write_request(folder, request)
+    told = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
+    assert told["words"] == [text]
