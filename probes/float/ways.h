@@ -161,18 +161,24 @@ inline void on_undefined(int, siginfo_t *, void *context) {
   registers[REG_EIP] += 3;
 }
 #elif defined(__arm__)
-/* UDF #imm16 (ARM ARM A8.8.247), permanently undefined; the operands are in R0:R1 and R2:R3 as the base procedure call
- * passes two doubles. */
+/* UDF (ARM ARM A8.8.247), permanently undefined: four bytes, the operation in the lowest bits of its immediate. The
+ * operands are in R0:R1 and R2:R3, as the base procedure call passes two doubles. */
+#ifdef __thumb__
+#define TRAP_UNDEFINED ".inst.w 0xf7f0a000 | %c4"
+#else
+#define TRAP_UNDEFINED ".inst 0xe7f000f0 | %c4"
+#endif
 template <unsigned Code>
 inline uint64_t execute(uint64_t a, uint64_t b) {
   register uint32_t r0 __asm__("r0") = (uint32_t)a, r1 __asm__("r1") = (uint32_t)(a >> 32);
   register uint32_t r2 __asm__("r2") = (uint32_t)b, r3 __asm__("r3") = (uint32_t)(b >> 32);
-  __asm__ volatile(".arm\n\t.inst 0xe7f000f0 | %c4" : "+r"(r0), "+r"(r1) : "r"(r2), "r"(r3), "i"(Code));
+  __asm__ volatile(TRAP_UNDEFINED : "+r"(r0), "+r"(r1) : "r"(r2), "r"(r3), "i"(Code));
   return (uint64_t)r1 << 32 | r0;
 }
 inline void on_undefined(int, siginfo_t *, void *context) {
   mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
-  unsigned code = *(const uint32_t *)m->arm_pc & 15;
+  const unsigned long thumb_state = 1ul << 5; /* CPSR.T: the immediate is in the second half-word */
+  unsigned code = *(const uint16_t *)(m->arm_pc + (m->arm_cpsr & thumb_state ? 2 : 0)) & 15;
   uint64_t a = (uint64_t)m->arm_r1 << 32 | m->arm_r0, b = (uint64_t)m->arm_r3 << 32 | m->arm_r2;
   a = code & TRAP_DOUBLE ? emulate<double>(code & 3, a, b) : emulate<float>(code & 3, (uint32_t)a, (uint32_t)b);
   m->arm_r0 = (uint32_t)a;
