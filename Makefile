@@ -8,6 +8,7 @@
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs
 #   make lock     renew the lock files from requirements.in and requirements-dev.in
+#   make emulator what stands beside a probe in an emulator
 #   make clean    forget all that was built; what was measured stays
 
 MAKEFLAGS += --no-builtin-rules
@@ -19,6 +20,7 @@ include probes/probes.mk
 else
 .DEFAULT_GOAL := probes
 include tests/tests.mk
+include emulator/emulator.mk
 
 .PHONY: probes run clean
 probes:

@@ -8,6 +8,7 @@
 
 uint64_t toll_now_ns(void) {
   struct timespec now;
+  if (toll_counts_instructions()) return toll_counter_read();
   clock_gettime(CLOCK_MONOTONIC_RAW, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -77,8 +78,8 @@ struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
 
 void toll_emit_clock(struct toll_clock clock) {
   toll_record_open("clock");
-  toll_put_text("source", "monotonic_raw");
-  toll_put_text("kind", "hardware");
+  toll_put_text("source", toll_counts_instructions() ? "emulator" : "monotonic_raw");
+  toll_put_text("kind", toll_clock_kind());
   toll_put_real("resolution_ns", clock.resolution_ns);
   toll_put_real("cost_ns", clock.cost_ns);
   toll_record_close();

@@ -204,6 +204,8 @@ static enum toll_status assign(struct toll_run *r) {
 enum toll_status toll_crew_start(struct toll_run *r) {
   enum toll_status status = assign(r);
   if (status != TOLL_OK || worker_count == 1) return status;
+  if (toll_counts_instructions())
+    return toll_skip(r, "instructions are counted for one worker, and this has companions");
   crew = mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (crew == MAP_FAILED) return toll_fail(r, "no shared memory for the workers' gate: %s", strerror(errno));
   watch_processes();

@@ -70,6 +70,14 @@ void toll_put_close(char bracket);                 /* '}' or ']' */
 void toll_emit_end(bool stopped);                  /* the `end` record, and a flush */
 void toll_emit_flush(void);                        /* writes complete lines; safe in a signal handler */
 
+/* ---- counter.c ------------------------------------------------------------------------------------------------ */
+
+/* Reads from the environment which clock this place has. False with a sentence in error where it cannot be had. */
+bool toll_clock_choose(char *error, size_t room);
+const char *toll_clock_kind(void); /* hardware, virtual or instructions */
+bool toll_counts_instructions(void);
+uint64_t toll_counter_read(void); /* instructions executed so far; only where they are counted */
+
 /* ---- clock.c -------------------------------------------------------------------------------------------------- */
 
 struct toll_clock {
@@ -79,7 +87,8 @@ struct toll_pace_reading {
   uint64_t adds, ns;
 };
 
-uint64_t toll_now_ns(void); /* CLOCK_MONOTONIC_RAW: never stepped, never slewed */
+/* CLOCK_MONOTONIC_RAW: never stepped, never slewed. Where instructions are counted, their number. */
+uint64_t toll_now_ns(void);
 struct toll_clock toll_clock_measure(void);
 /* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
 enum { TOLL_CONTROL_ADDS = 64 };

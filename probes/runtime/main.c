@@ -84,6 +84,8 @@ int toll_main(const struct toll_probe *probe, int count, char **words) {
   pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return 1; /* the parent died before the request took hold */
+  char error[TOLL_REASON_BYTES];
+  if (!toll_clock_choose(error, sizeof error)) return refuse(error);
   if (count == 2 && strcmp(words[1], "--describe") == 0)
     toll_describe(probe);
   else if (count == 2 && strcmp(words[1], "--machine") == 0)

@@ -68,8 +68,10 @@ static uint64_t read_frequency(void) {
   return strtoull(text, NULL, 10);
 }
 
+/* Where an emulator counts instructions, switches and faults would be the emulator's own, and mean nothing to a count. */
 struct toll_witness toll_witness_read(void) {
   struct rusage use;
+  if (toll_counts_instructions()) return (struct toll_witness){.cpu = -1};
   memset(&use, 0, sizeof use);
   getrusage(RUSAGE_THREAD, &use);
   return (struct toll_witness){.involuntary = (uint64_t)use.ru_nivcsw,

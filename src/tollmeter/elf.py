@@ -8,6 +8,7 @@ from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import ARMAttributesSection
 
 from tollmeter.model import Failure, Value
 
@@ -18,7 +19,7 @@ _FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "
 def _arm_attribute(elf: ELFFile, tag: str) -> int:
     """A number of the file scope of .ARM.attributes; one that is not there is 0 by that document."""
     section = elf.get_section_by_name(".ARM.attributes")
-    if section is None:
+    if not isinstance(section, ARMAttributesSection):
         return 0
     found = (
         int(attribute.value)

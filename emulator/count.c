@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts the instructions that an emulated program executes, into a page that the program reads (probes/runtime/counter.c).
+ * Loaded into a dynamic qemu-ARCH:  -plugin build/emulator/count.so,counter=PATH
+ *
+ * Each translated instruction gets an addition of its own, in front of it: a block that is left half way by a trap has
+ * then counted what was executed, which one addition for a whole block would not. A load of the counter sees itself.
+ *
+ * What is declared here is version 1 of QEMU's plugin interface, whose header Debian does not package (QEMU's manual,
+ * "QEMU TCG Plugins"). An emulator that has left version 1 behind refuses the file by its version.
+ */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+typedef void (*on_translation)(uint64_t id, struct qemu_plugin_tb *block);
+
+extern void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, on_translation callback);
+extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
+extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
+extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction, enum qemu_plugin_op op,
+                                                       void *counter, uint64_t addend);
+
+EXPORT extern int qemu_plugin_version;
+int qemu_plugin_version = 1;
+
+static uint64_t *counter;
+
+static void count_block(uint64_t id, struct qemu_plugin_tb *block) {
+  (void)id;
+  for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++)
+    qemu_plugin_register_vcpu_insn_exec_inline(qemu_plugin_tb_get_insn(block, i), QEMU_PLUGIN_INLINE_ADD_U64, counter,
+                                               1);
+}
+
+/* The page of the file, which holds one already: an emulated program may use larger pages than this machine. */
+static uint64_t *map_page(const char *path) {
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0) return NULL;
+  void *page = mmap(NULL, 2 * sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return page == MAP_FAILED ? NULL : page;
+}
+
+EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
+int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
+  static const char key[] = "counter=";
+  (void)about;
+  if (count == 1 && strncmp(words[0], key, sizeof key - 1) == 0) counter = map_page(words[0] + sizeof key - 1);
+  if (!counter) {
+    fputs("the instruction counter has no page: counter=PATH names a file of at least 64 KiB\n", stderr);
+    return 1;
+  }
+  counter[1] = 1; /* by which the program knows this machine's byte order */
+  qemu_plugin_register_vcpu_tb_trans_cb(id, count_block);
+  return 0;
+}
