@@ -161,10 +161,11 @@ inline void on_undefined(int, siginfo_t *, void *context) {
   registers[REG_EIP] += 3;
 }
 #elif defined(__arm__)
-/* UDF (ARM ARM A8.8.247), permanently undefined: four bytes, the operation in the lowest bits of its immediate. The
+/* UDF (ARM ARM A8.8.247), permanently undefined: four bytes, the operation in the lowest bits of its immediate; not
+ * with immediate 0 in Thumb state, which Linux takes for a breakpoint. The
  * operands are in R0:R1 and R2:R3, as the base procedure call passes two doubles. */
 #ifdef __thumb__
-#define TRAP_UNDEFINED ".inst.w 0xf7f0a000 | %c4"
+#define TRAP_UNDEFINED ".inst.w 0xf7f0a010 | %c4"
 #else
 #define TRAP_UNDEFINED ".inst 0xe7f000f0 | %c4"
 #endif
