@@ -90,7 +90,8 @@ def read_abi(path: Path) -> Abi:
     unknown = sorted(set(abi.elf) - set(elf.READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
-    unsafe = [word for word in (*chain(*map(compiler_words, abi.compiler)), *abi.flags) if set(word) & set(" \t\n'\"$`\\#")]
+    words = chain(*map(compiler_words, abi.compiler), abi.flags)
+    unsafe = [word for word in words if set(word) & set(" \t\n'\"$`\\#;")]
     if unsafe:
         raise Failure(f"{path.name}: make cannot pass on {unsafe[0]!r}; a compiler or flag has no blank and no quote")
     return abi
@@ -224,9 +225,9 @@ def _accept(path: Path, abi: Abi) -> bool:
     told = path.with_name(f"{path.name}.describe")
     if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
         return True
+    told.unlink(missing_ok=True)
     stream = _describe(path)
     if stream is None:
-        told.unlink(missing_ok=True)
         return False
     try:
         probe, build = description(stream)

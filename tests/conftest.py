@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of several kinds share: the checkout, and a small tree of its own that a test may break."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tollmeter.build import Gap, build_abi, find_compiler, for_cpu, read_abis
+from tollmeter.model import Abi
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = "kernel.loop"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout. Nothing is changed in it."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def own_abi() -> Abi:
+    """The first ABI of this CPU that the machine's compilers can build."""
+    for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine()):
+        if not isinstance(find_compiler(abi), Gap):
+            return abi
+    pytest.fail("no ABI can be built here")
+
+
+@pytest.fixture(scope="session")
+def own_compiler(own_abi: Abi) -> str:
+    compiler = find_compiler(own_abi)
+    assert isinstance(compiler, str)
+    return compiler
+
+
+@pytest.fixture(scope="session")
+def _built_tree(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
+    tree = tmp_path_factory.mktemp("tree with blanks") / "toll meter"
+    (tree / "probes/kernel").mkdir(parents=True)
+    shutil.copytree(ROOT / "abis", tree / "abis", ignore=shutil.ignore_patterns("*.toml"))
+    for name in ("toll", "Makefile", "requirements.lock", "probes/probes.mk", "probes/kernel/loop.c"):
+        shutil.copy2(ROOT / name, tree / name)
+    shutil.copy2(ROOT / f"abis/{own_abi.name}.toml", tree / "abis")
+    shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
+    build_abi(tree, own_abi, own_compiler)
+    return tree
+
+
+@pytest.fixture
+def tree(_built_tree: Path, tmp_path: Path) -> Path:
+    """A checkout with one probe and one ABI, built, for one test alone. Its path has blanks."""
+    copy = tmp_path / "toll meter"
+    shutil.copytree(_built_tree, copy)
+    return copy

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ABI files that say nonsense are refused; what was built is what they promise; only what changed is built again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tollmeter import elf
+from tollmeter.build import ANY_CPU, Gap, build_abi, find_compiler, for_cpu, read_abi, read_abis
+from tollmeter.model import Abi, Failure
+from tollmeter.protocol import description
+
+GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
+SECOND = """#include "toll.h"
+static void nothing(struct toll_run *r) { TOLL_USE(r); }
+const struct toll_probe toll_probe = {
+    .question = "What does nothing cost?",
+    .metrics = (const struct toll_metric[]){{.name = "time", .unit = "ns", .summary = "nothing"}, {0}},
+    .body = nothing,
+    .revision = 1,
+};
+"""
+OBJECT = """#include "toll.h"
+extern "C" const char helper[];
+struct object { virtual uint64_t ask() const { return (uintptr_t)helper; } };
+static const struct object object;
+static void ask(struct toll_run *) { const struct object *one = &object; TOLL_OPAQUE(one); TOLL_USE(one->ask()); }
+static const struct toll_metric metrics[] = {{"time", "ns", TOLL_LESS, "one call", TOLL_BODY, nullptr, nullptr}, {}};
+static struct toll_probe described() {
+  struct toll_probe probe = {};
+  probe.question = "And an object?";
+  probe.metrics = metrics;
+  probe.body = ask;
+  probe.revision = 1;
+  return probe;
+}
+const struct toll_probe toll_probe = described();
+"""
+
+
+def test_every_abi_file_can_be_read_and_promises_something(root: Path) -> None:
+    abis = read_abis(root / "abis")
+    assert {"x86_64", "x86_64-musl", "ia32", "aarch64", "native"} <= set(abis)
+    assert all(abi.elf for abi in abis.values() if ANY_CPU not in abi.runs_on)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (GOOD.replace("summary", "sumary"), "sumary"),
+        (GOOD.replace("class", "clas"), "clas"),
+        (GOOD.replace('["cc"]', '"cc"'), "compiler"),
+        (GOOD.replace('["cc"]', '["cc; true"]'), "cc; true"),
+        (f"flags = ['-DA=\"b\"']\n{GOOD}", "-DA"),
+        (GOOD.replace("=", ":"), "bad.toml"),
+    ],
+)
+def test_a_bad_abi_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(Failure, match=named) as caught:
+        read_abi(path)
+    assert "bad.toml" in caught.value.sentence
+    assert caught.value.exit_code == 2
+
+
+def test_a_cpu_gets_its_own_abis_and_any_other_the_general_one(root: Path) -> None:
+    abis = read_abis(root / "abis").values()
+    assert {abi.name for abi in for_cpu(abis, "x86_64")} == {"x86_64", "x86_64-musl", "ia32"}
+    assert [abi.name for abi in for_cpu(abis, "aarch64")] == ["aarch64"]
+    assert [abi.name for abi in for_cpu(abis, "a cpu of tomorrow")] == ["native"]
+
+
+def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Abi, own_compiler: str) -> None:
+    nowhere = msgspec.structs.replace(own_abi, compiler=("no-such-compiler",), packages=("some-package",))
+    gap = find_compiler(nowhere)
+    assert isinstance(gap, Gap)
+    assert "no-such-compiler" in gap.reason
+    assert gap.packages == ("some-package",)
+    helpless = find_compiler(msgspec.structs.replace(own_abi, flags=("-include", "/no/such/header.h")))
+    assert isinstance(helpless, Gap)
+    assert "/no/such/header.h" in helpless.reason
+    second = find_compiler(msgspec.structs.replace(own_abi, compiler=("no-such-compiler", own_compiler)))
+    assert second == own_compiler
+
+
+def test_an_executable_is_static_described_and_fingerprinted(tree: Path, own_abi: Abi) -> None:
+    folder = tree / "build" / own_abi.name
+    executable = folder / "kernel.loop"
+    said = subprocess.run([executable, "--describe"], capture_output=True, check=True).stdout
+    assert (folder / "kernel.loop.describe").read_bytes() == said
+    probe, build = description(said)
+    assert (probe.probe, build.abi) == ("kernel.loop", own_abi.name)
+    assert set(own_abi.flags) <= set(build.flags.split())
+    told = json.loads((folder / "manifest.json").read_text())
+    content = executable.read_bytes()
+    assert told == {"kernel.loop": {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}}
+
+
+def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    executable = tree / "build" / own_abi.name / "kernel.loop"
+    before = executable.stat().st_mtime_ns
+    build_abi(tree, own_abi, own_compiler)
+    assert executable.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/toll.h", "probes/runtime/emit.c"])
+def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str, source: str) -> None:
+    executable = tree / "build" / own_abi.name / "kernel.loop"
+    before = executable.stat().st_mtime_ns
+    (tree / source).touch()
+    build_abi(tree, own_abi, own_compiler)
+    assert executable.stat().st_mtime_ns > before
+
+
+def test_a_changed_flag_reaches_the_executable_and_its_description(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    folder = tree / "build" / own_abi.name
+    before = (folder / "kernel.loop").read_bytes()
+    build_abi(tree, msgspec.structs.replace(own_abi, flags=(*own_abi.flags, "-O0")), own_compiler)
+    assert (folder / "kernel.loop").read_bytes() != before
+    assert "-O0" in description((folder / "kernel.loop.describe").read_bytes())[1].flags.split()
+
+
+def test_adding_a_probe_is_one_file_and_leaves_the_others_as_they_were(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    folder = tree / "build" / own_abi.name
+    before = (folder / "kernel.loop").read_bytes()
+    (tree / "probes/other").mkdir()
+    (tree / "probes/other/nothing.c").write_text(SECOND)
+    assert build_abi(tree, own_abi, own_compiler).probes == 2
+    assert description((folder / "other.nothing.describe").read_bytes())[0].question == "What does nothing cost?"
+    assert (folder / "kernel.loop").read_bytes() == before
+    (tree / "probes/other/nothing.c").unlink()
+    build_abi(tree, own_abi, own_compiler)
+    assert not list(folder.glob("other.nothing*"))
+    assert list(json.loads((folder / "manifest.json").read_text())) == ["kernel.loop"]
+
+
+def test_a_probe_may_be_cxx_and_bring_assembly(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    folder = tree / "build" / own_abi.name
+    (tree / "probes/other").mkdir()
+    (tree / "probes/other/object.cc").write_text(OBJECT)
+    # A symbol is all that every architecture's assembler agrees on.
+    for machine in ("x86_64", "i386", "aarch64", platform.machine()):
+        (tree / f"probes/other/object.{machine}.S").write_text(".globl helper\n.set helper, 4711\n")
+    assert build_abi(tree, own_abi, own_compiler).probes == 2
+    assert description((folder / "other.object.describe").read_bytes())[0].question == "And an object?"
+
+
+def _replaced(tree: Path, old: str, new: str) -> None:
+    source = tree / "probes/kernel/loop.c"
+    text = source.read_text()
+    assert old in text
+    source.write_text(text.replace(old, new))
+
+
+def test_a_probe_that_does_not_compile_is_a_failure(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    _replaced(tree, '#include "toll.h"', '#include "toll.h"\nstatic int unused;')
+    with pytest.raises(Failure, match=own_abi.name) as caught:
+        build_abi(tree, own_abi, own_compiler)
+    assert caught.value.exit_code == 1
+
+
+def test_a_probe_that_cannot_describe_itself_is_a_failure(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    crash = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }"
+    _replaced(tree, '#include "toll.h"', f'#include "toll.h"\n{crash}')
+    with pytest.raises(Failure, match=r"kernel\.loop"):
+        build_abi(tree, own_abi, own_compiler)
+    assert not (tree / "build" / own_abi.name / "kernel.loop.describe").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("class", 16), ("machine", "EM_PDP11"), ("order", "middle"), ("flags", 0x4711)]
+)
+def test_an_executable_that_breaks_a_promise_is_refused(
+    tree: Path, own_abi: Abi, own_compiler: str, key: str, value: int | str
+) -> None:
+    with pytest.raises(Failure, match=str(value)):
+        build_abi(tree, msgspec.structs.replace(own_abi, elf={key: value}), own_compiler)
+
+
+@pytest.mark.parametrize(("link", "named"), [("", "not static"), ("-static-pie -fpie", "ET_DYN|not static")])
+def test_an_executable_that_is_not_static_at_fixed_addresses_is_refused(
+    tmp_path: Path, own_abi: Abi, own_compiler: str, link: str, named: str
+) -> None:
+    path = tmp_path / "made"
+    words = [*own_compiler.split(), *own_abi.flags, *link.split(), "-x", "c", "-", "-o", path]
+    subprocess.run(words, input=b"int main(void) { return 0; }", check=True)
+    with pytest.raises(Failure, match=named):
+        elf.prove(path, {})
+
+
+def test_a_file_that_is_no_executable_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    path.write_bytes(b"\x7fELF and then nonsense")
+    with pytest.raises(Failure, match="made"):
+        elf.prove(path, {})
