@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process ended, in the words of a row's status and reason: the same for every target."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+from tollmeter.model import Status
+from tollmeter.protocol import Trouble, clean
+from tollmeter.targets.child import Ended
+
+_USAGE, _DEADLINE = 2, 124
+_LONGEST_REASON = 300
+
+
+def not_started(error: OSError) -> Trouble:
+    """A kernel that cannot run an ABI says so here, which is a gap and not a fault."""
+    reason = os.strerror(error.errno or 0)
+    if error.errno == errno.ENOEXEC:
+        return "unsupported", f"this kernel cannot run it: {reason}"
+    return "infrastructure", f"it could not be started: {reason}"
+
+
+def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
+    """What went wrong with a process that was given a visit, by how it ended; None where it went well."""
+    if ended.limit or ended.status == 0:
+        return ended.limit
+    status: Status = "failed"
+    if ended.status < 0:
+        reason = f"killed by {_signal_name(-ended.status)}"
+    elif ended.status == _DEADLINE:
+        status, reason = "timeout", f"its deadline of {deadline_ms} ms passed"
+    elif ended.status == _USAGE:
+        status, reason = "infrastructure", "it refused its words"
+    else:
+        reason = f"exit status {ended.status}"
+    said = _said(ended.output)
+    return status, f"{reason}: {said}" if said else reason
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _said(output: bytes) -> str:
+    """The last line that is no record: what a dying program says last is usually why."""
+    for text in reversed(output[-8192:].splitlines()):
+        if text.strip() and b'{"k":' not in text:
+            return str(clean(text.decode(errors="replace").strip()))[:_LONGEST_REASON]
+    return ""
