@@ -26,7 +26,19 @@ size_t toll_line_bytes(void) {
   return 64;
 }
 
-static uint64_t huge_page_bytes(void) {
+size_t toll_last_cache_bytes(void) {
+  enum { MOST_CACHES = 8, DEFAULT = 32 << 20 };
+  size_t largest = 0;
+  for (int i = 0; i < MOST_CACHES; i++) {
+    char path[80];
+    uint64_t kilobytes;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+    if (toll_read_number(path, &kilobytes) && kilobytes * 1024 > largest) largest = (size_t)(kilobytes * 1024);
+  }
+  return largest ? largest : DEFAULT;
+}
+
+size_t toll_huge_page_bytes(void) {
   uint64_t bytes;
   return toll_read_number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &bytes) ? bytes : 2u << 20;
 }
@@ -114,7 +126,7 @@ static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
   bool huge = request.pages == TOLL_PAGES_HUGE, large = huge || request.pages == TOLL_PAGES_LARGE;
-  size_t unit = large ? (size_t)huge_page_bytes() : page;
+  size_t unit = large ? (size_t)toll_huge_page_bytes() : page;
   uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit, left = toll_memory_left();
   if (bytes > left / 10 * 8 || bytes > SIZE_MAX) {
     toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", (unsigned long long)(bytes >> 20),

@@ -13,6 +13,24 @@ uint64_t toll_now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t stopped_at, left_out;
+
+void toll_watch_stop(void) {
+  stopped_at = toll_now_ns();
+}
+
+void toll_watch_go(void) {
+  left_out += toll_now_ns() - stopped_at;
+}
+
+uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations) {
+  left_out = 0;
+  r->iterations = iterations;
+  uint64_t start = toll_now_ns();
+  body(r);
+  return toll_now_ns() - start - left_out;
+}
+
 static double cost_of_reading(void) {
   enum { TRIALS = 8, READS = 64 };
   uint64_t least = UINT64_MAX;

@@ -236,21 +236,14 @@ static void copy_lanes(struct toll_lane *lanes) {
     if (workers[i].role->pace == TOLL_BACKGROUND) *lanes++ = crew->members[i].lane;
 }
 
-static uint64_t timed_body(struct toll_run *r, uint64_t iterations) {
-  r->iterations = iterations;
-  uint64_t start = toll_now_ns();
-  r->visit->probe->body(r);
-  return toll_now_ns() - start;
-}
-
 uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes) {
-  if (worker_count == 1) return timed_body(r, iterations);
+  if (worker_count == 1) return toll_timed(r, r->visit->probe->body, iterations);
   for (unsigned i = 1; i < worker_count; i++) atomic_store(&crew->members[i].started, 0);
   atomic_store(&crew->ended, 0);
   crew->iterations = iterations;
   pass(&crew->start);
   await_background();
-  uint64_t took = timed_body(r, iterations);
+  uint64_t took = toll_timed(r, r->visit->probe->body, iterations);
   atomic_store(&crew->ended, 1);
   pass(&crew->done);
   if (lanes) copy_lanes(lanes);

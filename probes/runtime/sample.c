@@ -38,13 +38,6 @@ static uint64_t body_batch(void *context, uint64_t iterations) {
   return toll_crew_batch(context, iterations, NULL);
 }
 
-static uint64_t control_batch(struct toll_run *r, uint64_t iterations) {
-  r->iterations = iterations;
-  uint64_t start = toll_now_ns();
-  r->visit->probe->control(r);
-  return toll_now_ns() - start;
-}
-
 struct sample {
   uint64_t index, iterations, body[2], control[2];
   bool controlled;
@@ -58,7 +51,7 @@ static void take(struct toll_run *r, struct sample *s) {
     unsigned twice = (turn + s->index) & 1;
     uint64_t iterations = s->iterations << twice;
     s->body[twice] = toll_crew_batch(r, iterations, twice ? s->lanes : NULL);
-    if (s->controlled) s->control[twice] = control_batch(r, iterations);
+    if (s->controlled) s->control[twice] = toll_timed(r, r->visit->probe->control, iterations);
   }
 }
 

@@ -178,8 +178,10 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
 /* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
 size_t toll_huge_bytes(const void *buffer);
-size_t toll_line_bytes(void); /* of the first data cache as the system says, else 64 */
+size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
+size_t toll_last_cache_bytes(void); /* of the largest cache as the system says, else 32 MiB */
 size_t toll_page_bytes(void);
+size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
 
 enum toll_order {
   TOLL_ORDER_RANDOM,     /* one random cycle over all lines (Sattolo 1986) */
@@ -190,6 +192,14 @@ enum toll_order {
 /* Threads one cycle of pointers through `bytes` of buffer, one pointer every `stride` bytes, and returns its head.
  * bytes must hold at least one stride. */
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
+
+/* ---- what is not timed ---------------------------------------------------------------------------------------- */
+
+/* Between the two the timed worker's clock stands still, in its body or control: for a state of the machine that has to
+ * be made anew before each timed stretch. Each pair leaves the cost of one reading of the clock in the time, so a
+ * stretch is long beside that. Neither is for companions. */
+void toll_watch_stop(void);
+void toll_watch_go(void);
 
 /* ---- randomness (SplitMix64, Steele et al. 2014), the same for the same seed on every machine ---------------- */
 
