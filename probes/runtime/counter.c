@@ -66,6 +66,10 @@ bool toll_counts_instructions(void) {
   return counter != NULL;
 }
 
+bool toll_clock_is_real(void) {
+  return strcmp(kind, "hardware") == 0;
+}
+
 /* In halves, since a 32-bit program has no single load for it. The low half wraps every 2^32 instructions, and the high
  * one is read again to see it. */
 uint64_t toll_counter_read(void) {

@@ -50,12 +50,16 @@ static bool hypervisor_says(char *text, size_t room) {
 
 static void put_cpu(const struct utsname *system) {
   char text[128];
-  if (toll_find_field("/proc/cpuinfo", "model name", text, sizeof text) ||
-      toll_find_field("/proc/cpuinfo", "cpu model", text, sizeof text) ||
-      toll_find_field("/proc/cpuinfo", "uarch", text, sizeof text) || cpu_says(text, sizeof text))
+  if (toll_counts_instructions()) { /* /proc and CPUID may tell of the machine that runs the emulator */
+    snprintf(text, sizeof text, "%.64s, emulated", system->machine);
     toll_put_text("cpu", text);
-  else
+  } else if (toll_find_field("/proc/cpuinfo", "model name", text, sizeof text) ||
+             toll_find_field("/proc/cpuinfo", "cpu model", text, sizeof text) ||
+             toll_find_field("/proc/cpuinfo", "uarch", text, sizeof text) || cpu_says(text, sizeof text)) {
+    toll_put_text("cpu", text);
+  } else {
     toll_put_text("cpu", system->machine);
+  }
 }
 
 static const char *known_hypervisor(const char *signature) {
@@ -125,10 +129,11 @@ static void put_caches(int cpu) {
   enum { MOST_INDEXES = 16 };
   char type[32];
   int index = 0;
+  bool any = !toll_counts_instructions(); /* an emulator has none, and those of its host are not its own */
   toll_put_open("caches", '[');
-  for (; index < MOST_INDEXES && cache_text(cpu, index, "type", type, sizeof type); index++)
+  for (; any && index < MOST_INDEXES && cache_text(cpu, index, "type", type, sizeof type); index++)
     put_cache(cpu, index, type);
-  if (index == 0) put_caches_of_cpuid();
+  if (any && index == 0) put_caches_of_cpuid();
   toll_put_close(']');
 }
 
@@ -214,11 +219,11 @@ void toll_machine(void) {
   toll_put_count("page_bytes", toll_page_bytes());
   toll_put_text("architecture", system.machine);
   toll_put_open("facts", '{');
-  put_facts();
+  if (!toll_counts_instructions()) put_facts();
   toll_put_close('}');
   toll_record_close();
   toll_emit_clock(toll_clock_measure());
   if (count) toll_pin(cpus[count - 1]);
-  toll_emit_control("before", toll_control_measure(20, 1000000));
+  if (toll_clock_is_real()) toll_emit_control("before", toll_control_measure(20, 1000000));
   toll_emit_end(false);
 }

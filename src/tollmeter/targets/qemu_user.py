@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This machine's kernel under an emulated CPU: instructions of the program alone, counted exactly.
+
+Time under an emulator says nothing about the CPU that it emulates, and the resident set, faults and switches are the
+emulator's own. So the clock here is a count: of every instruction that the program executes, its libraries' included,
+and of nothing that its kernel does. The same visit gives the same counts, exactly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tollmeter.model import Failure
+from tollmeter.targets.child import Ended
+from tollmeter.targets.leash import leashed
+from tollmeter.targets.local import Local
+
+PACKAGE = "qemu-user"
+"""Debian's package of the dynamic emulators: a static one loads no plugin."""
+
+_SAMPLES, _SAMPLE_INSTRUCTIONS = 2, 20_000
+"""A count has no noise that more or longer samples could average out; the second is there to show it."""
+
+_NO_FILE, _NO_ELF_OF_MINE = 1, 255
+_COUNTER_BYTES = 65536
+"""The largest page of an emulated CPU."""
+
+
+def emulator_of(architecture: str) -> str | None:
+    """Where the emulator of an architecture, as QEMU names it, is installed."""
+    return shutil.which(f"qemu-{architecture}") if re.fullmatch(r"[a-z0-9_]{1,32}", architecture) else None
+
+
+class QemuUser(Local):
+    """Implements targets.Target for one architecture. plugin: build/emulator/count.so.
+
+    Raises Failure where there is no emulator for it, or no plugin.
+    """
+
+    def __init__(self, architecture: str, plugin: Path) -> None:
+        super().__init__()
+        self.name = f"qemu-user:{architecture}"
+        emulator = emulator_of(architecture)
+        if emulator is None:
+            raise Failure(f"no qemu-{architecture} here: apt-get install {PACKAGE}", 5)
+        if not plugin.is_file():
+            raise Failure(f"{plugin} is not built: make emulator", 5)
+        self._emulator = emulator
+        self._plugin = plugin
+        self._counter = tempfile.NamedTemporaryFile(prefix="toll-counter-")  # noqa: SIM115 - as long as the target
+        os.truncate(self._counter.fileno(), _COUNTER_BYTES)
+
+    def _finish(self, command: list[str], limit_s: float) -> Ended:
+        """The emulator says as words what a kernel says by refusing to start an executable."""
+        ended = super()._finish(command, limit_s)
+        if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
+            raise OSError(errno.ENOEXEC, "another architecture's")
+        if ended.status == _NO_FILE and b"Error while loading" in ended.output:
+            raise OSError(errno.ENOENT, "no such executable")
+        return ended
+
+    def _command(self, executable: str, told: Sequence[str]) -> list[str]:
+        counter = self._counter.name
+        words = [_shortened(word) for word in told]
+        counting = ["-plugin", f"{self._plugin},counter={counter}", "-E", f"TOLL_CLOCK=instructions:{counter}"]
+        return leashed([self._emulator, *counting, executable, *words])
+
+
+def _shortened(word: str) -> str:
+    if word.startswith("--samples="):
+        return f"--samples={_SAMPLES}"
+    if word.startswith("--sample-ns="):
+        return f"--sample-ns={_SAMPLE_INSTRUCTIONS}"
+    return word
