@@ -155,6 +155,7 @@ int main(void) {
   sigprocmask(SIG_BLOCK, &child, &before);
   setenv("TOLL_CLOCK", "virtual", 1);
   unsetenv("wire");
+  sethostname("guest", 5);
   printf("guest ready\n");
   fflush(stdout);
   for (;;) {

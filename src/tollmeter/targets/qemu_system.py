@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linux guests on emulated machines: Debian's kernel, our own process 1 (emulator/init.c), probes in the initramfs.
+
+A guest's clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction, the kernel's own
+included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a real machine's
+time. Faults and the resident set are a real kernel's, though, and are what they would be.
+
+A guest is booted when it is first needed, sleeps between visits, and dies with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import Trouble, closed, refused, words
+from tollmeter.targets import debian_kernel
+from tollmeter.targets.child import Ended
+from tollmeter.targets.debian_kernel import Wanted
+from tollmeter.targets.initramfs import archive
+from tollmeter.targets.judging import not_started, trouble
+from tollmeter.targets.wire import Gone, Slow, Wire
+
+BOOT_S = 60.0
+_ASKING_S = 20.0
+_SLOWNESS, _GRACE_S = 5.0, 5.0
+"""A deadline passes in virtual time, of which an emulator on a busy machine may make a fifth of a second a second."""
+
+_READY = re.compile(rb"guest ready\r?\n")
+_ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
+_ONLY_CPU = 0
+
+
+class Board(NamedTuple):
+    """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are."""
+
+    emulator: str
+    package: str
+    words: tuple[str, ...]
+    kernel: Wanted
+    init: str
+    command_line: str
+
+
+BOARDS = {
+    "x32": Board(
+        emulator="qemu-system-x86_64",
+        package="qemu-system-x86",
+        words=("-machine", "pc", "-cpu", "max", "-m", "1024"),
+        kernel=Wanted("amd64", "linux-image-amd64", None),
+        init="init.x86_64",
+        command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
+    ),
+    "vexpress-a9": Board(
+        emulator="qemu-system-arm",
+        package="qemu-system-arm",
+        words=("-machine", "vexpress-a9", "-m", "1024"),
+        kernel=Wanted("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
+        init="init.arm",
+        command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
+    ),
+}
+"""The Debian kernel for clouds boots faster, but knows no x32."""
+
+_ALWAYS = (
+    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-icount", "shift=0,sleep=off",
+)  # fmt: skip
+_ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "QEMU_AUDIO_DRV": "none"}
+
+
+class Guest:
+    """Implements targets.Target for one board. init: the folder of build/emulator.
+
+    Raises Failure where the board is not known or its emulator is not here.
+    """
+
+    def __init__(self, board: str, init: Path) -> None:
+        if board not in BOARDS:
+            raise Failure(f"there is no guest {board!r}: {', '.join(BOARDS)}")
+        self.name = f"guest:{board}"
+        self._board = BOARDS[board]
+        emulator = shutil.which(self._board.emulator)
+        if emulator is None:
+            raise Failure(f"no {self._board.emulator} here: apt-get install {self._board.package}", 5)
+        self._emulator = emulator
+        self._init = init / self._board.init
+        if not self._init.is_file():
+            raise Failure(f"{self._init} is not built: make emulator", 5)
+        self._scratch = Path(tempfile.mkdtemp(prefix="toll-guest-"))
+        self._packed: dict[str, str] = {}
+        self._wire: Wire | None = None
+        self._lost: Failure | None = None
+        self._asked = False
+        atexit.register(self.close)
+
+    # ---- what a target offers ------------------------------------------------------------------------------------
+
+    def prepare(self, executables: Sequence[str]) -> None:
+        """Packs what will be run, so that one boot is enough."""
+        new = [executable for executable in executables if executable not in self._packed]
+        for executable in new:
+            folder = str(Path(executable).parent)
+            place = len({str(Path(packed).parent) for packed in self._packed} - {folder})
+            self._packed[executable] = f"/probe/{place}/{Path(executable).name}"
+        if new:
+            self._stop()
+
+    def describe(self, executable: str) -> bytes:
+        return self._ask(executable, "--describe")
+
+    def machine(self, executable: str) -> bytes:
+        return self._ask(executable, "--machine")
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        told = [word if not word.startswith("--cpus=") else f"--cpus={_ONLY_CPU}" for word in words(visit)]
+        limit_s = visit.deadline_ms / 1000 * _SLOWNESS + _GRACE_S
+        try:
+            ended = self._finish(executable, told, limit_s)
+        except OSError as error:
+            return refused(visit, revision, *not_started(error))
+        except Failure as failure:
+            return refused(visit, revision, "infrastructure", failure.sentence)
+        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+
+    def interrupt(self) -> None:
+        if self._wire and self._asked:
+            self._wire.say("interrupt")
+
+    def close(self) -> None:
+        """Ends the guest and forgets its files."""
+        self._stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    # ---- asking ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, executable: str, option: str) -> bytes:
+        try:
+            ended = self._finish(executable, [option], _ASKING_S * _SLOWNESS)
+        except OSError as error:
+            raise Failure(f"{executable} {option}: {not_started(error)[1]}", exit_code=5) from error
+        ill = trouble(ended, int(_ASKING_S * 1000))
+        if ill:
+            raise Failure(f"{executable} {option}: {ill[1]}", exit_code=5)
+        return ended.output
+
+    def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
+        """Raises OSError where the executable cannot be started, Failure where there is no guest to start it in."""
+        if executable not in self._packed:
+            self.prepare([executable, *_beside(Path(executable))])
+        wire = self._awake()
+        wire.say(" ".join([self._packed[executable], *told]))
+        self._asked = True
+        try:
+            return self._ended(wire, limit_s)
+        except Gone as gone:
+            self._stop()
+            return Ended(gone.args[1], 0, _limit(gone))
+        finally:
+            self._asked = False
+            wire.sleep()
+
+    @staticmethod
+    def _ended(wire: Wire, limit_s: float) -> Ended:
+        output, mark = wire.until(_ENDED, limit_s)
+        if mark.group(1) == b"cannot":
+            wire.until(_ENDED, limit_s)
+            raise OSError(int(mark.group(2)), "the guest's kernel refused it")
+        return Ended(output, os.waitstatus_to_exitcode(int(mark.group(2))), None)
+
+    # ---- the machine -----------------------------------------------------------------------------------------------
+
+    def _awake(self) -> Wire:
+        """The guest, booted where there is none. One that would not boot is not tried again for each visit."""
+        if self._lost:
+            raise self._lost
+        if self._wire and self._wire.alive:
+            self._wire.wake()
+            return self._wire
+        try:
+            self._wire = self._boot()
+        except Failure as failure:
+            self._lost = failure
+            raise
+        return self._wire
+
+    def _boot(self) -> Wire:
+        kernel = debian_kernel.fetched(self._board.kernel)
+        first_files = self._scratch / "initramfs"
+        first_files.write_bytes(self._first_files())
+        console = self._scratch / "console"
+        given = ["-kernel", str(kernel.image), "-initrd", str(first_files)]
+        given += ["-append", f"{self._board.command_line} panic=-1 quiet"]
+        given += ["-dtb", str(kernel.device_tree)] if kernel.device_tree else []
+        wires = ["-serial", f"file:{console}", "-serial", "stdio"]
+        try:
+            wire = Wire(
+                [self._emulator, *_ALWAYS, *self._board.words, *given, *wires], self._scratch / "emulator", _ENVIRONMENT
+            )
+        except OSError as error:
+            raise Failure(f"{self._emulator} cannot be started: {error.strerror}", 5) from error
+        try:
+            wire.until(_READY, BOOT_S)
+        except Gone as gone:
+            wire.end()
+            raise Failure(f"the guest {self.name} did not boot: {gone.args[0]}{self._last_words()}", 5) from gone
+        return wire
+
+    def _first_files(self) -> bytes:
+        programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items() if _is_file(outside)}
+        return archive({"/init": self._init.read_bytes(), **programs}, ("/dev", "/proc", "/sys", "/tmp"))
+
+    def _last_words(self) -> str:
+        """The last line of the console, or of the emulator itself."""
+        for name in ("console", "emulator"):
+            path = self._scratch / name
+            text = path.read_bytes()[-4096:].decode(errors="replace").strip() if path.is_file() else ""
+            if text:
+                return f"; the last it said: {text.splitlines()[-1][:200]}"
+        return ""
+
+    def _stop(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire:
+            wire.end()
+
+
+def _limit(gone: Gone) -> Trouble:
+    return ("timeout" if isinstance(gone, Slow) else "failed"), str(gone.args[0])
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def _beside(executable: Path) -> list[str]:
+    """All executables of its folder: what else this guest may be asked for."""
+    if not executable.parent.is_dir():
+        return []
+    return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]

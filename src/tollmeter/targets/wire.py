@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that answers on one wire, again and again: lines go in, bytes come out until a mark.
+
+What comes back is bytes of a guest, believed in nothing but the mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tollmeter.targets.leash import leashed
+
+MOST_BYTES = 12 * 1024 * 1024
+_CHUNK = 1 << 16
+_LONGEST_MARK = 256
+
+
+class Gone(Exception):
+    """The process ended while it was asked, or said more than it may: why, and what had come until then."""
+
+
+class Slow(Gone):
+    """No mark within the limit."""
+
+
+class Wire:
+    """Raises OSError where the process cannot be started. It dies with this process, whatever that one died of."""
+
+    def __init__(self, command: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
+        with said.open("wb") as log:
+            self._process = subprocess.Popen(
+                leashed(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        assert self._process.stdin and self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
+        os.set_blocking(self._out.fileno(), False)
+        self._kept = bytearray()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def say(self, line: str) -> None:
+        """Safe inside a signal handler: a line is shorter than what a pipe takes whole."""
+        with contextlib.suppress(OSError):
+            self._in.write(line.encode() + b"\n")
+
+    def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
+        """All that comes before the mark, and the mark. Raises Gone or Slow, with what came as second argument."""
+        deadline = time.monotonic() + limit_s
+        looked = 0
+        while True:
+            found = mark.search(self._kept, looked)
+            if found:
+                before = bytes(self._kept[: found.start()])
+                found = mark.fullmatch(bytes(found.group()))
+                assert found
+                del self._kept[: len(before) + len(found.group())]
+                return before, found
+            looked = max(0, len(self._kept) - _LONGEST_MARK)
+            self._more(deadline, limit_s)
+
+    def _more(self, deadline: float, limit_s: float) -> None:
+        if len(self._kept) > MOST_BYTES:
+            raise Gone(f"it printed more than {MOST_BYTES >> 20} MiB", self._taken())
+        ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise Slow(f"no end within {limit_s:g} s", self._taken())
+        chunk = os.read(self._out.fileno(), _CHUNK)
+        if not chunk:
+            raise Gone(f"the emulator ended ({self._how()})", self._taken())
+        self._kept += chunk
+
+    def _taken(self) -> bytes:
+        kept = bytes(self._kept)
+        self._kept.clear()
+        return kept
+
+    def _how(self) -> str:
+        status = self._process.wait()
+        return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+    def sleep(self) -> None:
+        """Takes the CPU away until it is woken."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+    def _signal(self, number: int) -> None:
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
