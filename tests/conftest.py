@@ -57,3 +57,8 @@ def tree(_built_tree: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "toll meter"
     shutil.copytree(_built_tree, copy)
     return copy
+
+
+@pytest.fixture(scope="session")
+def own_abi_name(own_abi: Abi) -> str:
+    return own_abi.name

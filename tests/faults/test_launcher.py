@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./toll from anywhere, at once, read-only, with what is missing: it sets up what is stale, once, or says one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+INFRASTRUCTURE = 5
+LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
+ECHO = "import json, os, sys\nprint(json.dumps({'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path}))\n"
+# Stands for the interpreter of .venv: it notes what it was asked, fails on demand, and pretends to have built.
+PYTHON = """#!/bin/sh
+echo "$*" >>calls
+case "$*" in
+  *pip*) [ ! -e pip-fails ] ;;
+  *set_up*) uname -m >build/stamp ;;
+esac
+"""
+# Stand for Debian's tools on a machine that has no package but `make`.
+DPKG_QUERY = '#!/bin/sh\nfor last; do :; done\n[ "$last" = make ] && printf installed\n'
+APT_GET = '#!/bin/sh\necho "$*" >>calls\n'
+APT_CACHE = '#!/bin/sh\n[ "$2" != shellcheck ]\n'
+
+
+def start(tree: Path, *words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tree / "toll", *words],
+        cwd=cwd or tree,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def ready(tree: Path, root: Path) -> Path:
+    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given."""
+    shutil.copytree(root / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "src/tollmeter/__main__.py").write_text(ECHO)
+    (tree / ".venv").symlink_to(root / ".venv")
+    done = start(tree, "--set-up")
+    assert done.returncode == 0, done.stderr
+    return tree
+
+
+@pytest.fixture
+def hollow(tree: Path) -> Path:
+    """A checkout whose virtual environment only notes what it is asked to do, on a machine without packages."""
+    program(tree / ".venv/bin/python", PYTHON)
+    for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
+        program(tree / "fakes" / name, text)
+    shutil.copy(tree / "requirements.lock", tree / ".venv")
+    (tree / "src/tollmeter").mkdir(parents=True)
+    for name in ("build.py", "elf.py"):
+        (tree / "src/tollmeter" / name).touch()
+    return tree
+
+
+def fakes(tree: Path, user: int) -> dict[str, str]:
+    program(tree / "fakes/id", f"#!/bin/sh\necho {user}\n")
+    return {"PATH": f"{tree / 'fakes'}:{os.environ['PATH']}"}
+
+
+def calls(tree: Path) -> list[str]:
+    path = tree / "calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: Path) -> None:
+    words = ["run", "two words", "*", "--flag=", ""]
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the folder of the caller')\n")
+    link = tmp_path / "link"
+    link.symlink_to(ready / "toll")
+    done = start(ready, *words, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["words"], told["cwd"]) == (words, str(tmp_path))
+    assert str(ready / "src") in told["path"]
+    by_link = subprocess.run([link, "list"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(by_link.stdout)["words"] == ["list"]
+
+
+def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, own_abi_name: str) -> None:
+    executable = ready / "build" / own_abi_name / "kernel.loop"
+    before = executable.stat().st_mtime_ns
+    (ready / "probes/kernel/loop.c").touch()
+    first, second = start(ready, "list"), start(ready, "list")
+    assert executable.stat().st_mtime_ns > before
+    assert first.returncode == second.returncode == 0
+    assert len(first.stderr.splitlines()) == 1
+    assert second.stderr == ""
+
+
+def test_a_probe_that_does_not_compile_stops_the_command(ready: Path) -> None:
+    with (ready / "probes/kernel/loop.c").open("a") as source:
+        source.write("static int unused;\n")
+    for done in (start(ready, "list"), start(ready, "list")):
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert "loop.c" in done.stderr
+
+
+def test_probes_of_another_cpu_are_stale(ready: Path) -> None:
+    (ready / "build/stamp").write_text("pdp11\n")
+    assert start(ready, "list").stderr
+    assert (ready / "build/stamp").read_text().strip() == platform.machine()
+    assert not start(ready, "list").stderr
+
+
+def test_new_packages_are_a_reason_to_close_a_gap(ready: Path) -> None:
+    if not Path("/var/lib/dpkg/status").exists():
+        pytest.skip("this system has no dpkg")
+    for path in (ready / "abis", ready / "probes", *ready.rglob("*")):
+        if ".venv" not in path.parts:
+            os.utime(path, (LONG_AGO, LONG_AGO))
+    os.utime(ready / "build/stamp", (LATER, LATER))
+    assert not start(ready, "list").stderr
+    (ready / "build/gaps").write_text("ia32 cannot be built\n")
+    assert start(ready, "list").stderr
+    assert (ready / "build/gaps").read_text() == ""
+
+
+def test_starts_at_once_set_up_once(ready: Path) -> None:
+    (ready / "probes/runtime/toll.h").touch()
+    started = [
+        subprocess.Popen([ready / "toll", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    said = [one.communicate(timeout=120) for one in started]
+    assert [one.returncode for one in started] == [0] * 4
+    assert all(json.loads(out)["words"] == ["list"] for out, _ in said)
+    assert sum("built" in err for _, err in said) == 1
+
+
+def read_only(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Starts ./toll in a checkout that nobody can write to: for root that takes a mount."""
+    command = [str(tree / "toll"), *words]
+    if os.geteuid() == 0:
+        mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", mount, str(tree), *command]
+    else:
+        subprocess.run(["chmod", "-R", "a-w", tree], check=True)
+    try:
+        return subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=120)
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", tree], check=True)
+
+
+def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path) -> None:
+    done = read_only(ready, "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    (ready / "build/stamp").unlink()
+    done = read_only(ready, "list")
+    assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_changed_lock_file_is_installed_by_hash_and_only_once(hollow: Path) -> None:
+    with (hollow / "requirements.lock").open("a") as lock:
+        lock.write("# newer\n")
+    for _ in range(2):
+        assert start(hollow, "list", **fakes(hollow, 1000)).returncode == 0
+    (install,) = (call for call in calls(hollow) if "pip" in call)
+    assert "--require-hashes -r requirements.lock" in install
+    assert "requirements-dev" not in install
+    assert [call for call in calls(hollow) if call.endswith("tollmeter list")] == ["-I -m tollmeter list"] * 2
+
+
+def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path) -> None:
+    (hollow / "pip-fails").touch()
+    (hollow / ".venv/requirements.lock").write_text("older\n")
+    for _ in range(2):
+        done = start(hollow, "list", **fakes(hollow, 1000))
+        assert done.returncode == INFRASTRUCTURE
+        assert not [call for call in calls(hollow) if "set_up" in call]
+
+
+def test_without_root_missing_packages_are_one_line_to_copy(hollow: Path) -> None:
+    (hollow / "build/stamp").unlink(missing_ok=True)
+    done = start(hollow, "list", **fakes(hollow, 1000))
+    assert done.returncode == 0
+    (line,) = (line for line in done.stderr.splitlines() if "apt-get install" in line)
+    assert not [call for call in calls(hollow) if call.startswith("-q")]
+    words = line.partition("--no-install-recommends ")[2].split()
+    assert any(word.startswith(("gcc", "musl")) for word in words)
+    assert "make" not in words
+    assert not start(hollow, "list", **fakes(hollow, 1000)).stderr
+
+
+def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
+    (hollow / "requirements-dev.lock").touch()
+    done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
+    assert done.returncode == 0, done.stderr
+    update, install = (call for call in calls(hollow) if call.startswith("-q"))
+    assert update.endswith("update")
+    assert "--no-install-recommends" in install
+    assert {"chromium", "clang-14"} <= set(install.split())
+    assert not {"make", "shellcheck"} & set(install.split())

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code is read from the executable: a loop that is there and one that is not, and a function among its namesakes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.disassemble import functions, has_loop, instructions, uses
+from tollmeter.model import Abi, Failure
+
+OWN = """
+int main(int count, char **words) { (void)words; return helper(count) + other(count); }
+static int helper(int n) { volatile int sum = 0; for (int i = 0; i < n; i++) sum += i; return sum; }
+"""
+FIRST = "__attribute__((noipa)) static int helper(int);\nint other(int);\n" + OWN
+OTHER = "__attribute__((noipa)) static int helper(int n) { return n * 3; }\nint other(int n) { return helper(n); }\n"
+
+
+@pytest.fixture
+def executable(tmp_path: Path, own_abi: Abi, own_compiler: str) -> Path:
+    """family.first, made of first.c and other.c, each with a static helper of its own."""
+    (tmp_path / "first.c").write_text(FIRST)
+    (tmp_path / "other.c").write_text(OTHER)
+    path = tmp_path / "family.first"
+    words = [*own_compiler.split(), *own_abi.flags, "-O2", "-static", "first.c", "other.c", "-o", path]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    return path
+
+
+def test_a_loop_is_found_and_straight_code_is_told_apart(executable: Path) -> None:
+    assert has_loop(executable, "helper")
+    assert not has_loop(executable, "other")
+
+
+def test_of_namesakes_the_probes_own_is_meant(executable: Path) -> None:
+    sources = {one.source for one in functions(executable) if one.name == "helper"}
+    assert sources == {"first.c", "other.c"}
+    renamed = executable.rename(executable.with_name("family.other"))
+    assert not has_loop(renamed, "helper")
+
+
+def test_a_predicate_sees_every_instruction_of_the_function_and_no_more(executable: Path) -> None:
+    code = instructions(executable, "main")
+    function = next(one for one in functions(executable) if one.name == "main")
+    assert function.address == code[0].address
+    assert code[-1].address < function.address + function.size_bytes
+    seen: list[int] = []
+    assert not uses(executable, "main", lambda one: seen.append(one.address) is not None)
+    assert seen == [one.address for one in code]
+    assert uses(executable, "main", lambda one: one.address == code[-1].address)
+
+
+@pytest.mark.parametrize("symbol", ["no_such_function", "helper"])
+def test_what_cannot_be_meant_is_refused(executable: Path, symbol: str) -> None:
+    renamed = executable.rename(executable.with_name("family.third"))
+    with pytest.raises(Failure, match=symbol):
+        instructions(renamed, symbol)
