@@ -34,7 +34,8 @@ def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = No
 
 def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     """A stream for a visit whose process printed nothing that could be kept."""
-    return seal([_visit_record(visit, revision), {"k": "fail", "status": status, "reason": reason}])
+    told = {"k": "skip"} if status == "unsupported" else {"k": "fail", "status": status}
+    return seal([_visit_record(visit, revision), {**told, "reason": reason}])
 
 
 def _in_order(raw: bytes) -> list[Line]:

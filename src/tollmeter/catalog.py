@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds probes and suites by asking files: what the build left in build/ABI/, and suites/*.toml."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.model import Build, Failure, Probe, Record, Suite
+from tollmeter.protocol import Damaged, clean, description
+
+
+class Executable(Record, frozen=True):
+    """One probe for one ABI, as it described itself. path: absolute. target: the name of the one that runs it."""
+
+    path: str
+    probe: Probe
+    build: Build
+    target: str = "local"
+
+
+class Catalog(Record, frozen=True):
+    """abis: those with something to run, the machine's own first. gaps: why another cannot be run here, by name."""
+
+    executables: dict[tuple[str, str], Executable] = {}
+    abis: tuple[str, ...] = ()
+    gaps: dict[str, str] = {}
+
+    def probes(self) -> dict[str, Probe]:
+        """By name, as the first ABI that has it describes it."""
+        found: dict[str, Probe] = {}
+        for abi in self.abis:
+            for (probe, of_abi), executable in self.executables.items():
+                if of_abi == abi:
+                    found.setdefault(probe, executable.probe)
+        return dict(sorted(found.items()))
+
+    def first_abi(self, probe: str) -> str | None:
+        """The ABI that stands for the machine itself."""
+        return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
+
+
+def load(build: Path, machine: str) -> Catalog:
+    """What is built. machine: the CPU's name, as `uname -m` has it. Raises Failure (5) where nothing is."""
+    executables: dict[tuple[str, str], Executable] = {}
+    gaps = _gaps(build / "gaps")
+    for manifest in sorted(build.glob("*/manifest.json")):
+        abi = manifest.parent.name
+        found = _executables(manifest)
+        if not found and abi not in gaps:
+            gaps[abi] = f"{abi} is built, but this kernel does not run it"
+        executables.update({(executable.probe.probe, abi): executable for executable in found})
+    if not executables:
+        raise Failure(f"no probe that runs here is built in {build}: ./toll --set-up builds them", exit_code=5)
+    abis = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
+    return Catalog(executables=executables, abis=tuple(abis), gaps=gaps)
+
+
+def _executables(manifest: Path) -> list[Executable]:
+    """Those of one ABI that could be asked to describe themselves, which is how the build knows that they run."""
+    try:
+        made = msgspec.json.decode(manifest.read_bytes(), type=dict[str, dict[str, str | int]])
+    except (OSError, ValueError, RecursionError) as error:
+        raise Failure(f"{manifest} cannot be read: make probes mends it ({error})", exit_code=5) from error
+    told = ((manifest.with_name(f"{probe}.describe"), facts) for probe, facts in made.items())
+    return [_executable(path, facts) for path, facts in told if path.is_file()]
+
+
+def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
+    try:
+        probe, build = description(described.read_bytes())
+        made = msgspec.convert({**msgspec.to_builtins(build), **facts}, Build)
+    except (OSError, Damaged, msgspec.ValidationError) as error:
+        raise Failure(f"{described} cannot be read: make probes mends it ({error})", exit_code=5) from error
+    return Executable(path=str(described.with_suffix("")), probe=probe, build=made)
+
+
+def _gaps(path: Path) -> dict[str, str]:
+    """What the build left out, a line each: `ABI (reason)...`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    return {line.split(" ", 1)[0]: f"{clean(line)}" for line in lines if line.strip()}
+
+
+def check_unchanged(executables: Iterable[Executable]) -> None:
+    """That each file is the one that was built. Raises Failure (5): a number must belong to the hash beside it."""
+    for executable in executables:
+        try:
+            digest = hashlib.sha256(Path(executable.path).read_bytes()).hexdigest()
+        except OSError as error:
+            raise Failure(f"{executable.path} cannot be read: {error.strerror}", exit_code=5) from error
+        if digest != executable.build.sha256:
+            raise Failure(f"{executable.path} is not the file that was built: make probes mends it", exit_code=5)
+
+
+# ---- suites -----------------------------------------------------------------------------------------------------
+
+
+def read_suite(path: Path) -> Suite:
+    """One suite file (docs/suites.md). Raises Failure with a sentence for what it cannot mean."""
+    try:
+        table = clean(_one_line(tomllib.loads(path.read_text(encoding="utf-8"))))
+        suite = msgspec.convert({"name": path.stem, **table}, Suite)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path} is not a suite: {error}") from error
+    for claim in suite.published:
+        if (claim.row is None) == (claim.missing is None):
+            raise Failure(f"{path}: '{claim.what}' must have either a row or a sentence that says why it is missing")
+    return suite
+
+
+def _one_line(value: object) -> object:
+    """Text may be broken over lines in the file; it is one paragraph."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict):
+        return {key: _one_line(item) for key, item in value.items()}
+    return [_one_line(item) for item in value] if isinstance(value, list) else value
+
+
+def suites(folder: Path) -> dict[str, Suite]:
+    """Every suite of a folder, by name."""
+    return {path.stem: read_suite(path) for path in sorted(folder.glob("*.toml"))}
+
+
+# ---- names ------------------------------------------------------------------------------------------------------
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
+    """One line for a name that is not there, with the nearest ones that are."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:6]
+    return Failure(
+        f"no {kind} is called {clean(name)!r}; near it: {', '.join(near)}" if near else f"there is no {kind}"
+    )

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a plan's visits, live, and keeps each before the next begins.
+
+Round 0 touches every point. Between rounds the judge says which points are settled and where a curve wants more
+points; later rounds visit what is left, until all is settled or the budget is spent. Given the outcomes of an
+interrupted run it goes on with what is missing: a visit is the same if its point, round and CPUs are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tollmeter.conduct.quiet import kept_on
+from tollmeter.conduct.stopping import Stopping
+from tollmeter.model import Outcome, Point, Probe, Status, Visit
+from tollmeter.plan import Costs, Curve, Plan, visit_order
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
+from tollmeter.protocol import outcome, refused
+from tollmeter.store.journal import Journal, Session
+from tollmeter.targets import Target
+
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "conduct", "kept_on"]
+
+_FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
+"""One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
+_MOST_FAILURES = 2
+_ROUNDS_AFTER_REFINING = 2
+
+
+class Judge(Protocol):
+    """What analysis knows of whether a number is good enough; injected, since imports flow the other way."""
+
+    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool: ...
+
+    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
+
+
+class Observer(Protocol):
+    """Sees the run go by; must be quick, and is never called while a visit measures."""
+
+    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None: ...
+
+    def outcome(self, outcome: Outcome) -> None: ...
+
+
+class Stage(NamedTuple):
+    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds."""
+
+    targets: Mapping[str, Target]
+    executables: Mapping[tuple[str, str], str]
+    journal: Journal
+    judge: Judge
+    observer: Observer
+    stopping: Stopping
+    now: Callable[[], float] = time.monotonic
+
+
+def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
+    """Measures until all is settled, the budget is spent or somebody asks to stop; the journal's last note says which.
+
+    done and seconds_before: of the sessions before, for a run that is gone on with.
+    """
+    run = _Run(plan, stage, done, seconds_before)
+    status, reason = run.to_the_end()
+    run.leave_a_sentence_for_gaps(reason)
+    return run.note(status, reason)
+
+
+class _Run:
+    def __init__(self, plan: Plan, stage: Stage, done: Sequence[Outcome], seconds_before: float) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._seconds_before = seconds_before
+        self._began = stage.now()
+        self._costs: Costs = plan.costs()
+        self._seen: dict[Point, list[Outcome]] = {}
+        self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
+        self._settled: set[Point] = set()
+        self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
+        self._made = {_key(outcome) for outcome in done if outcome.status != "interrupted"}
+        for told in done:
+            self._keep(told)
+            if (told.point.probe, told.point.abi) in stage.executables:
+                self._first_round.setdefault(told.point, told.round)
+
+    def elapsed(self) -> float:
+        """Seconds of this session."""
+        return self._stage.now() - self._began
+
+    def note(self, status: str, reason: str | None = None) -> Session:
+        session = Session(status, self._seconds_before + self.elapsed(), reason)
+        self._stage.journal.note(session)
+        return session
+
+    def to_the_end(self) -> tuple[str, str | None]:
+        """Status and reason."""
+        for round_ in itertools.count():
+            points = self._due(round_)
+            if not points:
+                return "settled", None
+            whole = self._round(round_, points)
+            if self._stage.stopping.asked:
+                return "interrupted", "somebody asked to stop"
+            if not whole:
+                return "budget", f"the budget of {self._plan.budget_seconds:.0f} s was spent"
+            self._refine(round_ + 1)
+            self.note("measuring")
+        raise AssertionError("rounds do not end by themselves")
+
+    def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
+        """A row for whatever was planned and has none: a gap is a sentence, never a missing row."""
+        sentences: dict[Point, tuple[Status, str]] = {
+            point: ("unsupported", gap) for point, gap in self._plan.gaps().items()
+        }
+        for point in self._first_round:
+            sentences.setdefault(point, ("interrupted", reason or "it was not visited"))
+        for point, (status, sentence) in sentences.items():
+            if not self._seen.get(point):
+                visit = self._visit(point, 0, (), self._plan.effort)
+                self._record(refused(visit, self._plan.probes[point.probe].revision, status, sentence))
+
+    # ---- one round ----------------------------------------------------------------------------------------------
+
+    def _due(self, round_: int) -> list[Point]:
+        known = [point for point, first in self._first_round.items() if first <= round_]
+        return [point for point in known if not self._is_done(point)] if round_ else known
+
+    def _round(self, round_: int, points: Sequence[Point]) -> bool:
+        """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
+        effort = self._effort(round_, points)
+        whole = True
+        for point in visit_order(self._plan, points, round_):
+            for cpus in self._plan.placements(point):
+                if (point, round_, cpus) in self._made:
+                    continue
+                if self._stage.stopping.asked:
+                    return False
+                if self._costs.of(point, effort) > self._left():
+                    whole = False
+                    continue
+                self._make(self._visit(point, round_, cpus, effort), effort)
+        return whole
+
+    def _effort(self, round_: int, points: Sequence[Point]) -> Effort:
+        """The best that lets this round and those still wanted after it end in time, by what visits have cost."""
+        rounds = max(1, VISITS_WANTED - round_)
+        allowed = EFFORTS[EFFORTS.index(self._plan.effort) :]
+        fitting = (effort for effort in allowed if rounds * self._total(points, effort) <= self._left())
+        return next(fitting, allowed[-1])
+
+    def _total(self, points: Iterable[Point], effort: Effort) -> float:
+        return sum(self._costs.of(point, effort) * len(self._plan.placements(point)) for point in points)
+
+    def _left(self) -> float:
+        return self._plan.budget_seconds - self.elapsed()
+
+    def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Visit:
+        return self._plan.visit(next(self._visits), point, round_, cpus, effort)
+
+    def _make(self, visit: Visit, effort: Effort) -> None:
+        stage, point = self._stage, visit.point
+        stage.observer.visit(visit, *self._progress())
+        began = stage.now()
+        revision = self._plan.probes[point.probe].revision
+        stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
+        self._record(stream)
+        self._costs.learn(point, effort, stage.now() - began)
+
+    def _record(self, stream: bytes) -> None:
+        self._stage.journal.append(stream)
+        told = outcome(stream)
+        self._keep(told)
+        self._stage.observer.outcome(told)
+
+    def _keep(self, told: Outcome) -> None:
+        if told.status != "interrupted":
+            self._seen.setdefault(told.point, []).append(told)
+            self._settled.discard(told.point)
+
+    def _progress(self) -> tuple[float, float]:
+        """Fraction done and seconds left: of the budget, or of the rounds wanted where those end before it."""
+        open_points = [point for point in self._first_round if point not in self._settled]
+        missing = (max(0, VISITS_WANTED - len(self._seen.get(point, ()))) for point in open_points)
+        wanted = sum(
+            count * self._costs.of(point, self._plan.effort) for count, point in zip(missing, open_points, strict=True)
+        )
+        left = max(0.0, min(self._left(), wanted) if self._seen else self._left())
+        return self.elapsed() / max(1e-9, self.elapsed() + left), left
+
+    # ---- between rounds -----------------------------------------------------------------------------------------
+
+    def _is_done(self, point: Point) -> bool:
+        if point in self._settled:
+            return True
+        seen = self._seen.get(point, [])
+        failures = sum(told.status != "ok" for told in seen)
+        done = failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
+        done = done or self._stage.judge.settled(seen, self._plan.probes[point.probe])
+        if done:
+            self._settled.add(point)
+        return done
+
+    def _refine(self, round_: int) -> None:
+        """Adds the points that the judge wishes for, curve by curve, as long as two more rounds still fit."""
+        open_points = [point for point in self._first_round if not self._is_done(point)]
+        cost = self._total(open_points, self._plan.effort)
+        for curve in self._plan.curves():
+            added = [point for point in self._wished(curve) if point not in self._first_round]
+            more = self._total(added, self._plan.effort)
+            if _ROUNDS_AFTER_REFINING * (cost + more) > self._left():
+                continue
+            cost += more
+            self._first_round.update(dict.fromkeys(added, round_))
+
+    def _wished(self, curve: Curve) -> list[Point]:
+        seen = {value: self._seen.get(curve.at(value), []) for value in curve.grid}
+        measured = {value: found for value, found in seen.items() if any(told.status == "ok" for told in found)}
+        if not measured:
+            return []
+        wished = self._stage.judge.refine(measured, self._plan.probes[curve.like.probe], curve.grid)
+        return [curve.at(value) for value in wished if value in curve.grid]
+
+
+def _key(told: Outcome) -> tuple[Point, int, tuple[int, ...]]:
+    return told.point, told.round, told.cpus

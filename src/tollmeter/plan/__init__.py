@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite on this machine: which points, in which order, with how much effort each. Nothing here runs anything.
+
+The same suite, machine, catalog, budget and seed give the same plan, so that an interrupted run can be gone on with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+from tollmeter.catalog import Catalog
+from tollmeter.model import Failure, Machine, Point, Probe, Record, Suite, Value, Visit
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
+from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
+
+__all__ = ["Costs", "Curve", "Effort", "Entry", "Plan", "check_asked", "expected_seconds", "make", "visit_order"]
+
+_PAIRWISE = "core-to-core"
+_MOST_PAIRS = 28
+"""Every pair of 8 CPUs; of more CPUs a seeded choice of as many."""
+_DEADLINE_MS = 15_000
+"""Thirty times what the longest visit takes; a probe that hangs costs the run no more than this."""
+
+
+class Plan(Record, frozen=True):
+    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice."""
+
+    suite: Suite
+    entries: tuple[Entry, ...]
+    probes: dict[str, Probe]
+    cpus: tuple[int, ...]
+    host_cpu: int | None
+    seed: int
+    budget_seconds: float
+    effort: Effort
+
+    def points(self) -> list[Point]:
+        """Every point that a run begins with, once."""
+        return list(dict.fromkeys(point for entry in self.entries for point in entry.points))
+
+    def curves(self) -> list[Curve]:
+        return list(dict.fromkeys(curve for entry in self.entries for curve in entry.curves))
+
+    def gaps(self) -> dict[Point, str]:
+        return {point: reason for entry in self.entries for point, reason in entry.gaps.items()}
+
+    def costs(self) -> Costs:
+        return Costs({name: _size_names(probe) for name, probe in self.probes.items()})
+
+    def placements(self, point: Point) -> list[tuple[int, ...]]:
+        """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs."""
+        probe = self.probes[point.probe]
+        if not probe.roles:
+            return [self.cpus[:1]]
+        pairwise = any(metric.means == _PAIRWISE for metric in probe.metrics)
+        if not pairwise or len(self.cpus) < 2 or any(parameter.name == "pair" for parameter in probe.parameters):
+            return [self.cpus]
+        pairs = list(itertools.combinations(self.cpus, 2))
+        return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
+
+    def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Visit:
+        """A visit's seed is its own: what is laid out at random differs between visits, and can be had again."""
+        seed = random.Random(f"{self.seed} {round_} {point} {cpus}").getrandbits(62)
+        return Visit(
+            id=number, point=point, round=round_, cpus=cpus, samples=effort.samples, sample_ns=effort.sample_ns,
+            seed=seed, deadline_ms=_DEADLINE_MS,
+        )  # fmt: skip
+
+
+def make(
+    suite: Suite,
+    catalog: Catalog,
+    machine: Machine,
+    *,
+    budget_seconds: float,
+    seed: int,
+    settings: Mapping[str, Sequence[Value]],
+    abis: Sequence[str] = (),
+    cpus: Sequence[int] = (),
+) -> Plan:
+    """Raises Failure: 2 for a name that is not there, 6 where nothing of the suite can run."""
+    measured, host_cpu = _cpus(machine, cpus)
+    ground = Ground(catalog, machine, settings, abis)
+    for effort in EFFORTS:
+        entries = tuple(resolve(select, ground, effort.thin) for select in suite.select)
+        plan = Plan(
+            suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
+            budget_seconds=budget_seconds, effort=effort,
+        )  # fmt: skip
+        if expected_seconds(plan) <= budget_seconds:
+            break
+    if not plan.points() and not plan.gaps():
+        raise Failure(f"nothing of {suite.name} can run here: none of its probes is built", exit_code=6)
+    return plan
+
+
+def expected_seconds(plan: Plan, rounds: int = VISITS_WANTED) -> float:
+    """Wall time of so many rounds over the points that a run begins with."""
+    costs = plan.costs()
+    once = sum(costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
+    return rounds * once
+
+
+def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
+    """The points of one round, shuffled by the seed, each selection's spread evenly over the round.
+
+    Wherever a round is broken off, every selection has had its share.
+    """
+    wanted = set(points)
+    chance = random.Random(f"{plan.seed} order {round_}")
+    placed: list[tuple[float, int, Point]] = []
+    for number, group in enumerate(_groups(plan, wanted)):
+        chance.shuffle(group)
+        placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
+    return [point for _, _, point in sorted(placed, key=lambda item: item[:2])]
+
+
+def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
+    """The wanted points by the selection that brought them; those that refinement added by their probe."""
+    left = set(wanted)
+    groups: list[list[Point]] = []
+    for entry in plan.entries:
+        groups.append([point for point in entry.points if point in left])
+        left.difference_update(entry.points)
+    added = sorted(left, key=lambda point: (point.probe, point.abi, point.target, str(point.parameters)))
+    groups += [list(group) for _, group in itertools.groupby(added, key=lambda point: point.probe)]
+    return [group for group in groups if group]
+
+
+def _size_names(probe: Probe) -> frozenset[str]:
+    return frozenset(parameter.name for parameter in probe.parameters if parameter.kind == "size")
+
+
+def _cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
+    """CPUs to measure on, the highest first, and the host's own: the lowest that is not measured on, if there is one.
+
+    Interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on.
+    """
+    allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
+    missing = [cpu for cpu in asked if cpu not in allowed]
+    if missing:
+        raise Failure(f"CPU {missing[0]} may not be used here; these may: {', '.join(map(str, allowed))}")
+    measured = tuple(dict.fromkeys(asked)) or tuple(sorted(allowed[1:] if len(allowed) > 2 else allowed, reverse=True))
+    free = [cpu for cpu in allowed if cpu not in measured] or [cpu for cpu in allowed if cpu != measured[0]]
+    return measured, (free[0] if free else None)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From selections to points: which probe, on which ABI, at which values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from tollmeter.catalog import Catalog, Executable, unknown
+from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
+from tollmeter.plan import values
+
+NATIVE = "native"
+Settings = Mapping[str, Sequence[Value]]
+
+
+class Curve(Record, frozen=True):
+    """The points that differ only in one parameter that asks for refinement. grid: where they may lie."""
+
+    like: Point
+    parameter: str
+    grid: tuple[int, ...]
+
+    def at(self, value: int) -> Point:
+        changed = tuple((name, value if name == self.parameter else old) for name, old in self.like.parameters)
+        return Point(probe=self.like.probe, abi=self.like.abi, target=self.like.target, parameters=changed)
+
+
+class Entry(Record, frozen=True):
+    """What one selection comes to. gaps: why a point cannot be visited here."""
+
+    points: tuple[Point, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    gaps: dict[Point, str] = {}
+
+
+class Ground(NamedTuple):
+    """What a selection is resolved on. settings and abis are the person's, and stand above the suite's."""
+
+    catalog: Catalog
+    machine: Machine
+    settings: Settings
+    abis: Sequence[str]
+
+
+def resolve(select: Select, ground: Ground, thin: int) -> Entry:
+    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there."""
+    catalog, machine = ground.catalog, ground.machine
+    probes = {name: probe for name, probe in catalog.probes().items() if fnmatchcase(name, select.probe)}
+    _check_names(select, probes)
+    points: dict[Point, None] = {}
+    curves: list[Curve] = []
+    gaps: dict[Point, str] = {}
+    for name, probe in probes.items():
+        for abi in _abis(ground.abis or select.abi, catalog, name):
+            executable = catalog.executables.get((name, abi))
+            place = Point(probe=name, abi=abi, target=executable.target if executable else "local")
+            if executable:
+                axes = _axes(executable, select, ground.settings, machine)
+                points.update(dict.fromkeys(_product(place, axes, thin)))
+                curves.extend(_curves(place, axes))
+            else:
+                gaps[_product(place, _typical_axes(probe, machine), 1)[0]] = _gap(catalog, name, abi)
+    return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
+
+
+Axis = tuple[Parameter, tuple[Value, ...], bool]
+"""A parameter, its values, and whether they are its own sweep, which may begin coarse."""
+
+
+def _axes(executable: Executable, select: Select, settings: Settings, machine: Machine) -> list[Axis]:
+    return [_axis(parameter, select, settings, machine) for parameter in executable.probe.parameters]
+
+
+def _axis(parameter: Parameter, select: Select, settings: Settings, machine: Machine) -> Axis:
+    written = settings.get(parameter.name, select.parameters.get(parameter.name))
+    if written is None:
+        if select.others == "typical":
+            return parameter, (values.typical(parameter, machine),), False
+        return parameter, values.sweep(parameter, machine), True
+    several = written if isinstance(written, list | tuple) else (written,)
+    read = [value for text in several for value in values.read(parameter, text, machine)]
+    is_sweep = any(isinstance(text, str) and ".." in text for text in several)
+    return parameter, tuple(dict.fromkeys(read)), is_sweep
+
+
+def _typical_axes(probe: Probe, machine: Machine) -> list[Axis]:
+    return [(parameter, (values.typical(parameter, machine),), False) for parameter in probe.parameters]
+
+
+def _product(place: Point, axes: Sequence[Axis], thin: int) -> list[Point]:
+    begun = [values.coarse(parameter, grid, thin) if is_sweep else grid for parameter, grid, is_sweep in axes]
+    names = [parameter.name for parameter, _, _ in axes]
+    return [_at(place, zip(names, chosen, strict=True)) for chosen in itertools.product(*begun)]
+
+
+def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
+    return Point(probe=place.probe, abi=place.abi, target=place.target, parameters=tuple(chosen))
+
+
+def _curves(place: Point, axes: Sequence[Axis]) -> list[Curve]:
+    """One curve along each parameter that asks for refinement, for every combination of the others."""
+    made = []
+    for parameter, grid, is_sweep in axes:
+        if parameter.refine and is_sweep and parameter.kind != "choice":
+            held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
+            numbers = tuple(value for value in grid if isinstance(value, int))
+            made += [Curve(like=like, parameter=parameter.name, grid=numbers) for like in _product(place, held, 1)]
+    return made
+
+
+def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
+    """Names of ABIs for one probe. An ABI of another CPU, of which the build says nothing, has no row."""
+    chosen: dict[str, None] = {}
+    for abi in wanted:
+        name = (catalog.first_abi(probe) or catalog.abis[0]) if abi == NATIVE else abi
+        if name in catalog.abis or name in catalog.gaps:
+            chosen[name] = None
+    return list(chosen)
+
+
+def _gap(catalog: Catalog, probe: str, abi: str) -> str:
+    return catalog.gaps.get(abi, f"{probe} is not built for {abi}")
+
+
+def _check_names(select: Select, probes: Mapping[str, Probe]) -> None:
+    known = {parameter.name for probe in probes.values() for parameter in probe.parameters}
+    for name in select.parameters:
+        if probes and name not in known:
+            raise unknown(f"parameter of {select.probe}", name, sorted(known))
+
+
+def check_asked(catalog: Catalog, selects: Sequence[Select], settings: Settings, abis: Sequence[str]) -> None:
+    """That what the person wrote on the command line names something. Raises Failure (2) with the nearest names."""
+    probes = catalog.probes()
+    chosen = [probe for name, probe in probes.items() if any(fnmatchcase(name, s.probe) for s in selects)]
+    if not chosen:
+        raise unknown("probe", selects[0].probe if selects else "", list(probes))
+    known = sorted({parameter.name for probe in chosen for parameter in probe.parameters})
+    for name in settings:
+        if name not in known:
+            raise unknown("parameter of what is selected", name, known)
+    for abi in abis:
+        if abi != NATIVE and abi not in catalog.abis and abi not in catalog.gaps:
+            raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])
+    if any(not isinstance(value, int | str) for written in settings.values() for value in written):
+        raise Failure("a parameter's value is a number or a word")

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of a parameter: its default sweep, and what a person or a suite writes in its place.
+
+A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data caches: `0.5xL1`, `2xL2`, `4xLAST`.
+`1KiB..64KiB` is the default sweep between these two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tollmeter.catalog import unknown
+from tollmeter.model import Failure, Machine, Parameter, Value
+
+UNKNOWN_CACHE_BYTES = 32 << 20
+"""Stands for the last cache where the system does not tell: as large as most have."""
+_LEAST_SHARE = 4
+"""No buffer over a quarter of the memory: a probe may need two, and the system something."""
+
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
+_RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
+_LINE_BYTES = 64
+
+
+def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
+    """The whole default sweep, at its finest."""
+    if parameter.kind == "choice":
+        return parameter.choices
+    if parameter.values:
+        return parameter.values
+    stop = _stop(parameter, machine)
+    return tuple(steps(parameter.start, stop, parameter.per_octave)) or (parameter.start,)
+
+
+def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
+    """start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
+
+    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not.
+    """
+    if start == 0:
+        yield 0
+    base, last = max(1, start), -1
+    while base <= stop:
+        for step in range(per_octave):
+            value = base + base * step // per_octave
+            if last < value <= stop:
+                yield value
+                last = value
+        base *= 2
+
+
+def coarse(parameter: Parameter, grid: Sequence[Value], thin: int = 1) -> tuple[Value, ...]:
+    """Where to begin on a grid: all of it, or one value an octave where refinement adds the rest.
+
+    thin: keep every so-manieth, for a short budget. The last value always stays: it is what lies beyond all caches.
+    """
+    kept = list(grid)
+    if parameter.refine and not parameter.values:
+        octaves = set(steps(parameter.start, int(grid[-1]), 1))
+        kept = [value for value in grid if value in octaves]
+    if parameter.kind == "choice":
+        return tuple(kept)
+    kept = kept[::thin]
+    return tuple(kept) if kept[-1] == grid[-1] else (*kept, grid[-1])
+
+
+def typical(parameter: Parameter, machine: Machine) -> Value:
+    """The one value that stands for the parameter."""
+    if parameter.typical is not None:
+        return read(parameter, parameter.typical, machine)[0]
+    return sweep(parameter, machine)[0]
+
+
+def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
+    """The values that one written value means: several for a range. Raises Failure where it means none."""
+    if parameter.kind == "choice":
+        if text not in parameter.choices:
+            raise unknown(f"{parameter.name}", str(text), parameter.choices)
+        return (text,)
+    if isinstance(text, int):
+        return (text,)
+    begin, dots, end = text.partition("..")
+    if not dots:
+        return (_number(parameter, text, machine),)
+    start, stop = _number(parameter, begin, machine), _number(parameter, end, machine)
+    values = tuple(steps(start, stop, parameter.per_octave))
+    if not values:
+        raise Failure(f"{parameter.name}={text}: nothing lies between")
+    return values
+
+
+def cache_bytes(machine: Machine, level: str) -> int:
+    """Size of the data cache L1 .. L9 or LAST; the last one's for a level that is not there."""
+    sizes = {cache.level: cache.size_bytes for cache in machine.caches if cache.kind != "instruction"}
+    last = max(sizes.values(), default=UNKNOWN_CACHE_BYTES)
+    return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)
+
+
+def _stop(parameter: Parameter, machine: Machine) -> int:
+    scale = {"absolute": 1, "cpus": machine.cpus, "last-cache": cache_bytes(machine, "LAST")}
+    stop = parameter.stop * scale[parameter.stop_scale]
+    if parameter.kind == "size" and machine.memory_bytes:
+        stop = min(stop, machine.memory_bytes // _LEAST_SHARE)
+    return stop
+
+
+def _number(parameter: Parameter, text: str, machine: Machine) -> int:
+    text = text.strip()
+    relative = _RELATIVE.fullmatch(text)
+    if relative and parameter.kind == "size":
+        exact = float(relative[1]) * cache_bytes(machine, relative[2])
+        return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
+    size = _SIZE.fullmatch(text)
+    unit = _UNITS.get(size[2].lower()) if size else None
+    if not size or unit is None or (unit > 1 and parameter.kind != "size"):
+        wanted = "a size such as 32KiB" if parameter.kind == "size" else "a number"
+        raise Failure(f"{parameter.name}={text}: {wanted} is meant")
+    number = float(size[1]) * unit
+    if number != int(number) or number >= 2**63:
+        raise Failure(f"{parameter.name}={text} is not a whole number")
+    return int(number)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A catalog and a machine that exist nowhere, for tests of what plans and conducts."""
+
+from __future__ import annotations
+
+from tollmeter.catalog import Catalog, Executable
+from tollmeter.model import Build, Cache, Machine, Metric, Parameter, Probe, Role
+
+KIB, MIB = 1 << 10, 1 << 20
+
+MACHINE = Machine(
+    host="h", cpu="c", kernel="k", hypervisor=None, cpus=4, memory_bytes=1 << 34, allowed_cpus=(0, 1, 2, 3),
+    caches=(
+        Cache(level=1, kind="data", size_bytes=48 * KIB),
+        Cache(level=1, kind="instruction", size_bytes=32 * KIB),
+        Cache(level=2, kind="unified", size_bytes=2 * MIB),
+    ),
+)  # fmt: skip
+
+SIZE = Parameter(
+    name="size", kind="size", summary="bytes", start=1024, stop=4, stop_scale="last-cache", per_octave=4, refine=True,
+    typical="16384",
+)  # fmt: skip
+PAGES = Parameter(name="pages", kind="choice", summary="pages", choices=("small", "huge"), typical="small")
+CHAINS = Parameter(name="chains", kind="count", summary="chains", values=(1, 2, 3, 8))
+
+
+def metric(means: str | None = None) -> Metric:
+    return Metric(name="cost", unit="ns", better="less", summary="cost", means=means)
+
+
+LATENCY = Probe(
+    probe="memory.latency", question="How long?", revision=1, metrics=(metric("latency-of-size"),),
+    parameters=(SIZE, PAGES),
+)  # fmt: skip
+PARALLEL = Probe(
+    probe="memory.parallel", question="How many?", revision=2, metrics=(metric(),), parameters=(CHAINS, PAGES)
+)
+ENTER = Probe(probe="kernel.enter", question="What does it cost?", revision=1, metrics=(metric("entry"),))
+PING = Probe(
+    probe="memory.ping", question="How far?", revision=1, metrics=(metric("core-to-core"),),
+    roles=(Role(name="partner", worker="thread", pace="lockstep"),),
+)  # fmt: skip
+PROBES = (LATENCY, PARALLEL, ENTER, PING)
+
+
+def catalog(*, abis: tuple[str, ...] = ("x86_64", "ia32"), gaps: dict[str, str] | None = None) -> Catalog:
+    made = {
+        (probe.probe, abi): Executable(
+            path=f"/build/{abi}/{probe.probe}", probe=probe,
+            build=Build(probe=probe.probe, abi=abi, compiler="cc", flags="-O2", sha256="0" * 64, size_bytes=9),
+        )
+        for probe in PROBES
+        for abi in abis
+    }  # fmt: skip
+    return Catalog(executables=made, abis=abis, gaps=gaps or {})

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conduct of a run, on a machine that exists only here: its clock moves by what visits cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from machines import MACHINE, catalog
+from streams import whole
+from tollmeter.conduct import Stage, Stopping, conduct, kept_on
+from tollmeter.model import Failure, Outcome, Probe, Select, Suite, Visit
+from tollmeter.plan import Plan, make
+from tollmeter.protocol import refused, seal
+from tollmeter.store.journal import Journal, Session, read
+from tollmeter.store.request import Request
+
+HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
+
+
+class Rig:
+    """A target, a judge, an observer and a clock, with an account of what was asked of them."""
+
+    name = "local"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock_s = 0.0
+        self.visit_s = 0.01
+        self.visits: list[Visit] = []
+        self.progress: list[tuple[float, float]] = []
+        self.visits_to_settle = 3
+        self.interrupts = 0
+        self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
+        self.wished: dict[int, list[int]] = {}
+
+    def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None) -> Plan:
+        self.request = Request(
+            id="r", suite=Suite(name="s", question="?", select=selects), started="", seed=1, budget_seconds=budget,
+            tollmeter="",
+        )  # fmt: skip
+        return make(self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={})
+
+    def go(self, plan: Plan, done: Sequence[Outcome] = (), before: float = 0.0) -> Session:
+        fresh = not self.folder.exists()
+        opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
+        paths = {key: executable.path for key, executable in catalog().executables.items()}
+        with opened as journal, Stopping([self]) as self.stopping:
+            stage = Stage({"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s)
+            return conduct(plan, stage, done, before)
+
+    # Target
+    def describe(self, executable: str) -> bytes:
+        raise AssertionError(executable)
+
+    machine = describe
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        assert executable.endswith(f"{visit.point.abi}/{visit.point.probe}")
+        assert revision
+        self.visits.append(visit)
+        self.clock_s += self.visit_s
+        return self.answer(visit)
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+
+    # Judge
+    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool:
+        assert all(outcome.point.probe == probe.probe for outcome in outcomes)
+        return len(outcomes) >= self.visits_to_settle
+
+    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
+        assert probe.probe == "memory.latency"
+        assert all(found and value in grid for value, found in curve.items())
+        return self.wished.pop(max(visit.round for visit in self.visits), [])
+
+    # Observer
+    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
+        assert visit.id >= len(self.visits)
+        self.progress.append((fraction, seconds_left))
+
+    def outcome(self, outcome: Outcome) -> None:
+        assert outcome.visit == self.visits[-1].id or outcome.status in ("interrupted", "unsupported")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path / "run")
+
+
+LATENCY = Select(probe="memory.latency", parameters={"pages": "huge"})
+ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
+
+
+def test_every_point_is_visited_until_it_is_settled(rig: Rig) -> None:
+    plan = rig.plan(LATENCY, ENTER)
+    session = rig.go(plan)
+    assert session == Session("settled", pytest.approx(len(rig.visits) * rig.visit_s), None)
+    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 3)
+    assert read(rig.folder).session == session._replace(seconds=pytest.approx(session.seconds))
+    assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
+
+
+def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> None:
+    plan = rig.plan(LATENCY, ENTER)
+    rig.go(plan)
+    rounds = [visit.round for visit in rig.visits]
+    assert rounds == sorted(rounds)
+    assert [visit.point for visit in rig.visits if visit.round == 0] != [v.point for v in rig.visits if v.round == 1]
+
+
+def test_settled_points_are_left_alone(rig: Rig) -> None:
+    rig.visits_to_settle = 2
+    plan = rig.plan(LATENCY)
+    rig.answer = lambda visit: whole(visit=visit)
+    rig.go(plan)
+    assert {visit.round for visit in rig.visits} == {0, 1}
+
+
+def test_a_spent_budget_ends_the_run_in_time(rig: Rig) -> None:
+    rig.visits_to_settle = 10**9
+    session = rig.go(rig.plan(LATENCY, ENTER, budget=5))
+    assert session.status == "budget"
+    assert session.reason
+    assert 4 < session.seconds <= 5
+
+
+def test_visits_that_cost_more_than_was_guessed_are_made_with_less_effort(rig: Rig) -> None:
+    rig.visits_to_settle = 10**9
+    rig.visit_s = 0.1
+    plan = rig.plan(LATENCY, budget=3.9)
+    rig.go(plan)
+    efforts = {visit.round: visit.samples * visit.sample_ns for visit in rig.visits}
+    assert efforts[1] < efforts[0]
+    assert rig.clock_s <= 3.9 + 1e-6
+
+
+def test_more_budget_means_more_visits(rig: Rig, tmp_path: Path) -> None:
+    rig.visits_to_settle = 10**9
+    rig.go(rig.plan(LATENCY, budget=3))
+    other = Rig(tmp_path / "other")
+    other.visits_to_settle = 10**9
+    other.go(other.plan(LATENCY, budget=6))
+    assert len(other.visits) > len(rig.visits)
+
+
+def test_a_curve_gets_the_points_that_the_judge_wishes_for(rig: Rig) -> None:
+    rig.wished = {0: [1280, 1536, 999], 1: [1792]}
+    plan = rig.plan(LATENCY)
+    rig.go(plan)
+    added = [visit for visit in rig.visits if visit.point not in plan.points()]
+    assert Counter(visit.point.values()["size"] for visit in added) == {1280: 3, 1536: 3, 1792: 3}
+    assert min(visit.round for visit in added if visit.point.values()["size"] == 1792) == 2
+
+
+def test_no_points_are_added_that_the_budget_cannot_pay_twice(rig: Rig) -> None:
+    rig.wished = {0: [1280, 1536]}
+    rig.visits_to_settle = 10**9
+    plan = rig.plan(LATENCY, budget=1.2)
+    rig.visit_s = 0.045
+    rig.go(plan)
+    assert {visit.point for visit in rig.visits} == set(plan.points())
+
+
+def test_a_skip_is_asked_once_and_a_failure_twice(rig: Rig) -> None:
+    def answer(visit: Visit) -> bytes:
+        status = "unsupported" if visit.point.abi == "ia32" else "failed"
+        return refused(visit, 1, status, "no")
+
+    rig.answer = answer
+    assert rig.go(rig.plan(ENTER)).status == "settled"
+    assert Counter(visit.point.abi for visit in rig.visits) == {"ia32": 1, "x86_64": 2}
+
+
+def test_a_gap_is_a_sentence_in_the_journal(rig: Rig) -> None:
+    rig.go(rig.plan(Select(probe="kernel.enter", abi=("native", "x32")), gaps={"x32": "x32 (no compiler)"}))
+    told = [outcome for outcome in read(rig.folder).outcomes if outcome.point.abi == "x32"]
+    assert [(outcome.status, outcome.reason) for outcome in told] == [("unsupported", "x32 (no compiler)")]
+    assert not any(visit.point.abi == "x32" for visit in rig.visits)
+
+
+def stop_at(number: int, *, with_samples: bool) -> Callable[[Visit], bytes]:
+    def answer(visit: Visit) -> bytes:
+        if visit.id < number:
+            return whole(visit=visit)
+        os.kill(os.getpid(), signal.SIGINT)
+        return whole(visit=visit) if with_samples else refused(visit, 1, "interrupted", "before its first sample")
+
+    return answer
+
+
+@pytest.mark.parametrize("with_samples", [True, False])
+def test_the_first_ctrl_c_ends_after_the_sample_and_resuming_does_the_rest_once(rig: Rig, with_samples: bool) -> None:
+    plan = rig.plan(LATENCY, ENTER)
+    rig.answer = stop_at(5, with_samples=with_samples)
+    session = rig.go(plan)
+    assert session.status == "interrupted"
+    assert rig.interrupts == 1
+    assert len(rig.visits) == 6
+    told = read(rig.folder)
+    assert {outcome.point for outcome in told.outcomes} == set(plan.points())
+    rig.answer = lambda visit: whole(visit=visit)
+    resumed = rig.go(plan, told.outcomes, told.session.seconds)
+    assert resumed.status == "settled"
+    assert resumed.seconds == pytest.approx(rig.clock_s)
+    measured = [outcome for outcome in read(rig.folder).outcomes if outcome.status == "ok"]
+    places = Counter((outcome.point, outcome.round) for outcome in measured)
+    assert set(places.values()) == {1}
+    assert Counter(point for point, _ in places) == dict.fromkeys(plan.points(), 3)
+    assert len({outcome.visit for outcome in read(rig.folder).outcomes}) == len(read(rig.folder).outcomes)
+
+
+def test_resuming_a_finished_run_measures_nothing(rig: Rig) -> None:
+    rig.wished = {0: [1280]}
+    plan = rig.plan(LATENCY, Select(probe="kernel.enter", abi=("x32",)), gaps={"x32": "x32 (no compiler)"})
+    rig.go(plan)
+    made = len(rig.visits)
+    assert rig.go(plan, read(rig.folder).outcomes).status == "settled"
+    assert len(rig.visits) == made
+
+
+def test_the_second_ctrl_c_ends_at_once(rig: Rig) -> None:
+    def answer(visit: Visit) -> bytes:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        rig.go(rig.plan(ENTER))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert read(rig.folder).session.status == "interrupted"
+
+
+def test_progress_grows_to_its_end(rig: Rig) -> None:
+    rig.go(rig.plan(LATENCY, ENTER))
+    fractions = [fraction for fraction, _ in rig.progress]
+    assert fractions[0] == 0
+    assert fractions[-1] > 0.9
+    assert all(0 <= fraction <= 1 and left >= 0 for fraction, left in rig.progress)
+
+
+def test_pairs_of_cpus_are_visited_one_by_one(rig: Rig) -> None:
+    rig.go(rig.plan(Select(probe="memory.ping")))
+    assert Counter(visit.cpus for visit in rig.visits if visit.round == 0) == {(3, 2): 1, (3, 1): 1, (2, 1): 1}
+
+
+def test_a_full_disk_ends_the_run_with_what_was_flushed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Journal.append
+
+    def full(journal: Journal, stream: bytes) -> None:
+        if len(rig.visits) > 3:
+            raise Failure("no room", exit_code=5)
+        append(journal, stream)
+
+    monkeypatch.setattr(Journal, "append", full)
+    with pytest.raises(Failure):
+        rig.go(rig.plan(LATENCY))
+    assert len(read(rig.folder).outcomes) == 3
+
+
+def test_the_host_keeps_off_the_measured_cpus_and_gives_them_back() -> None:
+    before = os.sched_getaffinity(0)
+    lowest = min(before)
+    with kept_on(lowest) as complaint:
+        assert os.sched_getaffinity(0) == {lowest}
+        assert complaint is None
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("cpu", [None, 4095])
+def test_no_cpu_for_the_host_is_said_and_borne(cpu: int | None) -> None:
+    before = os.sched_getaffinity(0)
+    with kept_on(cpu) as complaint:
+        assert complaint
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with kept_on(min(os.sched_getaffinity(0))) as complaint:
+        assert complaint
+        assert "Operation not permitted" in complaint

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: which points, how many, in which order; the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
+from tollmeter.model import Failure, Parameter, Select, Suite, Value
+from tollmeter.plan import Costs, Plan, check_asked, expected_seconds, make, values, visit_order
+from tollmeter.plan.effort import EFFORTS, Effort
+
+
+def plan_of(
+    *selects: Select, budget: float = 1000, seed: int = 1, settings: dict[str, Sequence[Value]] | None = None,
+    abis: tuple[str, ...] = (), cpus: tuple[int, ...] = (), gaps: dict[str, str] | None = None,
+) -> Plan:  # fmt: skip
+    suite = Suite(name="s", question="?", select=selects)
+    return make(
+        suite,
+        catalog(gaps=gaps),
+        MACHINE,
+        budget_seconds=budget,
+        seed=seed,
+        settings=settings or {},
+        abis=abis,
+        cpus=cpus,
+    )
+
+
+def values_of(plan: Plan, name: str) -> list[Value]:
+    return list(dict.fromkeys(point.values()[name] for point in plan.points() if name in point.values()))
+
+
+# ---- values -----------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_equal_inside_every_doubling() -> None:
+    assert list(values.steps(1024, 4096, 4)) == [1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096]
+    assert list(values.steps(1, 9, 4)) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert list(values.steps(0, 4, 1)) == [0, 1, 2, 4]
+
+
+@given(st.integers(0, 5000), st.integers(0, 100_000), st.integers(1, 16))
+def test_steps_grow_and_stay_inside(start: int, stop: int, per_octave: int) -> None:
+    found = list(values.steps(start, stop, per_octave))
+    assert found == sorted(set(found))
+    assert all(start <= value <= max(start, stop) for value in found)
+
+
+def test_a_sweep_ends_where_its_scale_says() -> None:
+    assert values.sweep(SIZE, MACHINE)[-1] == 8 * MIB
+    unknown = msgspec.structs.replace(MACHINE, caches=())
+    assert values.sweep(SIZE, unknown)[-1] == 128 * MIB
+    small = msgspec.structs.replace(MACHINE, memory_bytes=8 * MIB)
+    assert values.sweep(SIZE, small)[-1] == 2 * MIB
+    cpus = Parameter(name="n", kind="count", summary="", start=1, stop=2, stop_scale="cpus")
+    assert values.sweep(cpus, MACHINE) == (1, 2, 4, 8)
+
+
+def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
+    grid = values.sweep(SIZE, MACHINE)
+    begun = values.coarse(SIZE, grid)
+    assert begun == tuple(KIB << octave for octave in range(14))
+    assert set(begun) < set(grid)
+    assert values.coarse(SIZE, grid, 4) == (KIB, 16 * KIB, 256 * KIB, 4 * MIB, 8 * MIB)
+    assert values.coarse(CHAINS, values.sweep(CHAINS, MACHINE)) == (1, 2, 3, 8)
+    assert values.coarse(PAGES, ("small", "huge"), 4) == ("small", "huge")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("4096", (4096,)),
+        (4096, (4096,)),
+        ("32KiB", (32 * KIB,)),
+        ("1.5 mib", (1536 * KIB,)),
+        ("0.5xL1", (24 * KIB,)),
+        ("2xL2", (4 * MIB,)),
+        ("4xLAST", (8 * MIB,)),
+        ("1xL3", (2 * MIB,)),
+        ("1KiB..2KiB", (1024, 1280, 1536, 1792, 2048)),
+    ],
+)
+def test_a_written_size_is_read(text: Value, read: tuple[int, ...]) -> None:
+    assert values.read(SIZE, text, MACHINE) == read
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "32KB", "1e9", "0.3", "2KiB..1KiB", "..", "9" * 30, "0.5x", "1xL0", "\0"]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(Failure) as caught:
+        values.read(SIZE, text, MACHINE)
+    assert caught.value.exit_code == 2
+
+
+def test_a_count_takes_no_unit_and_a_choice_its_own_words() -> None:
+    assert values.read(CHAINS, "5", MACHINE) == (5,)
+    for parameter, text in ((CHAINS, "5KiB"), (CHAINS, "1xL1"), (PAGES, "hug"), (PAGES, 3)):
+        with pytest.raises(Failure):
+            values.read(parameter, text, MACHINE)
+
+
+# ---- points -----------------------------------------------------------------------------------------------------
+
+
+def test_a_selection_is_every_combination_of_its_values() -> None:
+    plan = plan_of(Select(probe="memory.parallel", parameters={"chains": (1, 8)}))
+    assert [point.parameters for point in plan.points()] == [
+        (("chains", 1), ("pages", "small")),
+        (("chains", 1), ("pages", "huge")),
+        (("chains", 8), ("pages", "small")),
+        (("chains", 8), ("pages", "huge")),
+    ]
+
+
+def test_parameters_stand_in_the_order_that_the_probe_declares() -> None:
+    plan = plan_of(Select(probe="memory.parallel", parameters={"pages": "huge", "chains": 2}))
+    assert plan.points()[0].parameters == (("chains", 2), ("pages", "huge"))
+
+
+def test_others_typical_takes_one_value_of_what_is_not_named() -> None:
+    plan = plan_of(Select(probe="memory.*", others="typical"))
+    assert {(point.probe, point.parameters) for point in plan.points()} == {
+        ("memory.latency", (("size", 16384), ("pages", "small"))),
+        ("memory.parallel", (("chains", 1), ("pages", "small"))),
+        ("memory.ping", ()),
+    }
+
+
+def test_native_is_the_first_abi_and_a_foreign_one_has_no_row() -> None:
+    plan = plan_of(Select(probe="kernel.enter", abi=("native", "ia32", "sparc64")))
+    assert [point.abi for point in plan.points()] == ["x86_64", "ia32"]
+    assert not plan.gaps()
+
+
+def test_an_abi_that_cannot_be_built_is_a_gap_with_its_reason() -> None:
+    plan = plan_of(Select(probe="memory.*", abi=("x32",)), gaps={"x32": "x32 (no compiler)"})
+    assert not plan.points()
+    assert {(point.probe, point.abi) for point in plan.gaps()} == {
+        ("memory.latency", "x32"), ("memory.parallel", "x32"), ("memory.ping", "x32"),
+    }  # fmt: skip
+    assert set(plan.gaps().values()) == {"x32 (no compiler)"}
+
+
+def test_the_person_stands_above_the_suite() -> None:
+    select = Select(probe="memory.latency", parameters={"size": 4096, "pages": "huge"})
+    plan = plan_of(select, settings={"pages": ("small",)}, abis=("ia32",))
+    assert [(point.abi, point.values()) for point in plan.points()] == [("ia32", {"size": 4096, "pages": "small"})]
+
+
+def test_a_point_that_two_selections_name_is_visited_once() -> None:
+    select = Select(probe="memory.latency", parameters={"size": 4096})
+    assert len(plan_of(select, select).points()) == 2
+
+
+def test_curves_are_there_for_swept_parameters_that_ask_for_refinement() -> None:
+    swept = plan_of(Select(probe="memory.latency", parameters={"size": "1KiB..8KiB"})).curves()
+    assert [curve.like.values()["pages"] for curve in swept] == ["small", "huge"]
+    assert swept[0].grid == tuple(values.steps(1024, 8192, 4))
+    assert swept[0].at(1280).parameters == (("size", 1280), ("pages", "small"))
+    assert not plan_of(Select(probe="memory.latency", parameters={"size": (4096, 8192)})).curves()
+    assert not plan_of(Select(probe="memory.parallel")).curves()
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        Select(probe="memory.latency", parameters={"sise": 4096}),
+        Select(probe="memory.latency", parameters={"pages": "gigantic"}),
+        Select(probe="memory.latency", parameters={"size": "many"}),
+    ],
+)
+def test_a_suite_that_names_what_is_not_there_is_refused(select: Select) -> None:
+    with pytest.raises(Failure) as caught:
+        plan_of(select)
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_to_run_is_not_success() -> None:
+    with pytest.raises(Failure) as caught:
+        plan_of(Select(probe="quantum.*"))
+    assert caught.value.exit_code == 6
+
+
+@pytest.mark.parametrize(
+    ("probe", "settings", "abis", "named"),
+    [
+        ("memory.latncy", {}, (), "memory.latency"),
+        ("memory.latency", {"sise": ("1",)}, (), "size"),
+        ("memory.latency", {}, ("ia23",), "ia32"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest(
+    probe: str, settings: dict[str, Sequence[Value]], abis: tuple[str, ...], named: str
+) -> None:
+    with pytest.raises(Failure) as caught:
+        check_asked(catalog(), [Select(probe=probe)], settings, abis)
+    assert caught.value.exit_code == 2
+    assert named in caught.value.sentence
+
+
+# ---- CPUs -------------------------------------------------------------------------------------------------------
+
+
+def test_single_workers_run_high_and_the_host_stays_low() -> None:
+    plan = plan_of(Select(probe="kernel.enter"), Select(probe="memory.ping"))
+    assert (plan.cpus, plan.host_cpu) == ((3, 2, 1), 0)
+    enter, ping = plan.points()
+    assert plan.placements(enter) == [(3,)]
+    assert plan.placements(ping) == [(3, 2), (3, 1), (2, 1)]
+
+
+def test_with_two_cpus_the_host_shares_the_lower_one() -> None:
+    two = msgspec.structs.replace(MACHINE, allowed_cpus=(4, 7))
+    suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
+    plan = make(suite, catalog(), two, budget_seconds=9, seed=1, settings={})
+    assert (plan.cpus, plan.host_cpu) == ((7, 4), 4)
+    one = msgspec.structs.replace(MACHINE, allowed_cpus=(5,))
+    plan = make(suite, catalog(), one, budget_seconds=9, seed=1, settings={})
+    assert (plan.cpus, plan.host_cpu) == ((5,), None)
+
+
+def test_asked_cpus_are_used_in_their_order_and_forbidden_ones_refused() -> None:
+    plan = plan_of(Select(probe="kernel.enter"), cpus=(0, 2))
+    assert (plan.cpus, plan.host_cpu) == ((0, 2), 1)
+    with pytest.raises(Failure) as caught:
+        plan_of(Select(probe="kernel.enter"), cpus=(9,))
+    assert caught.value.exit_code == 2
+
+
+# ---- order and effort -------------------------------------------------------------------------------------------
+
+BOTH = (Select(probe="memory.latency"), Select(probe="memory.parallel"))
+
+
+def test_the_order_follows_the_seed_and_the_round() -> None:
+    plan = plan_of(*BOTH)
+    order = visit_order(plan, plan.points(), 0)
+    assert sorted(map(str, order)) == sorted(map(str, plan.points()))
+    assert order == visit_order(plan, plan.points(), 0)
+    assert order != visit_order(plan, plan.points(), 1)
+    assert order != visit_order(plan_of(*BOTH, seed=2), plan.points(), 0)
+    assert order != plan.points()
+
+
+def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
+    plan = plan_of(*BOTH)
+    order = visit_order(plan, plan.points(), 0)
+    for cut in range(8, len(order)):
+        share = sum(point.probe == "memory.latency" for point in order[:cut]) / cut
+        whole = sum(point.probe == "memory.latency" for point in order) / len(order)
+        assert abs(share - whole) <= 0.25
+
+
+def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
+    rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
+    assert rich.effort == EFFORTS[0]
+    assert expected_seconds(poor) < expected_seconds(rich)
+    assert (poor.effort.samples, poor.effort.sample_ns) < (rich.effort.samples, rich.effort.sample_ns)
+    assert len(poor.points()) < len(rich.points())
+    assert {point.probe for point in poor.points()} == {point.probe for point in rich.points()}
+    assert max(int(v) for v in values_of(poor, "size") if isinstance(v, int)) == 8 * MIB
+
+
+def test_costs_are_learned() -> None:
+    plan = plan_of(Select(probe="memory.latency"))
+    costs: Costs = plan.costs()
+    small, *_, large = sorted(plan.points(), key=lambda point: int(point.values()["size"]))
+    effort, longer = Effort(samples=1, sample_ns=1000), Effort(samples=1, sample_ns=1001000)
+    assert costs.of(large, effort) > costs.of(small, effort)
+    costs.learn(large, effort, 2.0)
+    assert costs.of(large, effort) == pytest.approx(2.0)
+    assert costs.of(large, longer) == pytest.approx(2.0 + 3e-3)
+
+
+def test_a_visit_can_be_had_again_and_differs_from_the_next() -> None:
+    plan = plan_of(Select(probe="kernel.enter"))
+    point = plan.points()[0]
+    visit = plan.visit(0, point, 0, (3,), plan.effort)
+    assert visit == plan.visit(0, point, 0, (3,), plan.effort)
+    assert visit.seed != plan.visit(1, point, 1, (3,), plan.effort).seed
+    assert 0 <= visit.seed < 2**63
