@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "toll.h"
+#include "large.h"
 
 /* source and target: `bytes` each, whole lines of 64 bytes, apart from each other. */
 struct span {
@@ -110,9 +110,6 @@ static inline double kernel_share(const struct kernel *kernel) {
        .refine = true},                                                                                        \
       {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names, .typical = "portable"}, \
       {0}})
-#define HUGE_SHARE_METRIC \
-  { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }
-
 /* What a bandwidth probe keeps: the state of each of them begins with this. */
 struct bandwidth {
   const struct kernel *kernel;
@@ -121,15 +118,11 @@ struct bandwidth {
   double huge_share;
 };
 
-/* Huge pages where the system gives them: what is asked is what caches and memory deliver, and what small pages cost on
- * top is another probe's question. How much of the memory lies in huge pages is told beside the rate. */
+/* How much of the memory lies in huge pages is told beside the rate; of two buffers, of the second. */
 static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned colour) {
   struct bandwidth *b = (struct bandwidth *)r->state;
-  char *memory =
-      (char *)toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_LARGE, .colour = colour});
-  if (!memory) return NULL;
-  size_t huge = toll_huge_bytes(memory);
-  b->huge_share = huge >= bytes ? 1 : (double)huge / (double)bytes;
+  char *memory = large_buffer(r, bytes, colour);
+  if (memory) b->huge_share = huge_share(memory, bytes);
   return memory;
 }
 

@@ -11,6 +11,7 @@
  * them on the stack: a store and a load more beside each load, which 8 or more walks hide, since there the latency of
  * a step no longer counts.
  */
+#include "large.h"
 #include "walk.h"
 
 #define MOST 64
@@ -57,10 +58,9 @@ static enum toll_status prepare(struct toll_run *r) {
   if (choose(r) != TOLL_OK) return toll_refused(r);
   size_t line = toll_line_bytes(), part = (size_t)(toll_number(r, "size") / w->count) / line * line;
   if (!part) return toll_fail(r, "the size holds no line for each of %llu chains", (unsigned long long)w->count);
-  char *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = part * w->count, .pages = TOLL_PAGES_LARGE});
+  char *buffer = large_buffer(r, part * w->count, 0);
   if (!buffer) return toll_refused(r);
-  size_t huge = toll_huge_bytes(buffer);
-  w->huge_share = huge >= part * w->count ? 1 : (double)huge / (double)(part * w->count);
+  w->huge_share = huge_share(buffer, part * w->count);
   struct toll_run own = *r;
   for (uint64_t i = 0; i < w->count; i++) {
     own.seed = toll_random(&own.seed);
@@ -97,8 +97,7 @@ const struct toll_probe toll_probe = {
     .question = "How many loads can be under way at once?",
     .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load, with so many independent walks side by side",
                                        TOLL_BODY, "load-of-chains", NULL},
-                                      {"huge_pages", "ratio", TOLL_NEITHER,
-                                       "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL},
+                                      HUGE_SHARE_METRIC,
                                       {0}},
     .parameters = (struct toll_parameter[]){{.name = "chains",
                                              .kind = TOLL_COUNT,

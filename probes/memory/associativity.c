@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How many lines of one set a cache holds: a random cycle over lines that lie a power of two apart. Where that distance
+ * is a multiple of what one way of the cache covers, all of them fall into one set, and the load turns from a hit into
+ * a miss as their number passes the ways. Small pages show it for a first cache that is indexed within the page; on
+ * huge pages the address bits of larger caches are the program's own too, as far as no hash stirs them.
+ */
+#include "walk.h"
+
+static enum toll_status prepare(struct toll_run *r) {
+  size_t lines = (size_t)toll_number(r, "lines"), apart = (size_t)toll_number(r, "apart");
+  if (apart && lines > SIZE_MAX / apart)
+    return toll_skip(r, "%zu lines %zu bytes apart exceed the address space", lines, apart);
+  enum toll_pages pages = toll_choice(r, "pages") ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
+  void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = lines * apart, .pages = pages});
+  if (!buffer) return toll_refused(r);
+  return walk_lay(r, r->state, buffer, lines * apart, apart, TOLL_ORDER_RANDOM);
+}
+
+static void load(struct toll_run *r) {
+  walk_on(r->state, r->iterations);
+}
+
+static enum toll_status check(struct toll_run *r) {
+  return walk_check(r, r->state);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How many lines at equal distances does each cache hold?",
+    .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load in a random cycle over the lines", TOLL_BODY,
+                                       "conflict-of-lines", NULL},
+                                      {0}},
+    .parameters =
+        (struct toll_parameter[]){
+            {.name = "lines",
+             .kind = TOLL_COUNT,
+             .summary = "lines in the cycle",
+             .values = (const uint64_t[]){1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,      17,
+                                          18, 20, 22, 24, 26, 28, 30, 32, 33, 34, 36, 40, 44, 48, 64, TOLL_END},
+             .typical = "8"},
+            {.name = "apart",
+             .kind = TOLL_SIZE,
+             .summary = "bytes from one line to the next",
+             .values = (const uint64_t[]){4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, TOLL_END},
+             .typical = "4096"},
+            {.name = "pages",
+             .kind = TOLL_CHOICE,
+             .summary = "small or huge pages",
+             .choices = (const char *const[]){"small", "huge", NULL}},
+            {0}},
+    .state_bytes = sizeof(struct walk),
+    .prepare = prepare,
+    .body = load,
+    .check = check,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};

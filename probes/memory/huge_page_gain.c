@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What huge pages would gain a program whose loads go anywhere in so much memory: the same random walk, over the same
+ * lines in the same order, on small pages and on huge ones, side by side in every sample.
+ */
+#include "walk.h"
+
+struct twins {
+  struct walk small, huge;
+};
+
+static enum toll_status lay(struct toll_run *r, struct walk *w, enum toll_pages pages) {
+  size_t bytes = (size_t)toll_number(r, "size");
+  void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = pages});
+  return buffer ? walk_lay(r, w, buffer, bytes, toll_line_bytes(), TOLL_ORDER_RANDOM) : toll_refused(r);
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct twins *twins = r->state;
+  if (lay(r, &twins->huge, TOLL_PAGES_HUGE) != TOLL_OK) return toll_refused(r);
+  return lay(r, &twins->small, TOLL_PAGES_SMALL);
+}
+
+static void load_small(struct toll_run *r) {
+  walk_on(&((struct twins *)r->state)->small, r->iterations);
+}
+
+static void load_huge(struct toll_run *r) {
+  walk_on(&((struct twins *)r->state)->huge, r->iterations);
+}
+
+static enum toll_status check(struct toll_run *r) {
+  struct twins *twins = r->state;
+  if (walk_check(r, &twins->huge) != TOLL_OK) return toll_refused(r);
+  return walk_check(r, &twins->small);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "What would huge pages gain a program that loads from anywhere in its memory?",
+    .metrics = (struct toll_metric[]){{"gain", "ns", TOLL_NEITHER, "what small pages add to one load", TOLL_DIFFERENCE,
+                                       NULL, NULL},
+                                      {"small", "ns", TOLL_LESS, "one load on small pages", TOLL_BODY, NULL, NULL},
+                                      {"huge", "ns", TOLL_LESS, "one load on huge pages", TOLL_CONTROL, NULL, NULL},
+                                      {0}},
+    .parameters = (struct toll_parameter[]){{.name = "size",
+                                             .kind = TOLL_SIZE,
+                                             .summary = "bytes that the loads go to",
+                                             .from = 65536,
+                                             .to = 4,
+                                             .to_scale = TOLL_TIMES_LAST_CACHE,
+                                             .per_octave = 1,
+                                             .typical = "16777216"},
+                                            {0}},
+    .state_bytes = sizeof(struct twins),
+    .prepare = prepare,
+    .body = load_small,
+    .control = load_huge,
+    .check = check,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers for probes that ask what caches and memory deliver: huge pages where the system gives them, so that small
+ * pages' translations stay out of the answer, and beside the answer how much of the memory lies in huge pages.
+ */
+#ifndef MEMORY_LARGE_H
+#define MEMORY_LARGE_H
+
+#include <sys/mman.h>
+
+#include "toll.h"
+
+#define HUGE_SHARE_METRIC \
+  { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }
+
+static inline double huge_share(const void *memory, size_t bytes) {
+  size_t huge = toll_huge_bytes(memory);
+  return huge >= bytes ? 1 : (double)huge / (double)bytes;
+}
+
+static inline char *large_buffer(struct toll_run *r, size_t bytes, unsigned colour) {
+  return (char *)toll_buffer(r,
+                             (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_LARGE, .colour = colour});
+}
+
+/* Whole huge pages, for memory that a companion touches again. */
+static inline size_t whole_huge_pages(size_t bytes) {
+  size_t page = toll_huge_page_bytes();
+  return (bytes + page - 1) / page * page;
+}
+
+/* Gives the pages back and touches them anew: a page lies on the memory node of the CPU that first touches it, and all
+ * buffers were first touched on the timed worker's. memory: of large_buffer(), whole huge pages, colour 0. */
+static inline void touch_here(char *memory, size_t bytes) {
+  madvise(memory, bytes, MADV_DONTNEED);
+  for (size_t i = 0; i < bytes; i += toll_page_bytes()) *(volatile char *)(memory + i) = 0;
+}
+
+#endif

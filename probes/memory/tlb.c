@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What translation adds to a load, by how many pages the loads go to: one line in each of many pages, less as many
+ * lines packed into few. Both walks meet their lines in the same random order, so the caches see the same number of
+ * lines and the difference is the translation alone.
+ *
+ * The line's place differs from page to page. Were it the same, all lines would fall into the few sets that share its
+ * low address bits, and their conflicts would be taken for the translation buffer's knee.
+ */
+#include "walk.h"
+
+/* Filling more takes longer than measuring, and is memory that others miss meanwhile. */
+#define MOST_BYTES (2u << 30)
+
+struct translation {
+  struct walk packed;
+  char *pages;
+  size_t page, line;
+  void **at;
+  uint64_t steps;
+  bool proved;
+};
+
+/* Line i of the walk over pages. On huge pages the step also passes over a base page each time, so that the lines spread
+ * over the sets of physically indexed caches as packed ones do. */
+static void **place(const struct translation *t, size_t i) {
+  size_t base = toll_page_bytes(), step = t->page > base ? base + t->line : t->line;
+  return (void **)(void *)(t->pages + i * t->page + i * step % t->page / t->line * t->line);
+}
+
+static size_t number_of(const struct translation *t, void **packed) {
+  return (size_t)((char *)packed - t->packed.base) / t->line;
+}
+
+static void mirror(struct translation *t) {
+  void **packed = t->packed.head;
+  do {
+    void **next = (void **)*packed;
+    *place(t, number_of(t, packed)) = place(t, number_of(t, next));
+    packed = next;
+  } while (packed != t->packed.head);
+  t->at = place(t, number_of(t, t->packed.head));
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct translation *t = r->state;
+  uint64_t count = toll_number(r, "count");
+  bool huge = toll_choice(r, "pages") != 0;
+  enum toll_pages pages = huge ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
+  t->page = huge ? toll_huge_page_bytes() : toll_page_bytes();
+  t->line = toll_line_bytes();
+  if (count > MOST_BYTES / t->page)
+    return toll_skip(r, "so many pages are %llu MiB, and no more than %u MiB are filled for one line in each",
+                     (unsigned long long)(count * t->page >> 20), MOST_BYTES >> 20);
+  t->pages = toll_buffer(r, (struct toll_buffer_request){.bytes = (size_t)count * t->page, .pages = pages});
+  if (!t->pages) return toll_refused(r);
+  void *packed = toll_buffer(r, (struct toll_buffer_request){.bytes = (size_t)count * t->line, .pages = pages});
+  if (!packed) return toll_refused(r);
+  if (walk_lay(r, &t->packed, packed, (size_t)count * t->line, t->line, TOLL_ORDER_RANDOM) != TOLL_OK)
+    return toll_refused(r);
+  mirror(t);
+  return TOLL_OK;
+}
+
+static void load_pages(struct toll_run *r) {
+  struct translation *t = r->state;
+  t->at = walk_follow(t->at, r->iterations);
+  t->steps += r->iterations;
+}
+
+static void load_packed(struct toll_run *r) {
+  struct translation *t = r->state;
+  walk_on(&t->packed, r->iterations);
+}
+
+/* Both walks stand at the same line of the same order, one in its page and one among the packed. */
+static enum toll_status check(struct toll_run *r) {
+  struct translation *t = r->state;
+  if (walk_check(r, &t->packed) != TOLL_OK) return toll_refused(r);
+  void **packed = t->packed.head, **paged = place(t, number_of(t, packed));
+  uint64_t steps = t->proved ? t->steps % t->packed.nodes : t->packed.nodes;
+  for (; steps; steps--) {
+    packed = (void **)*packed;
+    paged = (void **)*paged;
+    if (paged != place(t, number_of(t, packed)))
+      return toll_wrong(r, "the walk over pages leaves the order of its lines");
+  }
+  if (t->proved && paged != t->at) return toll_wrong(r, "the walk over pages does not stand where its steps lead");
+  t->proved = true;
+  return TOLL_OK;
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How many pages do the translation buffers reach, and what does a translation beyond them cost?",
+    .metrics =
+        (struct toll_metric[]){
+            {"translation", "ns", TOLL_LESS, "what one line a page costs above lines in few pages", TOLL_DIFFERENCE,
+             "translation-of-pages", NULL},
+            {"load", "ns", TOLL_LESS, "one load, each in another page", TOLL_BODY, NULL, NULL},
+            {"packed", "ns", TOLL_LESS, "one load, all lines in few pages", TOLL_CONTROL, NULL, NULL},
+            {0}},
+    .parameters = (struct toll_parameter[]){{.name = "count",
+                                             .kind = TOLL_COUNT,
+                                             .summary = "pages, and lines",
+                                             .from = 8,
+                                             .to = 16384,
+                                             .per_octave = 2,
+                                             .typical = "1024",
+                                             .refine = true},
+                                            {.name = "pages",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "small or huge pages",
+                                             .choices = (const char *const[]){"small", "huge", NULL}},
+                                            {0}},
+    .state_bytes = sizeof(struct translation),
+    .prepare = prepare,
+    .body = load_pages,
+    .control = load_packed,
+    .check = check,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};
