@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The script that draws charts in the page: Vega, Vega-Lite and their expression interpreter as vl-convert carries them.
+
+Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
+and the text is kept under build/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from tollmeter.model import Failure
+
+ROOT = Path(__file__).resolve().parents[3]
+MAKE = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+LEAST_BYTES = 100_000
+SECONDS = 120
+
+
+def bundle(folder: Path = ROOT / "build") -> str:
+    """The script's text, safe inside a <script> element. Raises Failure (5) where it cannot be made."""
+    kept = folder / f"vega-{version('vl-convert-python')}.js"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = kept.read_text(encoding="utf-8")
+        if len(text) > LEAST_BYTES:
+            return text
+    text = harmless(_made())
+    _keep(kept, text)
+    return text
+
+
+def harmless(script: str) -> str:
+    """Breaks up what would end or change the script element; inside strings and patterns the meaning stays."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _made() -> str:
+    try:
+        done = subprocess.run([sys.executable, "-I", "-c", MAKE], capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Failure(f"the page's drawing script cannot be made: {error}", 5) from error
+    return done.stdout.decode("utf-8")
+
+
+def _keep(path: Path, text: str) -> None:
+    """A copy for next time, put in place whole; where it cannot be kept it is made again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+
+
+if __name__ == "__main__":
+    bundle()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of a book, asked by what metrics mean and never by a probe's name, in the order of a person's questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from altair.utils.schemapi import debug_mode
+
+from tollmeter.model import Book
+from tollmeter.report.charts import alignment, arithmetic, generic, kernel, memory, steadiness
+from tollmeter.report.charts.chart import Bench, Chart, benches
+from tollmeter.report.charts.files import save
+
+__all__ = ["Chart", "charts", "save"]
+
+DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
+    memory.latency,
+    memory.bandwidth,
+    kernel.ladder,
+    kernel.core_to_core,
+    memory.parallelism,
+    memory.stride,
+    memory.line,
+    kernel.hand_off,
+    kernel.switches,
+    kernel.traps,
+    kernel.faults,
+    arithmetic.flops,
+    arithmetic.speed_up,
+    alignment.access,
+    alignment.copy,
+    memory.latency_by_abi,
+    memory.bandwidth_by_abi,
+    memory.bandwidth_by_kernel,
+)
+
+CLOCKS = {"virtual": "virtual time", "instructions": "counted instructions", "external": "timed from outside", "none": "no clock"}
+
+
+def charts(book: Book) -> tuple[Chart, ...]:
+    """All charts that the rows can fill. Names are unique, and safe as file names and as anchors.
+
+    Altair checks every part against its schema as it is made, which costs five times the making; a test has each
+    specification checked whole instead.
+    """
+    made: list[Chart] = []
+    with debug_mode(False):
+        for place, bench in enumerate(benches(book)):
+            made += [_of_bench(chart, bench) if place else chart for chart in _drawn(bench)]
+    return tuple(_unique(made))
+
+
+def _drawn(bench: Bench) -> Iterator[Chart]:
+    drawn: set[str] = set()
+    for drawing in DRAWINGS:
+        for chart in drawing(bench):
+            if drawing is not kernel.ladder:
+                drawn.update(chart.probes)
+            yield chart
+    yield from generic.others(bench, drawn)
+    yield from steadiness.steadiness(bench)
+
+
+def _of_bench(chart: Chart, bench: Bench) -> Chart:
+    """Says where it was measured and by which clock, wherever that is not the machine itself."""
+    clock = CLOCKS.get(bench.clock, bench.clock)
+    where = f"{bench.target}, {clock}" if not bench.is_hardware else bench.target
+    return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({where})")
+
+
+def _unique(made: list[Chart]) -> Iterator[Chart]:
+    seen: set[str] = set()
+    for chart in made:
+        name = re.sub(r"[^a-z0-9_-]+", "-", chart.name.lower()).strip("-") or "chart"
+        while name in seen:
+            name += "-again"
+        seen.add(name)
+        yield _renamed(chart, name, chart.title)
+
+
+def _renamed(chart: Chart, name: str, title: str) -> Chart:
+    return replace(chart, name=name, title=title)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as pictures that stand alone: light, on a white ground, with their title and their machine."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from pathlib import Path
+
+import vl_convert
+
+from tollmeter.model import Book, Failure
+from tollmeter.report.charts.chart import Chart, Spec
+from tollmeter.report.look import PICTURE_FONT, by_value, config
+
+WIDTH = 760
+PNG_SCALE = 2.0
+
+
+def save(book: Book, folder: Path) -> tuple[Path, ...]:
+    """Writes NAME.svg and NAME.png of each chart; the paths, in order. Raises Failure (5) where it cannot write."""
+    from tollmeter.report.charts import charts
+
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for chart in charts(book):
+            written += _pictures(chart, _source(book), folder)
+    except OSError as error:
+        raise Failure(f"cannot write charts to {folder}: {error.strerror or error}", 5) from error
+    return tuple(written)
+
+
+def _source(book: Book) -> str:
+    machine, run = book.index.machine, book.index.run
+    return f"{machine.cpu} · {machine.kernel} · {run.started[:10]} · tollmeter {run.tollmeter}"
+
+
+def _pictures(chart: Chart, source: str, folder: Path) -> Iterable[Path]:
+    spec = alone(chart, source)
+    vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
+    vector.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
+    raster.write_bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+    return vector, raster
+
+
+def alone(chart: Chart, source: str) -> Spec:
+    """The specification with its look, its width and its title: what any Vega-Lite renderer can draw."""
+    spec = copy.deepcopy(chart.spec)
+    look = config(by_value, PICTURE_FONT)
+    spec["config"] = {**look, "background": "#ffffff", "padding": 20}
+    spec["title"] = {"text": chart.title, "subtitle": [chart.question, source]}
+    if "facet" in spec:
+        panels = spec["usermeta"]["panels"]
+        spec["columns"] = min((2, 3), key=lambda columns: (-panels % columns, -columns))
+        spec["spec"]["width"] = (WIDTH - 40) // spec["columns"]
+    else:
+        spec["width"] = WIDTH
+    return spec

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chart for whatever has no chart of its own: a probe that was added yesterday is drawn today."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from tollmeter.model import Row
+from tollmeter.report.charts.bars import bars, rung
+from tollmeter.report.charts.chart import Bench, Chart, varying
+from tollmeter.report.charts.curves import Curves, draw, named_by
+from tollmeter.report.charts.marks import TITLES
+from tollmeter.report.numbers import quantity
+
+LEAST_SWEPT = 3
+MOST_SERIES = 8
+MOST_BARS = 40
+
+
+def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
+    """One chart for each metric of each probe that is not among those drawn and has something to compare."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in bench.rows:
+        if row.probe not in drawn:
+            groups.setdefault((row.probe, row.metric), []).append(row)
+    for (probe, metric), rows in groups.items():
+        chart = _chart(bench, probe, metric, rows)
+        if chart:
+            yield chart
+
+
+def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart | None:
+    ranked = sorted(rows, key=lambda row: bench.abis.index(row.abi))
+    axis = swept(ranked)
+    spec = _curves(bench, ranked, axis) if axis else _bars(bench, ranked)
+    if spec is None:
+        return None
+    described, told = bench.book.probes.get(probe), bench.metric(rows[0])
+    summary = told.summary if told else metric
+    return Chart(f"{probe}-{metric}".replace(".", "-"), f"{probe}: {summary}", described.question if described else "",
+                 spec, (told.means,) if told and told.means else (), (probe,), general=False)  # fmt: skip
+
+
+def swept(rows: Sequence[Row]) -> str | None:
+    """The parameter with the most values among those that are numbers, if it has at least three."""
+    counts = {
+        name: len({row.parameters[name] for row in rows if name in row.parameters})
+        for name in varying(rows)
+        if all(isinstance(row.parameters.get(name), int) for row in rows)
+    }
+    name = max(counts, key=lambda key: counts[key], default=None)
+    return name if name is not None and counts[name] >= LEAST_SWEPT else None
+
+
+def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] | None:
+    rest = [name for name in varying(rows) if name != axis]
+    several = len({row.abi for row in rows}) > 1
+    by = named_by(bench, rows, rest)
+
+    def series(row: Row) -> str:
+        return ", ".join(filter(None, (row.abi if several else "", by(row) if rest else "" if several else row.metric)))
+
+    crowded = len({series(row) for row in rows}) > MOST_SERIES
+    told = bench.metric(rows[0])
+    curves = Curves(
+        axis=axis,
+        series=by if crowded and several and rest else series,
+        panel=(lambda row: row.abi) if crowded and several else (lambda row: ""),
+        y_title=told.summary if told else TITLES.get(rows[0].unit, rows[0].unit),
+        x_title=axis,
+        log=_wide(rows),
+        height=280,
+    )
+    return draw(bench, rows, curves)
+
+
+def _bars(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
+    """Choices and ABIs beside each other, where there are at least two positive numbers."""
+    positive = [row for row in rows if (row.median or 0) > 0]
+    if not 2 <= len(positive) <= MOST_BARS:
+        return None
+    rest = varying(positive)
+    by = named_by(bench, positive, rest)
+    several = len({row.abi for row in positive}) > 1
+    rungs = []
+    for row in positive:
+        label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
+        rungs.append(rung(row, label, str(quantity(row.median, row.unit, row.low, row.high))))
+    return bars(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))
+
+
+def _wide(rows: Sequence[Row]) -> bool:
+    seen = [row.median for row in rows if row.median is not None]
+    return bool(seen) and min(seen) > 0 and max(seen) / min(seen) > 8

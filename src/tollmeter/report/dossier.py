@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page says of each probe, of each finding's chart, and of where the numbers come from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tollmeter.analysis.witness import reasons
+from tollmeter.model import Book, Finding, Probe, Row, Value
+from tollmeter.report.charts import Chart
+from tollmeter.report.numbers import Figure, count, quantity, size
+from tollmeter.report.tables import SIGNS, evidence, gaps
+
+HINTS = (
+    (r"cache|huge|page|tlb|latency|l[123]", "latency"),
+    (r"bandwidth|prefetch|stream", "bandwidth"),
+    (r"steal|noise|control|frequency|steady", "steadiness"),
+    (r"copy|copies", "copy"),
+    (r"trap|intercept", "traps"),
+    (r"clock|vdso|gate|entry", "ladder"),
+)
+
+
+@dataclass(frozen=True)
+class RowLine:
+    parameters: tuple[str, ...]
+    abi: str
+    place: str
+    metric: str
+    median: Figure | str
+    least: str
+    samples: str
+    set_aside: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    status: str
+    reason: str
+    rows: str
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """A probe's question, what was seen of it, what is missing, its own charts, and all its rows."""
+
+    name: str
+    anchor: str
+    question: str
+    seen: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    shown: tuple[Chart, ...]
+    charts: tuple[Chart, ...]
+    parameters: tuple[str, ...]
+    places: bool
+    rows: tuple[RowLine, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    probes: tuple[Dossier, ...]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A finding in words, with the chart that shows it."""
+
+    name: str
+    severity: str
+    sign: str
+    claim: str
+    evidence: tuple[str, ...]
+    remedy: str
+    chart: Chart | None
+
+
+def dossiers(book: Book, drawn: Sequence[Chart]) -> tuple[Dossier, ...]:
+    """One for each probe that was described or has a row, by name."""
+    rows: dict[str, list[Row]] = {name: [] for name in book.probes}
+    for row in book.index.rows:
+        rows.setdefault(row.probe, []).append(row)
+    aside = _aside(book)
+    return tuple(_dossier(book, name, rows[name], drawn, aside.get(name, "")) for name in sorted(rows))
+
+
+def families(probes: Iterable[Dossier]) -> tuple[Family, ...]:
+    groups: dict[str, list[Dossier]] = {}
+    for probe in probes:
+        groups.setdefault(probe.name.split(".")[0], []).append(probe)
+    return tuple(Family(_anchor(name), tuple(members)) for name, members in groups.items())
+
+
+def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
+    probe = book.probes.get(name)
+    with_number = [row for row in rows if row.status == "ok"]
+    parameters = tuple(dict.fromkeys(key for row in with_number for key in row.parameters))
+    places = len({(row.target, row.clock) for row in with_number}) > 1
+    abis = dict.fromkeys(row.abi for row in rows)
+    seen = [f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), aside]
+    return Dossier(
+        name=name,
+        anchor=_anchor(name),
+        question=probe.question if probe else "",
+        seen=tuple(part for part in seen if part),
+        gaps=tuple(Gap(status.replace("_", " "), reason, _rows(number)) for status, reason, number in gaps(rows)),
+        shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
+        charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
+        parameters=parameters,
+        places=places,
+        rows=tuple(_line(row, parameters, _sizes(probe)) for row in with_number),
+    )
+
+
+def _rows(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}"
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+
+
+def _sizes(probe: Probe | None) -> frozenset[str]:
+    return frozenset(p.name for p in probe.parameters if p.kind == "size") if probe else frozenset()
+
+
+def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine:
+    return RowLine(
+        parameters=tuple(_value(row.parameters.get(name, ""), name in sizes) for name in parameters),
+        abi=row.abi,
+        place=f"{row.target}, {row.clock}",
+        metric=row.metric,
+        median=quantity(row.median, row.unit, row.low, row.high),
+        least=_least(row),
+        samples=f"{count(row.samples)} in {row.visits}",
+        set_aside=count(row.set_aside) if row.set_aside else "",
+    )
+
+
+def _least(row: Row) -> str:
+    """The extreme on the better side: a minimum of times, a maximum of rates."""
+    figure = quantity(row.minimum, row.unit)
+    return f"{figure.number} {figure.unit}".strip()
+
+
+def _value(value: Value, is_size: bool) -> str:
+    return str(size(value)) if is_size and isinstance(value, int) else str(value)
+
+
+def _aside(book: Book) -> Mapping[str, str]:
+    """For each probe, how many of its samples were set aside and on what evidence."""
+    taken: Counter[str] = Counter()
+    why: dict[str, Counter[str]] = {}
+    for outcome in book.outcomes:
+        name = outcome.point.probe
+        taken[name] += len(outcome.samples)
+        if name in book.probes:
+            found = (reason for reason in reasons(outcome.samples, book.probes[name]) if reason)
+            why.setdefault(name, Counter()).update(found)
+    return {name: _aside_sentence(total, why.get(name, Counter())) for name, total in taken.items() if total}
+
+
+def _aside_sentence(total: int, why: Counter[str]) -> str:
+    if not why:
+        return f"none of {count(total)} samples set aside"
+    told = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
+    return f"{count(why.total())} of {count(total)} samples set aside: {told}"
+
+
+def linked(found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
+    return tuple(
+        Linked(finding.name, finding.severity, SIGNS[finding.severity], finding.claim,
+               tuple(evidence(item) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
+        for finding in found
+    )  # fmt: skip
+
+
+def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
+    """The chart of a probe that the evidence names, else of what the finding's own name is about."""
+    told = " ".join(item.what for item in finding.evidence)
+    named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", told) for probe in chart.probes)]
+    if named:
+        return min(named, key=lambda chart: len(chart.probes))
+    by_name = {chart.name: chart for chart in drawn}
+    return next((by_name[name] for pattern, name in HINTS if name in by_name and re.search(pattern, finding.name)), None)
+
+
+def command(book: Book) -> str:
+    """What to type to measure the same again."""
+    asked = book.request.get("command")
+    if isinstance(asked, str) and asked:
+        return asked
+    if isinstance(asked, list | tuple) and asked:
+        return shlex.join(str(word) for word in asked)
+    return shlex.join(["toll", "run", book.index.run.suite, "--seed", str(book.index.run.seed)])
+
+
+def provenance(book: Book) -> list[tuple[str, str]]:
+    """Machine facts, the run's own, and every option, as they were recorded."""
+    machine, run = book.index.machine, book.index.run
+    lines = [
+        ("host", machine.host), ("CPU", machine.cpu), ("architecture", machine.architecture), ("kernel", machine.kernel),
+        ("hypervisor", machine.hypervisor or "none seen"), ("CPUs", f"{machine.cpus}, allowed: {_list(machine.allowed_cpus)}"),
+        ("memory", str(size(machine.memory_bytes))), ("page", str(size(machine.page_bytes))),
+    ]  # fmt: skip
+    for cache in machine.caches:
+        shared = f", shared by CPUs {cache.shared_cpus}" if cache.shared_cpus else ""
+        said = f"{size(cache.size_bytes)}, {cache.ways} ways, lines of {cache.line_bytes} B{shared}"
+        lines.append((f"L{cache.level} {cache.kind}, as the system says", said))
+    lines += sorted(machine.facts.items())
+    lines += [("run", run.id), ("suite", run.suite), ("started", run.started), ("status", run.status),
+              ("seed", str(run.seed)), ("tollmeter", run.tollmeter), ("folder", run.folder)]  # fmt: skip
+    lines += [(f"asked: {name}", _list(value)) for name, value in book.request.items()]
+    return [(name, value) for name, value in lines if value]
+
+
+def _list(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(str(item) for item in value)
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Executable:
+    probe: str
+    abi: str
+    compiler: str
+    flags: str
+    size: str
+    sha256: str
+
+
+def executables(book: Book) -> tuple[Executable, ...]:
+    return tuple(Executable(b.probe, b.abi, b.compiler, b.flags, str(size(b.size_bytes)) if b.size_bytes else "", b.sha256)
+                 for b in sorted(book.builds, key=lambda b: (b.probe, b.abi)))  # fmt: skip

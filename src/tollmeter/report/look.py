@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look for every chart and for the page: two palettes, one accent, the type, and the Vega-Lite configuration.
+
+The six series colours were chosen by search: every pair stays 20 or more CIE76 units apart for normal sight and under
+simulated protanopia, deuteranopia and tritanopia (Machado et al. 2009, doi:10.1109/TVCG.2009.113), and each has a
+contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
+HEAT = ("heat-1", "heat-2", "heat-3", "heat-4", "heat-5", "heat-6", "heat-7")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
+
+LIGHT: dict[str, str] = {
+    "ground": "#ffffff",
+    "raised": "#f6f7f9",
+    "ink": "#1a1f24",
+    "muted": "#566069",
+    "faint": "#8a939b",
+    "line": "#dfe3e7",
+    "grid": "#edeff2",
+    "accent": "#1a62c4",
+    "warn": "#a33a12",
+    "series-1": "#1a62c4",
+    "series-2": "#b23c17",
+    "series-3": "#0c9f8a",
+    "series-4": "#5e1f7a",
+    "series-5": "#bd8500",
+    "series-6": "#414a54",
+    "heat-1": "#e8f0fb",
+    "heat-2": "#c9dcf5",
+    "heat-3": "#a1c2ec",
+    "heat-4": "#729fde",
+    "heat-5": "#437cc8",
+    "heat-6": "#2259a4",
+    "heat-7": "#103a76",
+    "heat-text-low": "#1a1f24",
+    "heat-text-high": "#ffffff",
+}
+
+DARK: dict[str, str] = {
+    "ground": "#14171b",
+    "raised": "#1b1f25",
+    "ink": "#e7eaed",
+    "muted": "#a6b0b9",
+    "faint": "#7c8690",
+    "line": "#323941",
+    "grid": "#252b32",
+    "accent": "#7db0f7",
+    "warn": "#ff9b73",
+    "series-1": "#5896ee",
+    "series-2": "#f0764f",
+    "series-3": "#7cf0d0",
+    "series-4": "#e0b6ff",
+    "series-5": "#ffc340",
+    "series-6": "#828a93",
+    "heat-1": "#1c2836",
+    "heat-2": "#21395a",
+    "heat-3": "#28507f",
+    "heat-4": "#336ba8",
+    "heat-5": "#4f8dcd",
+    "heat-6": "#82b4e8",
+    "heat-7": "#c5defa",
+    "heat-text-low": "#e7eaed",
+    "heat-text-high": "#14171b",
+}
+
+PAGE_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+PICTURE_FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
+
+Colour = Callable[[str], str]
+
+
+def by_variable(name: str) -> str:
+    """A colour that the page's style sheet decides, so that light, dark and print need no second drawing."""
+    return f"var(--{name})"
+
+
+def by_value(name: str) -> str:
+    """The light colour itself, for pictures that stand alone."""
+    return LIGHT[name]
+
+
+def config(colour: Colour, font: str) -> dict[str, Any]:
+    """The Vega-Lite configuration that all charts share."""
+    return {
+        "background": "transparent",
+        "font": font,
+        "view": {"stroke": None, "continuousWidth": 640, "continuousHeight": 320},
+        "axis": _axis(colour),
+        "legend": _legend(colour),
+        "header": {"labelAnchor": "start", "labelColor": colour("ink"), "labelFontSize": 12, "labelFontWeight": 600, "title": None},
+        "title": {
+            "color": colour("ink"),
+            "subtitleColor": colour("muted"),
+            "fontSize": 16,
+            "subtitleFontSize": 12,
+            "anchor": "start",
+            "offset": 18,
+            "subtitlePadding": 6,
+        },
+        "range": {
+            "category": [colour(name) for name in SERIES],
+            "symbol": list(SHAPES),
+        },
+        "style": _styles(colour),
+    }
+
+
+def _axis(colour: Colour) -> dict[str, Any]:
+    return {
+        "domainColor": colour("line"),
+        "tickColor": colour("line"),
+        "gridColor": colour("grid"),
+        "labelColor": colour("muted"),
+        "titleColor": colour("muted"),
+        "titleFontWeight": "normal",
+        "titleFontSize": 12,
+        "labelFontSize": 11,
+        "labelPadding": 5,
+        "tickSize": 4,
+        "titlePadding": 10,
+        "labelOverlap": True,
+    }
+
+
+def _legend(colour: Colour) -> dict[str, Any]:
+    return {
+        "orient": "top",
+        "direction": "horizontal",
+        "labelColor": colour("ink"),
+        "titleColor": colour("muted"),
+        "titleFontWeight": "normal",
+        "titleFontSize": 12,
+        "titleOrient": "left",
+        "labelFontSize": 12,
+        "symbolStrokeWidth": 2,
+        "symbolSize": 60,
+        "columnPadding": 16,
+        "symbolOpacity": 1,
+        "offset": 34,
+        "rowPadding": 5,
+        "labelLimit": 320,
+    }
+
+
+def _styles(colour: Colour) -> dict[str, Any]:
+    """Marks by what they mean; a specification names the style, never a colour."""
+    return {
+        "interval": {"opacity": 0.18, "strokeOpacity": 0},
+        "whisker": {"strokeWidth": 1.2, "strokeOpacity": 0.7},
+        "curve": {"strokeWidth": 2, "strokeJoin": "round", "strokeCap": "round"},
+        "dot": {"size": 22, "filled": True, "opacity": 1},
+        "visit": {"color": colour("accent"), "size": 14, "opacity": 0.55},
+        "target": {"size": 260, "opacity": 0, "filled": True},
+        "told": {"color": colour("faint"), "strokeDash": [4, 4], "strokeWidth": 1},
+        "told-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
+        "knee": {"color": colour("accent"), "fillOpacity": 0.13},
+        "knee-line": {"color": colour("accent"), "strokeWidth": 1.2},
+        "knee-label": {"color": colour("accent"), "fontSize": 11, "align": "left", "baseline": "bottom", "fontWeight": 600},
+        "rung": {"color": colour("accent"), "cornerRadiusEnd": 2},
+        "rung-aside": {"color": colour("faint"), "cornerRadiusEnd": 2},
+        "rung-line": {"color": colour("ink"), "strokeWidth": 1.4},
+        "label": {"color": colour("ink"), "fontSize": 12, "align": "left", "baseline": "middle", "limit": 420},
+        "value": {"color": colour("muted"), "fontSize": 12, "align": "right", "baseline": "middle"},
+        "cell": {"stroke": colour("ground"), "strokeWidth": 1},
+        "cell-low": {"color": colour("heat-text-low"), "fontSize": 11},
+        "cell-high": {"color": colour("heat-text-high"), "fontSize": 11},
+    }
+
+
+def variables(palette: dict[str, str]) -> str:
+    """The palette as declarations of CSS custom properties."""
+    return "".join(f"--{name}:{value};" for name, value in palette.items())

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place where a number becomes text: with its unit, its interval, and no more digits than the interval bears.
+
+Units are those of the record protocol: times in ns, sizes in bytes (binary prefixes), rates a second (decimal
+prefixes). A number that is missing or not finite is a dash.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+DASH = "–"
+MINUS = "−"
+
+TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+RATES = {"B/s": "B/s", "flop/s": "FLOPS", "op/s": "/s"}
+WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": ""}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number apart from its unit and its interval, so that each can have its own column."""
+
+    number: str
+    unit: str = ""
+    sure: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.number, self.unit, self.sure) if part)
+
+
+NOTHING = Figure(DASH)
+
+
+def digits(median: float, low: float | None, high: float | None) -> int:
+    """Significant digits that a 95 % interval bears: three to within 3 %, else two; three where there is none."""
+    half = half_width(median, low, high)
+    return 3 if half is None or half <= 0.03 else 2
+
+
+def half_width(median: float, low: float | None, high: float | None) -> float | None:
+    """The wider side of the interval as a share of the median; None where there is none to give."""
+    if low is None or high is None or not math.isfinite(low) or not math.isfinite(high) or not median:
+        return None
+    return max(high - median, median - low, 0.0) / abs(median)
+
+
+def plain(value: float, significant: int = 3) -> str:
+    """Digits without exponent; an integer part is never rounded away, thousands are marked from 10,000 on."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    decimals = max(0, significant - 1 - math.floor(math.log10(size)))
+    text = f"{size:.{min(decimals, 6)}f}"
+    if decimals and len(text.replace(".", "").lstrip("0")) > significant:
+        text = f"{size:.{decimals - 1}f}"
+    if size >= 9_999.5:
+        text = f"{size:,.0f}"
+    return (MINUS if value < 0 else "") + text
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: one digit below 1 %, whole ones above."""
+    value = abs(share) * 100
+    if value >= 1000:
+        return "1000 % and more"
+    return f"{value:.1f} %" if value < 0.95 else f"{value:.0f} %"
+
+
+def plus_minus(median: float | None, low: float | None, high: float | None) -> str:
+    if median is None or not math.isfinite(median):
+        return ""
+    half = half_width(median, low, high)
+    if half is None:
+        return ""
+    return f"±{percent(half)}" if half <= 9.99 else "±10× and more"
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:
+    """The largest step of which there is at least this share: with 0.9995, 999.7 ns is 1.00 µs."""
+    for step, name in steps:
+        if abs(value) / step >= least:
+            return plain(value / step, significant), name
+    return plain(value / steps[-1][0], significant), steps[-1][1]
+
+
+def time(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
+    """A time given in ns."""
+    if median is None or not math.isfinite(median):
+        return NOTHING
+    number, unit = _scaled(median, TIMES, digits(median, low, high), 0.9995)
+    return Figure(number, unit, plus_minus(median, low, high))
+
+
+def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
+    """A size given in bytes, in powers of two. An exact one keeps its unit (960 KiB) and drops zeros after the point."""
+    if median is None or not math.isfinite(median):
+        return NOTHING
+    exact = low is None or high is None
+    number, unit = _scaled(median, SIZES, 4 if exact else digits(median, low, high), 1.0 if exact else 0.9)
+    if "." in number and (exact or not number.split(".")[1].strip("0")):
+        number = number.rstrip("0").rstrip(".")
+    return Figure(number, unit, plus_minus(median, low, high))
+
+
+def rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
+    """A rate a second in decimal units: GB/s, GFLOPS, M/s."""
+    if median is None or not math.isfinite(median):
+        return NOTHING
+    number, prefix = _scaled(median, DECIMALS, digits(median, low, high), 0.9995)
+    return Figure(number, prefix + RATES[unit], plus_minus(median, low, high))
+
+
+def cycles(value: float | None) -> str:
+    """Core cycles: a decimal below 20, where a pipeline stage still shows, and at most three digits that count above."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    if abs(value) < 20:
+        return f"{value:.1f}"
+    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 2)
+    return f"{round(value / keep) * keep:,.0f}"
+
+
+def count(value: float | None) -> str:
+    """A count of things, with thousands marked."""
+    return DASH if value is None or not math.isfinite(value) else f"{value:,.0f}"
+
+
+def about(value: float | None) -> str:
+    """A count of which only two digits are meant: how many would fit."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    if 0 < abs(value) < 10:
+        return plain(value, 2)
+    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 1) if value else 1.0
+    return count(round(value / keep) * keep)
+
+
+def quantity(value: float | None, unit: str, low: float | None = None, high: float | None = None) -> Figure:
+    """Any number of the protocol by its unit; an unknown unit is kept as it came."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if unit == "ns":
+        return time(value, low, high)
+    if unit == "B":
+        return size(value, low, high)
+    if unit in RATES:
+        return rate(value, unit, low, high)
+    return Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit), plus_minus(value, low, high))
+
+
+def scale_of(largest: float, unit: str) -> tuple[float, str]:
+    """What to divide by, and the unit's name then, so that numbers up to the largest are short: 4e10 B/s is 40 GB/s."""
+    steps = {"ns": TIMES, "B": SIZES}.get(unit, DECIMALS if unit in RATES else ((1.0, ""),))
+    step, name = next(((step, name) for step, name in steps if largest >= step), steps[-1])
+    return step, name + RATES[unit] if unit in RATES else name or WORDS.get(unit, unit)
+
+
+def duration(seconds: float) -> str:
+    """Wall time for people: 98 s, 4 min 10 s, 2 h 5 min."""
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def clock_face(seconds: float) -> str:
+    """Time left as m:ss."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def parameter(name: str, value: int | str, sizes: frozenset[str] | set[str]) -> str:
+    """`size 384 KiB`, `chains 4`, `pages huge`: sizes names the parameters that are in bytes."""
+    text = str(size(value)) if name in sizes and isinstance(value, int) else str(value)
+    return f"{name} {text}"

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One self-contained page of a book: it opens from disk, loads nothing, and shows hostile names as text.
+
+Everything inline is pinned by its SHA-256 in the page's own content security policy; nothing is evaluated (Vega's
+expressions are interpreted), and whatever came from a machine goes through the template's escaping or through a JSON
+island in which no `<` is left.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tollmeter.model import Book, Failure
+from tollmeter.report import look, tables
+from tollmeter.report.bundle import bundle
+from tollmeter.report.charts import Chart, charts
+from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
+
+TEMPLATES = Path(__file__).parent / "templates"
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def write(book: Book, path: Path) -> None:
+    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
+    text = render(book)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
+
+
+def render(book: Book) -> str:
+    """The page's text."""
+    drawn = charts(book)
+    style, script, drawing = _style(), _template_text("page.js"), bundle() if drawn else ""
+    return str(
+        _environment()
+        .get_template("page.html")
+        .render(
+            **_words(book, drawn),
+            policy=_policy(style, [drawing, script] if drawn else []),
+            style=Markup(style),  # noqa: S704  our own file
+            script=Markup(script),  # noqa: S704  our own file
+            bundle=Markup(drawing),  # noqa: S704  made harmless by bundle()
+            data=Markup(island({"config": look.config(look.by_variable, look.PAGE_FONT), "charts": _specs(drawn)})),  # noqa: S704
+            every_chart=drawn,
+        )
+    )
+
+
+def island(data: Mapping[str, Any]) -> str:
+    """JSON that can end neither its element nor a comment: `<`, `>` and `&` only as escapes."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign, escape in UNSAFE.items():
+        text = text.replace(sign, escape)
+    return text
+
+
+def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
+    probes = dossiers(book, drawn)
+    index = book.index
+    return {
+        "run": index.run,
+        "facts": tables.machine_facts(book),
+        "when": tables.when(book),
+        "extent": tables.extent(book),
+        "answer": tables.answer(book),
+        "sureness": _sureness(book),
+        "memory": tables.memory_table(book),
+        "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
+        "tolls": tables.toll_table(book),
+        "findings": linked(tables.findings(book), drawn),
+        "charts": [chart for chart in drawn if chart.general],
+        "probes": probes,
+        "families": families(probes),
+        "command": command(book),
+        "provenance": provenance(book),
+        "builds": executables(book),
+    }
+
+
+def _sureness(book: Book) -> list[tuple[str, str]]:
+    aside, taken, why = tables.set_aside(book)
+    said = []
+    if taken:
+        causes = f": {', '.join(reason for reason, _ in why.most_common(2))}" if aside else ""
+        said.append(("Set aside", f"{aside:,} of {taken:,} samples{causes}"))
+    steady, missing = tables.steadiness(book), tables.missing(book)
+    said += [("Steady", steady)] if steady else []
+    return said + ([("Missing", missing)] if missing else [])
+
+
+def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
+    return {chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.question}"}) for chart in drawn}
+
+
+def _by_variable(node: Any) -> Any:
+    """Colours that a scale's range spells out become the page's variables, so that they follow light and dark."""
+    names = {look.LIGHT[name]: look.by_variable(name) for name in look.HEAT}
+    if isinstance(node, dict):
+        return {key: names_in(value, names) if key == "range" else _by_variable(value) for key, value in node.items()}
+    return [_by_variable(item) for item in node] if isinstance(node, list) else node
+
+
+def names_in(value: Any, names: Mapping[str, str]) -> Any:
+    return [names.get(item, item) if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    allowed = " ".join(_hash(text) for text in scripts) or "'none'"
+    return (f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src data:; "
+            "base-uri 'none'; form-action 'none'")  # fmt: skip
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+def _style() -> str:
+    """The palettes before the sheet that uses them; on paper it is always light."""
+    light, dark = look.variables(look.LIGHT), look.variables(look.DARK)
+    grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
+    return f"{grounds}\n{_template_text('page.css')}"
+
+
+@cache
+def _template_text(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
+                       trim_blocks=True, lstrip_blocks=True)  # fmt: skip

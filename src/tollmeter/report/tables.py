@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said first, as data: head line, memory table, toll table, findings, closing sentences.
+
+Terminal, Markdown and page print the same words from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from tollmeter.analysis.meanings import native
+from tollmeter.analysis.tolls import Toll, tolls
+from tollmeter.analysis.witness import reasons
+from tollmeter.model import Book, Evidence, Finding, Level, Row
+from tollmeter.report.numbers import (
+    DASH,
+    Figure,
+    about,
+    count,
+    cycles,
+    duration,
+    percent,
+    plain,
+    quantity,
+    rate,
+    size,
+    time,
+)
+
+Cell = Figure | str
+SIGNS = {"error": "!!", "warning": "!", "note": "i"}
+GRAVEST_FIRST = ("error", "warning", "note")
+DISAGREES_BY = 1.25
+
+
+@dataclass(frozen=True)
+class Column:
+    """right: numbers stand in it; sure: some of them carry an interval."""
+
+    name: str
+    right: bool = False
+    sure: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    cells: tuple[Cell, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Figure in a cell keeps number, unit and interval apart."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Line, ...]
+
+
+def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
+    """Notes which columns hold an interval."""
+    sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)
+            for place in range(len(columns))]  # fmt: skip
+    return Table(title, tuple(Column(c.name, c.right, s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
+
+
+def machine_facts(book: Book) -> tuple[str, ...]:
+    """CPU, number of CPUs, memory, kernel, hypervisor, measured clock: what the head line is joined from."""
+    machine = book.index.machine
+    memory = machine.memory_bytes / (1 << 30)
+    guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
+    parts = [short_cpu(machine.cpu), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
+    parts += [f"{plain(memory, 2)} GiB" if memory >= 1 else str(size(machine.memory_bytes)), machine.kernel, guest]
+    if machine.core_clock_hz:
+        parts.append(f"{machine.core_clock_hz / 1e9:.2f} GHz measured")
+    return tuple(parts)
+
+
+def short_cpu(name: str) -> str:
+    """A CPU's name without marks of trade and without words that say nothing."""
+    return re.sub(r"\s+", " ", re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b", " ", name)).strip() or name
+
+
+def extent(book: Book) -> str:
+    """How long it took and how many rows came of it."""
+    return f"{duration(book.index.run.seconds)}, {count(len(book.index.rows))} rows"
+
+
+def when(book: Book) -> str:
+    """The start as people write it; as it came where it is no ISO time."""
+    try:
+        started = datetime.fromisoformat(book.index.run.started)
+    except ValueError:
+        return book.index.run.started
+    zone = started.strftime(" %Z") if started.tzinfo else ""
+    return f"{started.day} {started.strftime('%B %Y, %H:%M')}{zone}"
+
+
+def memory_table(book: Book) -> Table | None:
+    """Each level beside what the system says of it; `!` where the two are further apart than the interval explains."""
+    if not book.index.hierarchy:
+        return None
+    columns = [Column("Memory"), Column("measured size", True), Column(""),
+               *(Column(name, True) for name in ("OS says", "latency", "cycles", "read", "loads at once"))]  # fmt: skip
+    return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
+
+
+def _level(level: Level) -> tuple[Cell, ...]:
+    return (
+        level.level,
+        size(level.size_bytes, level.size_low, level.size_high) if level.size_bytes else "",
+        "!" if disagrees(level) else "",
+        size(level.os_size_bytes) if level.os_size_bytes else "",
+        time(level.latency_ns, level.latency_low, level.latency_high),
+        cycles(level.latency_cycles),
+        rate(level.read_bytes_per_second),
+        plain(level.parallelism, 2) if level.parallelism else DASH,
+    )
+
+
+def disagrees(level: Level) -> bool:
+    """The system's size lies outside the measured interval, and further than a quarter from it."""
+    if not level.size_bytes or not level.os_size_bytes:
+        return False
+    low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
+    return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
+
+
+def book_tolls(book: Book) -> tuple[Toll, ...]:
+    """The toll table's lines for the machine's own ABI and clock."""
+    machine = book.index.machine
+    rows = native(book.index.rows, machine.architecture)
+    return tolls(rows, book.probes, machine.core_clock_hz)
+
+
+def toll_table(book: Book) -> Table | None:
+    paid = book_tolls(book)
+    if not paid:
+        return None
+    columns = [Column("Tolls (one CPU unless said)"), *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms"))]
+    return table("Tolls", columns, [_toll(toll) for toll in paid])
+
+
+def _toll(toll: Toll) -> Line:
+    median = time(toll.median_ns, toll.low_ns, toll.high_ns)
+    return Line((toll.label, median, cycles(toll.cycles), about(toll.per_millisecond)), toll.note or "")
+
+
+def findings(book: Book) -> tuple[Finding, ...]:
+    """The gravest first, in their own order among equals."""
+    return tuple(sorted(book.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
+
+
+def evidence(item: Evidence) -> str:
+    """One number that a claim rests on, with its unit."""
+    if isinstance(item.value, str):
+        return f"{item.what}: {item.value}{f' {item.unit}' if item.unit else ''}"
+    return f"{item.what}: {quantity(item.value, item.unit)}"
+
+
+def answer(book: Book) -> str:
+    """The run in one sentence: the ends of the hierarchy and of the toll table. Empty where there is neither."""
+    levels = [level for level in book.index.hierarchy if level.latency_ns]
+    paid = book_tolls(book)
+    parts = []
+    if len(levels) > 1:
+        first, last = levels[0], levels[-1]
+        parts.append(f"a load takes {_brief(first.latency_ns)} from {first.level} and {_brief(last.latency_ns)} from {last.level}")
+    entry = next((toll for toll in paid if _means(book, toll.row) == "entry"), None)
+    parts += [f"a system call {_brief(entry.median_ns)}"] if entry else []
+    switch = next((toll for toll in paid if _means(book, toll.row) == "switch"), None)
+    parts += [f"a switch of processes {_brief(switch.median_ns)}"] if switch else []
+    return f"{'; '.join(parts)}.".capitalize().replace(" l1", " L1") if parts else ""
+
+
+def _brief(ns: float | None) -> str:
+    """Two digits: what is said in a sentence is not looked up."""
+    figure = time(ns, ns and ns * 0.9, ns and ns * 1.1)
+    return f"{figure.number} {figure.unit}"
+
+
+def _means(book: Book, row: Row) -> str | None:
+    probe = book.probes.get(row.probe)
+    return next((m.means for m in probe.metrics if m.name == row.metric), None) if probe else None
+
+
+def set_aside(book: Book) -> tuple[int, int, Counter[str]]:
+    """Samples set aside, samples taken, and the witnesses' reasons."""
+    why: Counter[str] = Counter()
+    taken = 0
+    for outcome in book.outcomes:
+        taken += len(outcome.samples)
+        probe = book.probes.get(outcome.point.probe)
+        if probe is not None:
+            why.update(reason for reason in reasons(outcome.samples, probe) if reason)
+    return why.total(), taken, why
+
+
+def steadiness(book: Book) -> str:
+    """How far the control loop of the visits wandered: nine of ten visits lie within what is said."""
+    rates = np.array([rate for outcome in book.outcomes if outcome.clock.kind == "hardware" for rate in outcome.controls])
+    rates = rates[rates > 0]
+    if len(rates) < 4:
+        return ""
+    middle = float(np.median(rates))
+    return f"control loop within {percent(float(np.quantile(np.abs(rates / middle - 1), 0.9)))} in nine of ten visits"
+
+
+def sureness(book: Book) -> str:
+    """What was set aside and why, and how steady the machine stood."""
+    aside, taken, why = set_aside(book)
+    said = ""
+    if taken:
+        causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if aside else ""
+        said = f"{count(aside)} of {count(taken)} samples set aside{causes}"
+    return "; ".join(part for part in (said, steadiness(book)) if part)
+
+
+def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
+    """Status, reason and number of rows of all that has no number, the most frequent first."""
+    seen = Counter((row.status, row.reason or row.status) for row in rows if row.status != "ok")
+    return [(status, reason, rows_) for (status, reason), rows_ in seen.most_common()]
+
+
+def missing(book: Book) -> str:
+    """One sentence on rows without a number; empty where every row has one."""
+    without = [row for row in book.index.rows if row.status != "ok"]
+    if not without:
+        return ""
+    kinds = Counter(row.status for row in without)
+    told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
+    return f"{count(len(without))} of {count(len(book.index.rows))} rows have no number: {told}"
+
+
+def report_path(book: Book) -> str | None:
+    """Where the page of this run lies, if it was written."""
+    path = Path(book.index.run.folder) / "report.html"
+    try:
+        return str(path) if path.is_file() else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,691 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Books for the tests of the report: a sound machine, hostile names, failed rows, an empty run, an emulated one.
+
+The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from tollmeter.model import (
+    Book,
+    Build,
+    Cache,
+    Clock,
+    Evidence,
+    Finding,
+    Index,
+    Level,
+    Machine,
+    Metric,
+    Outcome,
+    Parameter,
+    Point,
+    Probe,
+    Row,
+    RunInfo,
+    Sample,
+    Value,
+    Witness,
+)
+
+KIB, MIB = 1 << 10, 1 << 20
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+CLOCK_HZ = 4.1e9
+L1, L2, L3 = 48 * KIB, MIB, 32 * MIB
+SIZES = tuple(
+    (KIB << octave) * (4 + quarter) // 4 for octave in range(17) for quarter in range(4) if (KIB << octave) <= 128 * MIB
+)[:69]
+
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        probe="memory.clock",
+        question="How fast does the core itself run?",
+        revision=1,
+        metrics=(Metric(name="adds", unit="op/s", better="more", summary="dependent additions", means="core-clock"),),
+    ),
+    Probe(
+        probe="memory.latency",
+        question="How long does one dependent load take, by the size of what it wanders through?",
+        revision=1,
+        metrics=(
+            Metric(name="load", unit="ns", better="less", summary="one dependent load", means="latency-of-size"),
+        ),
+        parameters=(
+            Parameter(name="size", kind="size", summary="bytes wandered through", start=KIB, stop=128 * MIB, refine=True),
+            Parameter(name="pages", kind="choice", summary="kind of page", choices=("small", "huge", "local")),
+        ),
+    ),
+    *(
+        Probe(
+            probe=f"memory.{name}",
+            question=f"How many bytes can one core {name} in a second?",
+            revision=1,
+            metrics=(
+                Metric(
+                    name="rate", unit="B/s", better="more", summary=f"bytes of {name}", means=f"{name}-bandwidth-of-size"
+                ),
+            ),
+            parameters=(
+                Parameter(name="size", kind="size", summary="bytes of the buffer", start=4 * KIB, stop=128 * MIB),
+                Parameter(
+                    name="kernel", kind="choice", summary="how the loop is written", choices=("portable", "avx2", "avx512")
+                ),
+            ),
+        )
+        for name in ("read", "write", "copy", "update")
+    ),
+    Probe(
+        probe="memory.parallelism",
+        question="How many loads can be under way at once?",
+        revision=1,
+        metrics=(
+            Metric(name="load", unit="ns", better="less", summary="time of one load", means="load-of-chains"),
+        ),
+        parameters=(
+            Parameter(name="chains", kind="count", summary="independent chains", values=(1, 2, 4, 8, 16, 32, 64)),
+            Parameter(name="size", kind="size", summary="bytes of the buffer", values=(16 * KIB, 512 * KIB, 128 * MIB)),
+        ),
+    ),
+    Probe(
+        probe="memory.line",
+        question="How many bytes travel together?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="second", unit="ns", better="less", summary="second touch", means="line-pair-of-distance"
+            ),
+        ),
+        parameters=(Parameter(name="distance", kind="size", summary="bytes apart", values=(8, 16, 32, 64, 128, 256)),),
+    ),
+    Probe(
+        probe="memory.ping_pong",
+        question="How long does a line take from one CPU to another and back?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="round_trip",
+                unit="ns",
+                better="less",
+                summary="there and back",
+                means="core-to-core",
+                toll="line from the other core and back",
+            ),
+        ),
+        parameters=(Parameter(name="pair", kind="choice", summary="the two CPUs", choices=("0-1",)),),
+    ),
+    Probe(
+        probe="kernel.loop",
+        question="How fast is the plain loop that all else is compared with?",
+        revision=1,
+        metrics=(Metric(name="loop", unit="ns", better="less", summary="one turn", means="control-loop"),),
+    ),
+    Probe(
+        probe="kernel.enter_syscall",
+        question="What does the shortest system call cost?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="round_trip", unit="ns", better="less", summary="in and out", means="entry", toll="system call"
+            ),
+        ),
+        control=True,
+    ),
+    Probe(
+        probe="kernel.fault_segv",
+        question="What does a protection fault cost that the program handles itself?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="round_trip", unit="ns", better="less", summary="there and back", means="trap", toll="SIGSEGV by {trap}"
+            ),
+        ),
+        parameters=(
+            Parameter(name="trap", kind="choice", summary="what trips it", choices=("null", "protected"), typical="null"),
+        ),
+    ),
+    Probe(
+        probe="kernel.page_fault",
+        question="What does the first touch of a page cost?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="fault", unit="ns", better="less", summary="one fault", means="price-of-fault", toll="page fault, {kind}"
+            ),
+        ),
+        parameters=(
+            Parameter(name="kind", kind="choice", summary="kind of fault", choices=("anonymous write", "zero read")),
+        ),
+        faults=True,
+    ),
+    Probe(
+        probe="kernel.switch",
+        question="What does it cost to switch between processes?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="switch",
+                unit="ns",
+                better="less",
+                summary="one switch",
+                means="switch",
+                toll="switch between {processes} processes",
+            ),
+        ),
+        parameters=(
+            Parameter(name="processes", kind="count", summary="in the ring", values=(2, 8, 32), typical="2"),
+            Parameter(name="footprint", kind="size", summary="touched by each", values=(0, 16 * KIB, 64 * KIB), typical="0"),
+        ),
+        switches=True,
+    ),
+    Probe(
+        probe="kernel.call_object",
+        question="What does it cost to ask an object somewhere else one question?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="round_trip",
+                unit="ns",
+                better="less",
+                summary="question and answer",
+                means="call-of-object",
+                toll="ask an object over {channel}, {placement}",
+            ),
+        ),
+        parameters=(
+            Parameter(name="channel", kind="choice", summary="how it travels", choices=("pipe", "shared memory")),
+            Parameter(name="placement", kind="choice", summary="where the ends run", choices=("one CPU", "two CPUs")),
+        ),
+        switches=True,
+    ),
+    *(
+        Probe(
+            probe=f"float.{name}",
+            question=f"How many floating-point operations a second does {title} reach?",
+            revision=2,
+            metrics=(
+                Metric(name="rate", unit="flop/s", better="more", summary="operations", means="flops-of-n"),
+            ),
+            parameters=(
+                Parameter(name="n", kind="count", summary="elements", start=16, stop=1 << 20),
+                Parameter(name="precision", kind="choice", summary="type", choices=("float", "double")),
+            ),
+        )
+        for name, title in (("dot", "a dot product"), ("distance", "a Euclidean distance"), ("fft", "an FFT"))
+    ),
+    Probe(
+        probe="datamodel.virtual_call",
+        question="What does a call through a table of pointers cost?",
+        revision=1,
+        metrics=(
+            Metric(
+                name="call", unit="ns", better="less", summary="one call", means="virtual-call", toll="call a virtual method"
+            ),
+        ),
+    ),
+    Probe(
+        probe="datamodel.event_store",
+        question="What do wider pointers cost a store of small objects?",
+        revision=1,
+        metrics=(
+            Metric(name="event", unit="ns", better="less", summary="one event", means="object-store"),
+            Metric(name="resident", unit="B", better="less", summary="memory per event", source="gauge"),
+        ),
+        parameters=(
+            Parameter(name="events", kind="count", summary="events held", values=(256, 1024, 4096, 16384)),
+        ),
+    ),
+    Probe(
+        probe="alignment.access",
+        question="What does an address that is not aligned cost?",
+        revision=1,
+        metrics=(
+            Metric(name="access", unit="ns", better="less", summary="one access", means="access-of-offset"),
+        ),
+        parameters=(
+            Parameter(name="width", kind="count", summary="bytes", values=(4, 8, 16)),
+            Parameter(name="offset", kind="count", summary="bytes off", values=tuple(range(16))),
+            Parameter(name="place", kind="choice", summary="what it splits", choices=("in line", "split line", "split page")),
+            Parameter(name="operation", kind="choice", summary="what is done", choices=("load", "store")),
+        ),
+    ),
+    Probe(
+        probe="alignment.copy",
+        question="What do misaligned ends do to a copy?",
+        revision=1,
+        metrics=(
+            Metric(name="copy", unit="B/s", better="more", summary="bytes copied", means="copy-of-offset"),
+        ),
+        parameters=(
+            Parameter(name="routine", kind="choice", summary="how", choices=("bytes", "words", "libc")),
+            Parameter(name="source", kind="count", summary="offset", values=tuple(range(8))),
+            Parameter(name="target", kind="count", summary="offset", values=tuple(range(8))),
+            Parameter(name="bytes", kind="size", summary="length", values=(64, 1500)),
+        ),
+    ),
+)
+
+
+def _machine(**changes: object) -> Machine:
+    base = Machine(
+        host="node-17",
+        cpu="AMD EPYC (Zen 5)",
+        kernel="Linux 6.18",
+        hypervisor="KVM",
+        cpus=2,
+        memory_bytes=24 << 30,
+        caches=(
+            Cache(level=1, kind="data", size_bytes=L1, line_bytes=64, ways=12, shared_cpus="0"),
+            Cache(level=1, kind="instruction", size_bytes=32 * KIB, line_bytes=64, ways=8, shared_cpus="0"),
+            Cache(level=2, kind="unified", size_bytes=L2, line_bytes=64, ways=16, shared_cpus="0"),
+            Cache(level=3, kind="unified", size_bytes=L3, line_bytes=64, ways=16, shared_cpus="0-1"),
+        ),
+        core_clock_hz=CLOCK_HZ,
+        allowed_cpus=(0, 1),
+        architecture="x86_64",
+        facts={"clocksource": "kvm-clock", "transparent_hugepage": "madvise"},
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def _run(**changes: object) -> RunInfo:
+    base = RunInfo(
+        id="2026-11-20-default",
+        suite="default",
+        started="2026-11-20T15:25:00+00:00",
+        seconds=98.2,
+        seed=4711,
+        status="ok",
+        tollmeter="0.1.0",
+        folder="runs/2026-11-20-default",
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+class _Maker:
+    """Rows by formula: a median, an interval of a given share about it, and some noise, all from one seed."""
+
+    def __init__(self, abi: str = "x86_64", target: str = "local", clock: Clock = "hardware") -> None:
+        self.random = random.Random(f"{abi}/{target}/{clock}")
+        self.abi, self.target, self.clock = abi, target, clock
+
+    def row(self, probe: str, median: float, share: float = 0.01, metric: str = "", **parameters: Value) -> Row:
+        described = next(p for p in PROBES if p.probe == probe)
+        chosen = next(m for m in described.metrics if not metric or m.name == metric)
+        value = median * (1 + share * self.random.uniform(-0.5, 0.5))
+        return Row(
+            probe=probe,
+            revision=described.revision,
+            abi=self.abi,
+            target=self.target,
+            clock=self.clock,
+            parameters=dict(parameters),
+            metric=chosen.name,
+            unit=chosen.unit,
+            better=chosen.better,
+            status="ok",
+            median=value,
+            low=value * (1 - share * self.random.uniform(0.5, 1)),
+            high=value * (1 + share * self.random.uniform(0.5, 1)),
+            minimum=value * (1 - share),
+            quartiles=(value * (1 - share / 2), value, value * (1 + share / 2)),
+            visits=5,
+            samples=35,
+            set_aside=1 if self.random.random() < 0.05 else 0,
+        )
+
+
+def _blend(size: float, steps: Iterable[tuple[float, float]], last: float) -> float:
+    """Latency of a random walk through size bytes: each level serves its share of the lines."""
+    total, held = 0.0, 0.0
+    for capacity, latency in steps:
+        share = max(0.0, min(1.0, capacity / size) - held)
+        total, held = total + share * latency, held + share
+    return total + (1 - held) * last
+
+
+def _memory(make: _Maker, sizes: tuple[int, ...]) -> list[Row]:
+    rows = [make.row("memory.clock", CLOCK_HZ, 0.002)]
+    for pages, l2, l3, last in (("small", 3.7, 14.0, 148.0), ("huge", 3.56, 12.5, 112.0), ("local", 3.56, 12.6, 121.0)):
+        steps = ((L1, 0.976), (L2, l2), (6.1 * MIB, l3))
+        for size in sizes:
+            share = 0.005 if size < L2 else 0.05
+            rows.append(make.row("memory.latency", _blend(size, steps, last), share, size=size, pages=pages))
+    for name, scale in (("read", 1.0), ("write", 0.55), ("copy", 0.48), ("update", 0.6)):
+        for kernel, factor in (("portable", 0.4), ("avx2", 0.8), ("avx512", 1.0)):
+            for size in sizes[8::4]:
+                reach = factor if size < L2 else max(factor, 0.9)
+                speed = scale * reach / _blend(size, ((L1, 1 / 484e9), (L2, 1 / 205e9), (6.1 * MIB, 1 / 118e9)), 1 / 38e9)
+                rows.append(make.row(f"memory.{name}", speed, 0.03, size=size, kernel=kernel))
+    for size, latency, least in ((16 * KIB, 0.98, 0.33), (512 * KIB, 3.56, 0.095), (128 * MIB, 112.0, 6.6)):
+        for chains in (1, 2, 4, 8, 16, 32, 64):
+            rows.append(make.row("memory.parallelism", max(latency / chains, least), 0.02, chains=chains, size=size))
+    for distance in (8, 16, 32, 64, 128, 256):
+        rows.append(make.row("memory.line", 0.4 if distance < 64 else 9.0, 0.04, distance=distance))
+    rows.append(make.row("memory.ping_pong", 54.0, 0.05, pair="0-1"))
+    return rows
+
+
+def _kernel(make: _Maker) -> list[Row]:
+    rows = [make.row("kernel.loop", 0.488, 0.003), make.row("kernel.enter_syscall", 127.0, 0.008)]
+    rows += [make.row("kernel.fault_segv", cost, 0.01, trap=trap) for trap, cost in (("null", 2200.0), ("protected", 2350.0))]
+    for kind, cost in (("anonymous write", 640.0), ("zero read", 410.0)):
+        rows.append(make.row("kernel.page_fault", cost, 0.02, kind=kind))
+    for processes in (2, 8, 32):
+        for footprint in (0, 16 * KIB, 64 * KIB):
+            cost = 1700 + 9 * processes + footprint * processes / 3000
+            rows.append(make.row("kernel.switch", cost, 0.03, processes=processes, footprint=footprint))
+    for channel, placement, cost in (
+        ("pipe", "one CPU", 4300.0),
+        ("pipe", "two CPUs", 82000.0),
+        ("shared memory", "one CPU", 3100.0),
+        ("shared memory", "two CPUs", 190.0),
+    ):
+        rows.append(make.row("kernel.call_object", cost, 0.05, channel=channel, placement=placement))
+    return rows
+
+
+def _arithmetic(make: _Maker, speed: float) -> list[Row]:
+    rows = []
+    for name, peak in (("dot", 8.0e9), ("distance", 6.5e9), ("fft", 3.2e9)):
+        for precision, factor in (("float", 1.0), ("double", 0.55)):
+            for exponent in range(4, 21, 2):
+                fill = 1 << exponent
+                cost = 1 / (peak * factor * speed) * (1 + 24 / fill + (0.5 if fill > 1 << 16 else 0.0))
+                rows.append(make.row(f"float.{name}", 1 / cost, 0.02, n=fill, precision=precision))
+    return rows
+
+
+def _data(make: _Maker, width: float) -> list[Row]:
+    rows = [make.row("datamodel.virtual_call", 1.3 * width, 0.02)]
+    for events in (256, 1024, 4096, 16384):
+        rows.append(make.row("datamodel.event_store", 900 * width * (1 + events / 40000), 0.02, events=events))
+        rows.append(make.row("datamodel.event_store", 5200 * width, 0.0, "resident", events=events))
+    return rows
+
+
+def _alignment(make: _Maker) -> list[Row]:
+    rows = []
+    for operation, scale in (("load", 1.0), ("store", 1.8)):
+        for width in (4, 8, 16):
+            for offset in range(width):
+                for place, extra in (("in line", 0.0), ("split line", 0.25), ("split page", 2.6)):
+                    cost = scale * (0.13 + (extra if offset else 0.0))
+                    rows.append(
+                        make.row(
+                            "alignment.access", cost, 0.02, width=width, offset=offset, place=place, operation=operation
+                        )
+                    )
+    speeds: tuple[tuple[str, Callable[[int, int], float]], ...] = (
+        ("bytes", lambda source, target: 3.9e9),
+        ("words", lambda source, target: 31e9 if source == target else 3.9e9),
+        ("libc", lambda source, target: 60e9 * (1.0 if source == target == 0 else 0.75)),
+    )
+    for routine, speed in speeds:
+        for length, factor in ((64, 0.4), (1500, 1.0)):
+            for source in range(8):
+                for target in range(8):
+                    place = {"routine": routine, "source": source, "target": target, "bytes": length}
+                    rows.append(make.row("alignment.copy", speed(source, target) * factor, 0.03, **place))
+    return rows
+
+
+def _levels() -> tuple[Level, ...]:
+    def level(name: str, sizes: tuple[float, float, float] | None, told: int | None, *rest: float | None) -> Level:
+        size, low, high = sizes or (None, None, None)
+        latency, share, read, parallelism = rest
+        assert latency is not None and share is not None
+        return Level(
+            level=name,
+            size_bytes=size,
+            size_low=low,
+            size_high=high,
+            os_size_bytes=told,
+            latency_ns=latency,
+            latency_cycles=latency * CLOCK_HZ / 1e9,
+            read_bytes_per_second=read,
+            parallelism=parallelism,
+            latency_low=latency * (1 - share),
+            latency_high=latency * (1 + share),
+        )
+
+    return (
+        level("L1d", (48 * KIB, 47 * KIB, 49 * KIB), L1, 0.976, 0.005, 484e9, None),
+        level("L2", (0.98 * MIB, 0.9 * MIB, 1.06 * MIB), L2, 3.56, 0.006, 205e9, 38.0),
+        level("L3", (6.1 * MIB, 5.2 * MIB, 7.0 * MIB), L3, 13.0, 0.04, 118e9, 21.0),
+        level("memory", None, None, 112.0, 0.06, 38e9, 17.0),
+    )
+
+
+def _findings() -> tuple[Finding, ...]:
+    return (
+        Finding(
+            name="memory.cache_disagrees",
+            severity="warning",
+            claim="L3 serves 6.1 of the 32 MiB that the system reports: neighbours use the rest",
+            evidence=(
+                Evidence(what="measured size of L3", value=6.1 * MIB, unit="B"),
+                Evidence(what="size that the system reports", value=float(L3), unit="B"),
+            ),
+            remedy="plan for 6 MiB, or ask for a machine of its own",
+        ),
+        Finding(
+            name="kernel.wake_is_dear",
+            severity="warning",
+            claim="waking a process on the other CPU costs 19 times the same call on one CPU",
+            evidence=(
+                Evidence(what="kernel.call_object pipe, one CPU", value=4300.0, unit="ns"),
+                Evidence(what="kernel.call_object pipe, two CPUs", value=82000.0, unit="ns"),
+            ),
+            remedy="pin pairs that talk to each other to one CPU: taskset, cpuset",
+        ),
+        Finding(
+            name="memory.huge_pages_gain",
+            severity="note",
+            claim="2 MiB pages would cut memory latency by 24 %",
+            evidence=(
+                Evidence(what="memory.latency at 128 MiB, small pages", value=148.0, unit="ns"),
+                Evidence(what="memory.latency at 128 MiB, huge pages", value=112.0, unit="ns"),
+            ),
+            remedy="echo always > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+    )
+
+
+def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, ...]:
+    """Raw visits in a shuffled order, the control loop wandering a little as a guest's does."""
+    chance = random.Random(4711)
+    points = list({(r.probe, r.abi, r.target, tuple(r.parameters.items())) for r in rows})
+    points.sort(key=repr)
+    outcomes = []
+    for number in range(visits):
+        if number % len(points) == 0:
+            chance.shuffle(points)
+        probe, abi, target, parameters = points[number % len(points)]
+        speed = CLOCK_HZ * (1 + chance.gauss(0, 0.002))
+        taken = []
+        for _ in range(samples):
+            body = chance.randrange(1_000_000, 1_050_000)
+            witness = Witness(involuntary=int(chance.random() < 0.002), cpu_before=0, cpu_after=0, control_hz=speed)
+            taken.append(Sample(iterations=8192, body=(body, 2 * body), witness=witness))
+        outcomes.append(
+            Outcome(
+                visit=number,
+                round=number // len(points),
+                point=Point(probe=probe, abi=abi, target=target, parameters=parameters),
+                status="ok",
+                controls=(speed, speed * (1 + chance.gauss(0, 0.001))),
+                samples=tuple(taken),
+                cpus=(0,),
+            )
+        )
+    return tuple(outcomes)
+
+
+def _builds(abis: Iterable[str]) -> tuple[Build, ...]:
+    return tuple(
+        Build(
+            probe=probe.probe,
+            abi=abi,
+            compiler="gcc 12.2.0",
+            flags="-O2 -static" + (" -m32" if abi == "ia32" else ""),
+            sha256=f"{random.Random(probe.probe + abi).getrandbits(256):064x}",
+            size_bytes=761_000,
+        )
+        for abi in abis
+        for probe in PROBES
+    )
+
+
+def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, samples: int = 7) -> Book:
+    """A sound two-CPU guest, every family measured for every ABI."""
+    rows: list[Row] = []
+    for number, abi in enumerate(abis):
+        make = _Maker(abi)
+        rows += _memory(make, SIZES if number == 0 else SIZES[::4])
+        rows += _kernel(make) + _arithmetic(make, 1.0 if number == 0 else 0.45)
+        rows += _data(make, 1.0 if number == 0 else 0.7) + _alignment(make)
+    index = Index(
+        format=1, run=_run(), machine=_machine(), rows=tuple(rows), hierarchy=_levels(), findings=_findings()
+    )
+    return Book(
+        index=index,
+        probes={p.probe: p for p in PROBES},
+        builds=_builds(abis),
+        outcomes=_outcomes(rows, visits, samples),
+        request={"suite": "default", "seed": 4711, "budget_seconds": 120, "cpus": [0, 1]},
+    )
+
+
+def small() -> Book:
+    """About 300 rows: the size of a default run."""
+    book = healthy(("x86_64",))
+    rows = [r for r in book.index.rows if not (r.probe == "alignment.copy" and r.parameters["bytes"] == 64)]
+    rows = [r for r in rows if not (r.probe == "alignment.copy" and int(r.parameters["source"]) % 2)]
+    rows = [r for r in rows if not (r.probe == "alignment.access" and int(r.parameters["offset"]) % 3)]
+    return with_rows(book, rows)
+
+
+def with_rows(book: Book, rows: Iterable[Row]) -> Book:
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=tuple(rows)))
+
+
+def failed() -> Book:
+    """Some rows without a number, each for its own reason."""
+    book = healthy(("x86_64",))
+    reasons = {
+        "memory.ping_pong": ("unsupported", "needs two CPUs, and this process may use one"),
+        "kernel.fault_segv": ("failed", "ended by signal 11 outside its handler"),
+        "float.fft": ("wrong_answer", "error 3.1e-2 is beyond the bound 1.2e-6"),
+        "alignment.access": ("timeout", "no answer within 20,000 ms"),
+        "datamodel.virtual_call": ("interrupted", "stopped by the person"),
+    }
+    rows = []
+    for row in book.index.rows:
+        status, reason = reasons.get(row.probe, ("ok", None))
+        if status == "ok":
+            rows.append(row)
+            continue
+        rows.append(
+            Row(
+                probe=row.probe,
+                revision=row.revision,
+                abi=row.abi,
+                target=row.target,
+                clock=row.clock,
+                parameters=row.parameters,
+                metric=row.metric,
+                unit=row.unit,
+                better=row.better,
+                status=status,  # type: ignore[arg-type]
+                reason=reason,
+            )
+        )
+    return with_rows(book, rows)
+
+
+def hostile() -> Book:
+    """Every string that comes from outside tries to leave its place."""
+    book = healthy(("x86_64",))
+    machine = _machine(
+        host=HOSTILE, cpu=HOSTILE, kernel=f"Linux {HOSTILE}", hypervisor=HOSTILE, facts={HOSTILE: HOSTILE}
+    )
+    probes = {
+        name: msgspec.structs.replace(
+            probe,
+            question=HOSTILE + probe.question,
+            metrics=tuple(
+                msgspec.structs.replace(m, summary=HOSTILE, toll=f"{HOSTILE}{m.toll}" if m.toll else None)
+                for m in probe.metrics
+            ),
+        )
+        for name, probe in book.probes.items()
+    }
+    rows = [_poisoned(row) for row in book.index.rows]
+    finding = Finding(
+        name="memory.hostile",
+        severity="error",
+        claim=HOSTILE,
+        evidence=(Evidence(what=HOSTILE, value=HOSTILE, unit=HOSTILE),),
+        remedy="[red]" + HOSTILE + "[/nonsense]",
+    )
+    index = msgspec.structs.replace(
+        book.index, machine=machine, rows=tuple(rows), findings=(finding,), run=_run(folder=HOSTILE, suite=HOSTILE)
+    )
+    builds = tuple(msgspec.structs.replace(b, flags=HOSTILE, compiler=HOSTILE) for b in book.builds)
+    return msgspec.structs.replace(
+        book, index=index, probes=probes, builds=builds, request={"suite": HOSTILE, HOSTILE: [HOSTILE]}
+    )
+
+
+def _poisoned(row: Row) -> Row:
+    if row.parameters.get("pages") == "local" or row.parameters.get("kernel") == "avx2":
+        name = "pages" if "pages" in row.parameters else "kernel"
+        return msgspec.structs.replace(row, parameters={**row.parameters, name: HOSTILE})
+    if row.probe == "kernel.page_fault":
+        return msgspec.structs.replace(row, parameters={"kind": HOSTILE + str(row.parameters["kind"])})
+    if row.probe == "float.distance":
+        return msgspec.structs.replace(
+            row, status="failed", reason=HOSTILE, median=None, low=None, high=None, minimum=None, quartiles=()
+        )
+    return row
+
+
+def empty() -> Book:
+    """A run that was stopped before its first visit ended."""
+    index = Index(
+        format=1,
+        run=_run(status="interrupted", seconds=0.4),
+        machine=_machine(core_clock_hz=None, hypervisor=None, caches=()),
+        rows=(),
+    )
+    return Book(index=index, probes={}, request={"suite": "default"})
+
+
+def emulated() -> Book:
+    """The same probes on the machine itself and under an emulator that counts instructions."""
+    book = healthy(("x86_64",))
+    make = _Maker("arm-soft", "qemu_user", "instructions")
+    return with_rows(book, [*book.index.rows, *_arithmetic(make, 0.02), *_kernel(make), *_memory(make, SIZES[::8])])
+
+
+def many_cpus(cpus: int = 16) -> Book:
+    """A machine with a matrix of pairs, two halves further from each other."""
+    book = healthy(("x86_64",))
+    make = _Maker()
+    rows = [r for r in book.index.rows if r.probe != "memory.ping_pong"]
+    for first in range(cpus):
+        for second in range(first + 1, cpus):
+            near = (first < cpus // 2) == (second < cpus // 2)
+            rows.append(make.row("memory.ping_pong", 48.0 if near else 160.0, 0.1, pair=f"{first}-{second}"))
+    index = msgspec.structs.replace(book.index, machine=_machine(cpus=cpus, allowed_cpus=tuple(range(cpus))))
+    return with_rows(msgspec.structs.replace(book, index=index), rows)
+
+
+def large() -> Book:
+    """100,000 samples."""
+    return healthy(visits=4000, samples=25)
