@@ -2,10 +2,11 @@
  *
  * One page fault that the kernel serves by itself, by kind.
  *
- * What is in the price: the fault, what the kernel does for it (finds, zeroes or copies a page, maps it, accounts for
- * it), and the page's way back: the region is a few hundred pages, given back with one madvise for all when each has been
- * touched, since fresh pages do not grow on an endless map. What is not in it: that madvise's own entry, which the
- * control makes as often over a region without pages.
+ * What is in the price: the fault and all that the kernel does for it (finds, zeroes or copies a page, maps it, accounts
+ * for it). What is not: the page's way back. Fresh pages do not grow on an endless map, so the region is given back when
+ * each of its pages has been touched, and the watch is stopped meanwhile. Such a page is soon taken again, and some of it
+ * may still be cached: a program that only grows pays a little more. The control touches the pages of a region that is
+ * never given back.
  *
  * The kinds: an anonymous page stored to is taken and zeroed; one that is only read gets the kernel's one page of zeros;
  * a private map of a file is copied on the first store; a shared map of a file gets the page that the file already has.
@@ -28,11 +29,12 @@ enum { SMALL_PAGES = 256, HUGE_PAGES = 4, HUGE_BYTES = 2 << 20, FILE_MARK = 0x5a
 struct region {
   char *start;
   size_t next; /* page to be touched */
+  bool kept;
 };
 struct faults {
   unsigned kind;
   size_t pages, page_bytes;
-  struct region touched, spared;
+  struct region fresh, known;
   uint64_t sum;
 };
 
@@ -67,36 +69,42 @@ static enum toll_status prepare(struct toll_run *r) {
     file = marked_file(faults);
     if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
   }
-  if (!map_region(faults, &faults->touched, file) || !map_region(faults, &faults->spared, file))
+  if (!map_region(faults, &faults->fresh, file) || !map_region(faults, &faults->known, file))
     return toll_skip(r, "the system refused a map of this kind: %s", strerror(errno));
   if (file >= 0) close(file);
+  faults->known.kept = true;
   return TOLL_OK;
 }
 
-/* The next page that has not been touched since the region was last given back. */
+/* Every page has been touched: without pages again, or only from its beginning. */
+static void start_again(const struct faults *faults, struct region *region) {
+  region->next = 0;
+  if (region->kept) return;
+  toll_watch_stop();
+  madvise(region->start, faults->pages * faults->page_bytes, MADV_DONTNEED);
+  toll_watch_go();
+}
+
 static inline volatile char *next_page(const struct faults *faults, struct region *region) {
-  if (region->next == faults->pages) {
-    madvise(region->start, faults->pages * faults->page_bytes, MADV_DONTNEED);
-    region->next = 0;
-  }
+  if (region->next == faults->pages) start_again(faults, region);
   return region->start + region->next++ * faults->page_bytes;
 }
 
-static void touch(struct toll_run *r) {
-  struct faults *faults = r->state;
-  uint64_t i = r->iterations;
+static void touch(struct faults *faults, struct region *region, uint64_t pages) {
   if (faults->kind == ZERO_READ)
-    for (; i; i--) faults->sum += (uint64_t)*next_page(faults, &faults->touched);
+    for (; pages; pages--) faults->sum += (uint64_t)*next_page(faults, region);
   else
-    for (; i; i--) next_page(faults, &faults->touched)[1] = OWN_MARK;
+    for (; pages; pages--) next_page(faults, region)[1] = OWN_MARK;
 }
 
-static void control(struct toll_run *r) {
+static void touch_fresh(struct toll_run *r) {
   struct faults *faults = r->state;
-  for (uint64_t i = r->iterations; i; i--) {
-    volatile char *page = next_page(faults, &faults->spared);
-    TOLL_USE(page);
-  }
+  touch(faults, &faults->fresh, r->iterations);
+}
+
+static void touch_known(struct toll_run *r) {
+  struct faults *faults = r->state;
+  touch(faults, &faults->known, r->iterations);
 }
 
 static uint64_t faults_so_far(void) {
@@ -106,16 +114,14 @@ static uint64_t faults_so_far(void) {
 }
 
 /* Gives the region back and touches all of it once, at every base page, counting faults. */
-static uint64_t faults_of_round(struct toll_run *r) {
-  struct faults *faults = r->state;
-  struct toll_run round = {.iterations = faults->pages, .state = faults};
+static uint64_t faults_of_round(struct faults *faults) {
   const size_t base = toll_page_bytes();
-  faults->touched.next = faults->pages;
+  start_again(faults, &faults->fresh);
   uint64_t before = faults_so_far();
-  touch(&round);
+  touch(faults, &faults->fresh, faults->pages);
   if (faults->kind == HUGE_PAGE)
     for (size_t i = 0; i < faults->pages * faults->page_bytes; i += base)
-      *(volatile char *)(faults->touched.start + i) = OWN_MARK;
+      *(volatile char *)(faults->fresh.start + i) = OWN_MARK;
   return faults_so_far() - before;
 }
 
@@ -124,22 +130,20 @@ static bool pages_are_right(const struct faults *faults) {
   const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
   const char first = (char)(of_file ? FILE_MARK : faults->kind == HUGE_PAGE ? OWN_MARK : 0);
   const char second = (char)(faults->kind == ZERO_READ ? 0 : OWN_MARK);
-  const char beside = (char)(faults->kind == SHARED_FILE ? OWN_MARK : 0);
   for (size_t i = 0; i < faults->pages; i++) {
-    const char *page = faults->touched.start + i * faults->page_bytes;
+    const char *page = faults->fresh.start + i * faults->page_bytes;
     if (page[0] != first || page[1] != second) return false;
-    if (faults->spared.start[i * faults->page_bytes + 1] != beside) return false;
+    if (faults->known.start[i * faults->page_bytes + 1] != second) return false;
   }
   return true;
 }
 
 static enum toll_status check(struct toll_run *r) {
   struct faults *faults = r->state;
-  const uint64_t counted = faults_of_round(r), slack = faults->pages / 16 + 1;
+  const uint64_t counted = faults_of_round(faults), slack = faults->pages / 16 + 1;
   if (counted + slack < faults->pages || counted > faults->pages + slack)
     return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);
   if (faults->sum || !pages_are_right(faults)) return toll_wrong(r, "a page does not hold what it should");
-  madvise(faults->spared.start, faults->pages * faults->page_bytes, MADV_DONTNEED);
   return TOLL_OK;
 }
 
@@ -148,7 +152,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "kind", .kind = TOLL_CHOICE, .summary = "what the kernel has to do for the page", .choices = kinds}, {0}};
 static const struct toll_metric metrics[] = {{.name = "fault",
                                               .unit = "ns",
-                                              .summary = "one page fault, and the page's way back",
+                                              .summary = "one page fault",
                                               .source = TOLL_DIFFERENCE,
                                               .means = "price-of-fault",
                                               .toll = "page fault, {kind}"},
@@ -160,10 +164,10 @@ const struct toll_probe toll_probe = {
     .parameters = parameters,
     .state_bytes = sizeof(struct faults),
     .prepare = prepare,
-    .body = touch,
-    .control = control,
+    .body = touch_fresh,
+    .control = touch_known,
     .check = check,
-    .quantum = SMALL_PAGES, /* whole regions: each batch gives back what it touched */
+    .quantum = SMALL_PAGES, /* whole regions */
     .faults = true,
     .revision = 1,
 };
