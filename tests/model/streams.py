@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Address streams of the finer memory probes, and what a modelled machine takes for them. Times in core cycles.
+
+Each function is one probe's body and its control, as its file under probes/memory tells them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from model.library import Numbers, Running
+from model.machine import HUGE_BYTES, PAGE_BYTES, Machine, shape
+from model.walks import CHASE, LOAD, LOOKED_AT, STORE, frames, order, sampling, settle
+
+BLOCK_BYTES, BLOCKS = 1024, 256
+LOADS = 1 << 13
+RELOADED = 256
+FRESH = 1 << 18
+LEAST_STEPS = 1024
+
+
+def _running(machine: Machine, lines: int, *, huge: bool, translated: bool = True, seed: int = 0) -> Running:
+    pages = -(-(lines + 1) * machine.line_bytes // PAGE_BYTES)
+    made = shape(machine, huge=huge, translated=translated)
+    return Running(made, frames(machine, pages, seed, huge=huge), seed + 1)
+
+
+def _step(machine: Machine, walk: Numbers, lines: int, *, huge: bool) -> float:
+    """Cycles of one step of a dependent walk that has gone round before."""
+    with _running(machine, lines, huge=huge) as running:
+        settle(running, walk)
+        laps = np.tile(walk, -(-LEAST_STEPS // len(walk)))
+        return running.run(laps, CHASE) / len(laps)
+
+
+def line_pair(machine: Machine, distance: int) -> tuple[float, float]:
+    """Pairs of dependent loads `distance` bytes apart, a pair in each block, against the first of each pair alone."""
+    starts = order(1, BLOCKS, BLOCK_BYTES, "random").astype(np.int64) * BLOCK_BYTES
+    pairs = np.column_stack([starts, starts + distance]).ravel() // machine.line_bytes
+    alone = starts // machine.line_bytes
+    lines = BLOCKS * BLOCK_BYTES // machine.line_bytes
+    body = 2 * _step(machine, pairs.astype(np.uint32), lines, huge=machine.huge_pages)
+    return body, _step(machine, alone.astype(np.uint32), lines, huge=machine.huge_pages)
+
+
+def chains(machine: Machine, count: int, size: int) -> float:
+    """One load, with `count` independent walks side by side in equal parts of `size` bytes.
+
+    A large buffer is looked at as a machine so many times smaller: what is under way at once stays the same.
+    """
+    one_in = sampling(machine, size // machine.line_bytes)
+    part = size // count // machine.line_bytes // one_in
+    walks = [order(seed, part, machine.line_bytes, "random") + np.uint32(i * part) for i, seed in _seeds(count)]
+    lines = np.column_stack(walks).ravel()
+    operations = np.tile(np.arange(count, dtype=np.uint8), part)
+    made = shape(machine, huge=True, sampling=one_in, translated=False)
+    made.prefetch_forward = made.prefetch_backward = made.prefetch_pairs = 0
+    pages = -(-len(lines) // (PAGE_BYTES // machine.line_bytes // one_in))
+    with Running(made, frames(machine, pages, 0, huge=machine.huge_pages)) as running:
+        for _ in range(2 if len(lines) > LOOKED_AT // 4 else 4):
+            running.run(lines, operations)
+        return running.run(lines, operations) / len(lines)
+
+
+def _seeds(count: int) -> list[tuple[int, int]]:
+    return [(i, 1000 + i) for i in range(count)]
+
+
+def stride_walk(machine: Machine, size: int, stride: int, kind: str) -> float:
+    """One dependent load of a walk with a stride, forward, backward or in random order, through far more than any cache
+    holds: a stretch of it in which nothing was there before."""
+    count = min(size // stride, FRESH)
+    places = order(1, count, stride, kind)[:LOADS].astype(np.int64) * stride // machine.line_bytes
+    with _running(machine, int(places.max()), huge=machine.huge_pages) as running:
+        return running.run(places.astype(np.uint32), CHASE) / len(places)
+
+
+def conflict(machine: Machine, lines: int, apart: int, *, huge: bool) -> float:
+    """One dependent load of a random cycle through `lines` lines that are `apart` bytes from each other."""
+    walk = order(1, lines, apart, "random") * np.uint32(apart // machine.line_bytes)
+    return _step(machine, walk, int(walk.max()), huge=huge)
+
+
+def pages(machine: Machine, count: int, *, huge: bool) -> tuple[float, float]:
+    """Dependent loads of one line in each of `count` pages, the line's place another one from page to page, against as
+    many lines side by side, both in one random order."""
+    line, page = machine.line_bytes, HUGE_BYTES if huge else PAGE_BYTES
+    step = PAGE_BYTES + line if huge else line
+    walk = order(1, count, line, "random")
+    numbers = walk.astype(np.int64)
+    spread = ((numbers * page + numbers * step % page) // line).astype(np.uint32)
+    body = _step(machine, spread, int(spread.max()), huge=huge)
+    return body, _step(machine, walk, count, huge=huge)
+
+
+def resident(machine: Machine, size: int) -> tuple[float, float]:
+    """One store to each line of `size` bytes, over and over, against one load from each."""
+    lines = np.arange(size // machine.line_bytes, dtype=np.uint32)
+    return _pass(machine, lines, STORE), _pass(machine, lines, LOAD)
+
+
+def _pass(machine: Machine, lines: Numbers, operation: int) -> float:
+    with _running(machine, len(lines), huge=machine.huge_pages) as running:
+        for _ in range(3):
+            running.run(lines, operation)
+        return running.run(lines, operation) / len(lines)
+
+
+def evict(machine: Machine, size: int) -> tuple[float, float]:
+    """Loads of as many lines as push out a set of `size` bytes that was stored to, against one that was loaded."""
+    count = size // machine.line_bytes
+    first, second = np.arange(count, dtype=np.uint32), np.arange(count, 2 * count, dtype=np.uint32)
+    return _pushed(machine, first, second, STORE), _pushed(machine, first, second, LOAD)
+
+
+def _pushed(machine: Machine, first: Numbers, second: Numbers, operation: int) -> float:
+    """The set and what pushes it out both lie in the level behind, or nothing could be said of the way between."""
+    with _running(machine, 2 * len(first), huge=machine.huge_pages) as running:
+        for _ in range(3):
+            running.run(first, operation)
+            cycles = running.run(second, LOAD)
+        return cycles / len(first)
+
+
+def reload(machine: Machine, size: int) -> tuple[float, float]:
+    """Stores to lines that are not cached, then a chase through the same lines, against a chase through others."""
+    count = max(size // machine.line_bytes, 4 * RELOADED)
+    apart = order(1, count, machine.line_bytes, "random")
+    stored, others = apart[:RELOADED], apart[RELOADED : 2 * RELOADED]
+    return _reloaded(machine, count, stored, stored), _reloaded(machine, count, stored, others)
+
+
+def _reloaded(machine: Machine, count: int, stored: Numbers, chased: Numbers) -> float:
+    with _running(machine, count, huge=machine.huge_pages) as running:
+        running.run(stored, STORE)
+        return running.run(chased, CHASE) / len(chased)
