@@ -55,13 +55,15 @@ lock:
 
 # ---- the runtime's unit tests -----------------------------------------------------------------------------------
 
-TEST_FLAGS  := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Wno-psabi -Iprobes/runtime -Itests/runtime -MMD -MP
+TEST_FLAGS  := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Wno-psabi \
+               -Iprobes/runtime -Itests/runtime -MMD -MP
 TEST_LIBS   := -pthread -lm
 # Without its entry, since each test brings its own.
 TEST_RUNTIME := $(filter-out probes/runtime/start.c,$(wildcard probes/runtime/*.c))
 UNIT_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/test_*.c))
 FUZZ_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/fuzz_*.c))
-CAN_32      = $(shell echo 'int main(void){}' | $(TEST_CC) $(FLAGS_32) -x c - -pthread -o /dev/null 2>/dev/null && echo plain-32)
+CAN_32      = $(shell echo 'int main(void){}' | $(TEST_CC) $(FLAGS_32) -x c - -pthread -o /dev/null 2>/dev/null && \
+              echo plain-32)
 FLAGS_32    := -m32 -idirafter /usr/include/x86_64-linux-gnu
 SANITIZE    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 

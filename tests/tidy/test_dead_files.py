@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing lies about unused: every source is compiled, included, imported, started or read by something."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tidy.house import ROOT, files, hold, text, under
+from tidy.test_imports import PACKAGE
+from tollmeter.build import for_cpu, probe_names, read_abis
+
+# Started by name and imported by nothing.
+ENTRIES = {"__main__.py", "__init__.py", "set_up.py"}
+ARCHITECTURE = re.compile(r"\.([a-z0-9_]+)\.S$")
+
+
+def test_every_probe_describes_itself_for_every_abi_that_was_built() -> None:
+    probes = probe_names(ROOT / "probes")
+    unasked = {
+        abi.name for abi in for_cpu(read_abis(ROOT / "abis").values(), (ROOT / "build/stamp").read_text().strip())
+    }
+    gaps = {line.split()[0] for line in (ROOT / "build/gaps").read_text().splitlines()}
+    built = unasked - gaps
+    assert built
+    hold(
+        f"build/{abi}/{probe}.describe is not there: `make probes` tells why"
+        for abi in built
+        for probe in probes
+        if not (ROOT / f"build/{abi}/{probe}.describe").is_file()
+    )
+
+
+def test_every_header_is_included() -> None:
+    included = {
+        name for source in under("", ".c", ".cc", ".h", ".S") for name in re.findall(r'#include "(.*)"', text(source))
+    }
+    hold(
+        f"{header} is included by nothing; delete it"
+        for header in under("", ".h")
+        if header.rpartition("/")[2] not in included
+    )
+
+
+def test_every_piece_of_assembly_belongs_to_a_file_beside_it_and_an_architecture_of_ours() -> None:
+    pieces = [name for name in under("probes/", ".S") if "/bare/" not in name]
+    makefile = text("src/tollmeter/build.py")
+    hold(
+        f"{piece}: no file {ARCHITECTURE.sub('', piece)}.c or .cc beside it"
+        for piece in pieces
+        if not _has_owner(piece)
+    )
+    hold(
+        f"{piece}: no ABI has the architecture in its name, see _ARCHITECTURES in src/tollmeter/build.py"
+        for piece in pieces
+        if not (found := ARCHITECTURE.search(piece)) or f'"{found[1]}"' not in makefile
+    )
+
+
+def _has_owner(piece: str) -> bool:
+    return piece.startswith("probes/runtime/") or any(
+        ARCHITECTURE.sub("", piece) + ending in files() for ending in (".c", ".cc")
+    )
+
+
+def imported(source: str, package: str) -> set[str]:
+    """Dotted names that a file of a package imports, each with and without the last part."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(filter(None, [package if node.level else "", node.module or ""]))
+            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_every_module_is_imported() -> None:
+    dotted = {name: name.removeprefix("src/").removesuffix(".py").replace("/", ".") for name in under(PACKAGE, ".py")}
+    used: set[str] = set()
+    for name in under("", ".py"):
+        used |= imported(text(name), dotted.get(name, "").rpartition(".")[0])
+    hold(
+        f"{name} is imported by nothing; delete it"
+        for name, module in dotted.items()
+        if name.rpartition("/")[2] not in ENTRIES and module not in used
+    )
+
+
+def test_every_file_beside_the_code_is_named_by_it() -> None:
+    code = "\n".join(text(name) for name in under("", ".py", ".mk", ".j2", ".html", ".css"))
+    beside = [name for name in under(PACKAGE, "") if not name.endswith(".py")]
+    hold(f"{name} is named by no code; delete it" for name in beside if name.rpartition("/")[2] not in code)
