@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One access at an address that is not a multiple of its width.
+ *
+ * Three cases, since the CPU's cost has little to do with the offset and all with what the access straddles: inside a line
+ * a misaligned access is free on most CPUs of today; across two lines it is two accesses; across two pages it also needs
+ * two translations, and a store must be sure of both before it may begin. An atomic access across two lines cannot lock
+ * one line: the CPU stops the whole machine's memory for it, or refuses it. Elsewhere a misaligned access traps, and the
+ * kernel repairs it or ends the program: so the value is checked, and a fatal trap becomes a sentence. (Old ARM neither
+ * trapped nor loaded what was asked for, but a rotated word: that is a sentence too.)
+ *
+ * Loads and stores go independently, as fast as the CPU starts them; `chain` is a load that waits for the one before, as
+ * code does that reads a header's field and branches on it. Each is a plain dereference, one instruction of that width,
+ * never a packed type's, for which a compiler may choose byte loads.
+ */
+#define _GNU_SOURCE 1
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+#include "toll.h"
+
+enum op { LOAD, STORE, CHAIN, ATOMIC };
+enum where { IN_LINE, SPLIT_LINE, SPLIT_PAGE };
+enum { UNROLL = 8, WIDEST = 16, MARK = 0xa5 };
+
+#if defined(__SSE2__) || defined(__ARM_NEON)
+#define HAS_WIDEST 1
+typedef uint64_t widest __attribute__((vector_size(WIDEST), aligned(1), may_alias));
+#else
+#define HAS_WIDEST 0
+typedef uintptr_t widest;
+#endif
+typedef uint16_t word2 __attribute__((may_alias));
+typedef uint32_t word4 __attribute__((may_alias));
+typedef uintptr_t word __attribute__((may_alias));
+
+struct access {
+  unsigned op, width;
+  uintptr_t address, moved; /* moved: by what chains loaded, zero if right */
+  uint64_t asked;
+};
+
+/* ---- the accesses ---- */
+
+#define IN_PLACE(type)   (*(volatile type *)address)
+#define EIGHT(statement) statement, statement, statement, statement, statement, statement, statement, statement
+
+static void load(uintptr_t address, unsigned width, uint64_t times) {
+  switch (width) {
+    case 2:
+      for (; times; times--) EIGHT((void)IN_PLACE(word2));
+      break;
+    case 4:
+      for (; times; times--) EIGHT((void)IN_PLACE(word4));
+      break;
+    case WIDEST:
+      for (; times; times--) EIGHT((void)IN_PLACE(widest));
+      break;
+    default:
+      for (; times; times--) EIGHT((void)IN_PLACE(word));
+  }
+}
+
+static void store(uintptr_t address, unsigned width, uint64_t times) {
+  widest wide;
+  memset(&wide, MARK, sizeof wide);
+  const word value = (word)UINT64_C(0x0101010101010101) * MARK;
+  switch (width) {
+    case 2:
+      for (; times; times--) EIGHT(IN_PLACE(word2) = (word2)value);
+      break;
+    case 4:
+      for (; times; times--) EIGHT(IN_PLACE(word4) = (word4)value);
+      break;
+    case WIDEST:
+      for (; times; times--) EIGHT(IN_PLACE(widest) = wide);
+      break;
+    default:
+      for (; times; times--) EIGHT(IN_PLACE(word) = value);
+  }
+}
+
+/* What is loaded is zero, and is added to the address of the next load. */
+static uintptr_t chain(uintptr_t address, unsigned width, uint64_t times) {
+  switch (width) {
+    case 2:
+      for (; times; times--) EIGHT(address += IN_PLACE(word2));
+      break;
+    case 4:
+      for (; times; times--) EIGHT(address += IN_PLACE(word4));
+      break;
+    default:
+      for (; times; times--) EIGHT(address += IN_PLACE(word));
+  }
+  return address;
+}
+
+static void atomic(uintptr_t address, unsigned width, uint64_t times) {
+  if (width == 4)
+    for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word4), 1, __ATOMIC_RELAXED));
+  else
+    for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word), 1, __ATOMIC_RELAXED));
+}
+
+static void use(struct toll_run *r) {
+  struct access *access = r->state;
+  switch (access->op) {
+    case LOAD: load(access->address, access->width, r->iterations); break;
+    case STORE: store(access->address, access->width, r->iterations); break;
+    case CHAIN: access->moved += chain(access->address, access->width, r->iterations) - access->address; break;
+    case ATOMIC: atomic(access->address, access->width, r->iterations); break;
+  }
+  access->asked += UNROLL * r->iterations;
+}
+
+/* ---- whether this machine can do it at all ---- */
+
+static sigjmp_buf trapped;
+
+static void on_trap(int signal_number) {
+  siglongjmp(trapped, signal_number);
+}
+
+static int signal_of_first_use(struct toll_run *r) {
+  struct toll_run once = {.iterations = 1, .state = r->state};
+  struct sigaction action = {0}, before;
+  action.sa_handler = on_trap;
+  sigaction(SIGBUS, &action, &before);
+  const int signal_number = sigsetjmp(trapped, 1);
+  if (!signal_number) use(&once);
+  sigaction(SIGBUS, &before, NULL);
+  return signal_number;
+}
+
+static uint64_t value_at(const struct access *access) {
+  switch (access->width) {
+    case 2: return *(volatile word2 *)access->address;
+    case 4: return *(volatile word4 *)access->address;
+    default: return *(volatile word *)access->address;
+  }
+}
+
+/* A load must find the bytes that lie at the address, in order. */
+static bool loads_what_lies_there(const struct access *access) {
+  unsigned char bytes[WIDEST];
+  union {
+    uint64_t eight;
+    uint32_t four;
+    uint16_t two;
+    word natural;
+    unsigned char bytes[8];
+  } expected;
+  for (unsigned i = 0; i < WIDEST; i++) bytes[i] = (unsigned char)(i + 1);
+  memcpy((void *)access->address, bytes, access->width);
+  memcpy(expected.bytes, bytes, sizeof expected.bytes);
+  const uint64_t value = access->width == 2 ? expected.two : access->width == 4 ? expected.four : expected.natural;
+  const bool right = access->width == WIDEST || value_at(access) == value;
+  memset((void *)access->address, 0, access->width);
+  return right;
+}
+
+/* ---- the visit ---- */
+
+static enum toll_status refuse_shape(struct toll_run *r, const struct access *access, unsigned where, unsigned offset) {
+  const unsigned width = access->width;
+  if (width > sizeof(uintptr_t) && width != WIDEST)
+    return toll_skip(r, "this ABI has no integer register of %u bytes", width);
+  if (width == WIDEST && !HAS_WIDEST) return toll_skip(r, "this ABI has no vector register of %d bytes", WIDEST);
+  if (width == WIDEST && access->op > STORE)
+    return toll_skip(r, "%d bytes are neither an address nor an atomic", WIDEST);
+  if (width == 2 && access->op == ATOMIC) return toll_skip(r, "atomics of 2 bytes are not of every architecture");
+  if (where != IN_LINE && (offset == 0 || offset >= width))
+    return toll_skip(r, "%u bytes, %u behind a boundary, straddle nothing", width, offset);
+  return TOLL_OK;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct access *access = r->state;
+  const unsigned where = toll_choice(r, "where"), offset = (unsigned)toll_number(r, "offset");
+  access->op = toll_choice(r, "op");
+  access->width = (unsigned)toll_number(r, "width");
+  if (access->width != 2 && access->width != 4 && access->width != 8 && access->width != WIDEST)
+    return toll_skip(r, "a width is 2, 4, 8 or %d bytes", WIDEST);
+  if (offset + access->width > toll_line_bytes()) return toll_skip(r, "the offset leaves the line");
+  if (refuse_shape(r, access, where, offset) != TOLL_OK) return toll_refused(r);
+  const size_t page = toll_page_bytes();
+  char *pages = toll_buffer(r, (struct toll_buffer_request){.bytes = 2 * page});
+  if (!pages) return toll_refused(r);
+  const size_t boundary = where == SPLIT_LINE ? toll_line_bytes() : page;
+  access->address = (uintptr_t)pages + (where == IN_LINE ? 0 : boundary - access->width) + offset;
+  const int signal_number = signal_of_first_use(r);
+  if (signal_number) return toll_skip(r, "such an access ends the program here, by signal %d", signal_number);
+  if (!loads_what_lies_there(access)) return toll_skip(r, "such a load gives other bytes than lie at its address");
+  access->asked = 0;
+  return TOLL_OK;
+}
+
+/* Loads leave zeros, stores leave their mark, atomics their count; nobody touches a neighbour. */
+static enum toll_status check(struct toll_run *r) {
+  const struct access *access = r->state;
+  const unsigned char *first = (const unsigned char *)access->address;
+  if (access->moved) return toll_wrong(r, "a load gave what is not there");
+  if (access->op == ATOMIC) {
+    const uint64_t mask = access->width == 4 ? UINT32_MAX : UINTPTR_MAX;
+    return value_at(access) == (access->asked & mask) ? TOLL_OK : toll_wrong(r, "additions were lost");
+  }
+  for (unsigned i = 0; i < access->width; i++)
+    if (first[i] != (access->op == STORE ? MARK : 0)) return toll_wrong(r, "byte %u of the access is %#x", i, first[i]);
+  if (first[access->width] != 0) return toll_wrong(r, "a store wrote behind its end");
+  return TOLL_OK;
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  (void)r;
+  work->operations = UNROLL;
+}
+
+static const uint64_t widths[] = {2, 4, 8, WIDEST, TOLL_END};
+static const uint64_t offsets[] = {0, 1, 2, 4, 8, TOLL_END};
+static const char *const places[] = {"in_line", "split_line", "split_page", NULL};
+static const char *const ops[] = {"load", "store", "chain", "atomic", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "width", .kind = TOLL_SIZE, .summary = "bytes of the access", .values = widths, .typical = "4"},
+    {.name = "offset",
+     .kind = TOLL_COUNT,
+     .summary = "bytes behind the line's begin, or of the access behind the boundary that it straddles",
+     .values = offsets,
+     .typical = "1"},
+    {.name = "where", .kind = TOLL_CHOICE, .summary = "what the access straddles", .choices = places},
+    {.name = "op",
+     .kind = TOLL_CHOICE,
+     .summary = "independent loads or stores, loads that wait for each other, or atomic additions",
+     .choices = ops,
+     .typical = "store"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "access",
+                                              .unit = "ns",
+                                              .summary = "one access",
+                                              .means = "access-of-offset",
+                                              .toll = "misaligned store, {where}"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does an access cost that is not aligned, and what when it straddles two lines or two pages?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct access),
+    .prepare = prepare,
+    .body = use,
+    .check = check,
+    .work = work,
+    .revision = 1,
+};
