@@ -51,6 +51,9 @@ struct kernel {
 #define PAST_SSE2(at, value)   __asm__ volatile("movntdq %1, %0" : "=m"(*(at)) : "x"(value))
 #define PAST_AVX2(at, value)   __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "x"(value))
 #define PAST_AVX512(at, value) __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "v"(value))
+/* Two words past the caches (MOVNTI, SSE2). */
+#define PAST_WORDS(at, value) \
+  __asm__ volatile("movnti %2, %0\n\tmovnti %2, %1" : "=m"((at)[0]), "=m"((at)[1]) : "r"(value))
 /* Stores past the caches wait in write-combining buffers: a pass is done when they have left. */
 #define PAST_DONE() __asm__ volatile("sfence" : : : "memory")
 #else
@@ -69,6 +72,7 @@ struct kernel {
 /* A pair of stores is the only one that carries the hint (Arm ARM, STNP). */
 #define PAST_NEON_PAIR(at, first, second) \
   __asm__ volatile("stnp %q2, %q3, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "w"(first), "w"(second))
+#define PAST_WORDS(at, value) __asm__ volatile("stnp %2, %2, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "r"(value))
 #else
 #define ON_AARCH64(kernel) NULL
 #endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The latency of one load while other CPUs chase pointers too, each through memory of its own. One chase keeps a single
+ * load under way, so it takes many of them to load a memory: what a load then takes longer, it waited for a shared way.
+ */
+#include "large.h"
+#include "walk.h"
+
+#define MOST 256
+
+struct chases {
+  struct instance {
+    struct walk walk;
+    char *memory;
+    size_t bytes;
+    char apart[128]; /* neighbours in this array are written by other CPUs */
+  } instances[MOST];
+};
+
+static unsigned companions(const struct toll_run *r) {
+  return (unsigned)toll_number(r, "instances") - 1;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct chases *c = r->state;
+  uint64_t count = toll_number(r, "instances");
+  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
+  if (count > r->cpu_count)
+    return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
+                     r->cpu_count);
+  for (uint64_t i = 0; i < count; i++) {
+    c->instances[i].bytes = (size_t)toll_number(r, "size");
+    if (c->instances[i].bytes < toll_line_bytes()) return toll_fail(r, "the size holds no line");
+    c->instances[i].memory = large_buffer(r, whole_huge_pages(c->instances[i].bytes), 0);
+    if (!c->instances[i].memory) return toll_refused(r);
+  }
+  return TOLL_OK;
+}
+
+/* Each instance lays and proves its own walk from its own CPU: its pages are then near it, and its lines in its caches. */
+static void load(struct toll_run *r) {
+  struct instance *own = &((struct chases *)r->state)->instances[r->worker];
+  if (!own->walk.head) {
+    struct toll_run seeded = *r;
+    seeded.seed += r->worker;
+    touch_here(own->memory, whole_huge_pages(own->bytes));
+    walk_lay(&seeded, &own->walk, own->memory, own->bytes, toll_line_bytes(), TOLL_ORDER_RANDOM);
+    walk_lap(&seeded, &own->walk);
+  }
+  walk_on(&own->walk, r->iterations);
+}
+
+static enum toll_status check(struct toll_run *r) {
+  struct chases *c = r->state;
+  for (unsigned i = 0; i < r->workers; i++)
+    if (toll_refused(r) != TOLL_OK || walk_check(r, &c->instances[i].walk) != TOLL_OK) return toll_refused(r);
+  return TOLL_OK;
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How long does a load take while other CPUs chase pointers too?",
+    .metrics =
+        (struct toll_metric[]){
+            {"load", "ns", TOLL_LESS, "one load of the timed chase", TOLL_BODY, "latency-of-instances", NULL}, {0}},
+    .parameters = (struct toll_parameter[]){{.name = "instances",
+                                             .kind = TOLL_COUNT,
+                                             .summary = "CPUs that chase at once",
+                                             .from = 1,
+                                             .to = 1,
+                                             .to_scale = TOLL_TIMES_CPUS,
+                                             .per_octave = 1},
+                                            {.name = "size",
+                                             .kind = TOLL_SIZE,
+                                             .summary = "bytes that each chase goes through",
+                                             .from = 16384,
+                                             .to = 4,
+                                             .to_scale = TOLL_TIMES_LAST_CACHE,
+                                             .per_octave = 1,
+                                             .typical = "16384"},
+                                            {0}},
+    .state_bytes = sizeof(struct chases),
+    .prepare = prepare,
+    .body = load,
+    .check = check,
+    .roles = (const struct toll_role[]){{.name = "chase",
+                                         .body = load,
+                                         .worker = TOLL_THREAD,
+                                         .pace = TOLL_BACKGROUND,
+                                         .count = companions,
+                                         .background_iterations = 64 * WALK_TURN},
+                                        {0}},
+    .quantum = WALK_TURN,
+    .revision = 1,
+};

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bandwidth of several CPUs at once: every instance goes through memory of its own, all start together, and all are
+ * under way while the timed one is. The sum tells what the machine delivers; the timed instance's own rate beside it,
+ * what one of them is left with.
+ *
+ * Each instance touches its memory anew from its own CPU, so that it lies on that CPU's memory node. The loop is the
+ * widest that this CPU can run with ordinary stores, the same for all instances.
+ */
+#include "copy_kernels.h"
+#include "read_kernels.h"
+#include "update_kernels.h"
+#include "write_kernels.h"
+
+#define MOST 512
+
+enum { READ, WRITE, COPY, UPDATE };
+
+struct instance {
+  struct span span;
+  char *memory, *source;
+  bool laid;
+  char apart[128]; /* neighbours in this array are written by other CPUs */
+};
+
+struct scaling {
+  const struct kernel *kernel;
+  unsigned operation;
+  uint64_t passes; /* of one iteration */
+  struct instance instances[MOST];
+};
+
+/* Widest first; what an architecture has not is passed over. */
+static const struct kernel *widest(const struct kernel *kernels, size_t count) {
+  static const char *const names[] = {"avx512", "avx2", "sse2", "neon", "portable"};
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+    for (size_t k = 0; k < count; k++)
+      if (strcmp(kernels[k].name, names[n]) == 0 && kernels[k].run &&
+          (!kernels[k].feature || toll_cpu_has(kernels[k].feature)))
+        return &kernels[k];
+  return &kernels[0];
+}
+
+#define WIDEST(kernels) widest(kernels, sizeof kernels / sizeof kernels[0])
+
+static const struct kernel *kernel_of(unsigned operation) {
+  switch (operation) {
+    case READ: return WIDEST(read_kernels);
+    case WRITE: return WIDEST(write_kernels);
+    case COPY: return WIDEST(copy_kernels);
+    default: return WIDEST(update_kernels);
+  }
+}
+
+static unsigned companions(const struct toll_run *r) {
+  return (unsigned)toll_number(r, "instances") - 1;
+}
+
+/* So many passes that an iteration is long beside what the runtime does between two turns of a companion. */
+static uint64_t passes_of(size_t bytes) {
+  const size_t least = (size_t)1 << 20;
+  return bytes < least ? least / bytes : 1;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct scaling *s = r->state;
+  uint64_t count = toll_number(r, "instances");
+  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
+  if (count > r->cpu_count)
+    return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
+                     r->cpu_count);
+  s->operation = toll_choice(r, "operation");
+  s->kernel = kernel_of(s->operation);
+  size_t bytes = whole_lines(toll_number(r, "size") / (s->operation == COPY ? 2 : 1));
+  if (!bytes) return toll_fail(r, "the size holds no line");
+  s->passes = passes_of(bytes);
+  for (uint64_t i = 0; i < count; i++) {
+    struct instance *own = &s->instances[i];
+    own->span.bytes = bytes;
+    own->memory = large_buffer(r, whole_huge_pages(bytes), 0);
+    if (own->memory && s->operation == COPY) own->source = large_buffer(r, whole_huge_pages(bytes), 0);
+    if (!own->memory || (s->operation == COPY && !own->source)) return toll_refused(r);
+  }
+  return TOLL_OK;
+}
+
+static void lay(const struct scaling *s, struct instance *own) {
+  size_t bytes = own->span.bytes;
+  touch_here(own->memory, whole_huge_pages(bytes));
+  if (own->source) touch_here(own->source, whole_huge_pages(bytes));
+  own->span.target = own->memory;
+  own->span.source = own->source ? own->source : own->memory;
+  if (s->operation == COPY)
+    span_mark(own->source, bytes);
+  else
+    span_mark(own->memory, bytes);
+  own->laid = true;
+}
+
+static void go_through(struct toll_run *r) {
+  struct scaling *s = r->state;
+  struct instance *own = &s->instances[r->worker];
+  if (!own->laid) lay(s, own);
+  s->kernel->run(&own->span, r->iterations * s->passes);
+  own->span.passes += r->iterations * s->passes;
+}
+
+static enum toll_status check_one(struct toll_run *r, const struct scaling *s, const struct span *span) {
+  switch (s->operation) {
+    case READ: return read_check(r, s->kernel, span);
+    case WRITE: return write_check(r, s->kernel, span);
+    case COPY: return copy_check(r, s->kernel, span);
+    default: return update_check(r, s->kernel, span);
+  }
+}
+
+/* The timed instance last: its memory is then the one that is in the caches again. */
+static enum toll_status check(struct toll_run *r) {
+  const struct scaling *s = r->state;
+  for (unsigned i = r->workers; i-- > 0;)
+    if (check_one(r, s, &s->instances[i].span) != TOLL_OK) return toll_refused(r);
+  return TOLL_OK;
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  const struct scaling *s = r->state;
+  static const double trips[] = {1, 2, 3, 2};
+  work->bytes = (double)s->instances[0].span.bytes * (double)s->passes;
+  work->bus_bytes = work->bytes * trips[s->operation];
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How does bandwidth grow with the CPUs that ask for it?",
+    .metrics =
+        (struct toll_metric[]){{"together", "B/s", TOLL_MORE, "bytes a second of all instances", TOLL_TOGETHER,
+                                "bandwidth-of-instances", NULL},
+                               {"own", "B/s", TOLL_MORE, "bytes a second of the timed instance", TOLL_BODY, NULL, NULL},
+                               {0}},
+    .parameters =
+        (struct toll_parameter[]){{.name = "instances",
+                                   .kind = TOLL_COUNT,
+                                   .summary = "CPUs that work at once",
+                                   .from = 1,
+                                   .to = 1,
+                                   .to_scale = TOLL_TIMES_CPUS,
+                                   .per_octave = 1},
+                                  {.name = "size",
+                                   .kind = TOLL_SIZE,
+                                   .summary = "bytes that each instance goes through; of source and target together",
+                                   .from = 16384,
+                                   .to = 4,
+                                   .to_scale = TOLL_TIMES_LAST_CACHE,
+                                   .per_octave = 1,
+                                   .typical = "16384"},
+                                  {.name = "operation",
+                                   .kind = TOLL_CHOICE,
+                                   .summary = "what each instance does",
+                                   .choices = (const char *const[]){"read", "write", "copy", "update", NULL}},
+                                  {0}},
+    .state_bytes = sizeof(struct scaling),
+    .prepare = prepare,
+    .body = go_through,
+    .check = check,
+    .work = work,
+    .roles = (const struct toll_role[]){{.name = "instance",
+                                         .body = go_through,
+                                         .worker = TOLL_THREAD,
+                                         .pace = TOLL_BACKGROUND,
+                                         .count = companions},
+                                        {0}},
+    .revision = 1,
+};
