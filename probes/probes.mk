@@ -13,12 +13,17 @@ OUT     := build/$(ABI)
 OBJ     := $(OUT)/obj
 RUNTIME := probes/runtime
 
+# Where there is an FPU, libgcc leaves out the soft-float routines; compiler-rt's builtins have them. Not for x32, which
+# nobody builds them for.
+SOFT_FLOAT := $(if $(filter -mx32,$(ABI_FLAGS)),,$(firstword \
+              $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.builtins-$(ARCH).a)))
+
 CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -fno-tree-loop-distribute-patterns -falign-functions=64 \
-            -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS)
+            -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
 STD_CXX  := -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics
 LINK     := -static -no-pie
-LIBS     := -pthread -lm
+LIBS     := $(SOFT_FLOAT) -pthread -lm
 INCLUDES  = -I$(RUNTIME) -I$(<D)
 # $(call identity,FAMILY.NAME): what the `build` record says. Only a probe's own objects carry it.
 identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
@@ -38,9 +43,10 @@ RECIPE   := Makefile probes/probes.mk $(COMMAND)
 .PHONY: all
 all: $(PROBES:%=$(OUT)/%) $(OUT)/layout.o
 
-# How the ABI lays out its types: read from the object file, never run.
+# How the ABI lays out its types: read from the object file, never run. So it may be the old ARM ABI's own layout, though
+# nothing that is laid out so can be linked with the libraries of today.
 $(OUT)/layout.o: abis/layout.c $(RECIPE)
-	@$(CC) $(STD_C) $(CFLAGS) -c $< -o $@
+	@$(CC) $(STD_C) $(CFLAGS) $(if $(filter -DTOLL_FPA,$(ABI_FLAGS)),-mabi=apcs-gnu) -c $< -o $@
 
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
 	@rm -f $@ && $(AR) rcsD $@ $^

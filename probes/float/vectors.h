@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the floating-point probes share: data, precision, and how far a right answer may be from the exact one.
+ * What the floating-point probes share: data, parameters, and how far a right answer may be from the exact one.
  *
  * The data are random with full mantissas, since an emulated operation takes other paths for zeros and small integers.
- * Both precisions get the same values, which float holds exactly. One source serves hardware, software and trapped
- * floating point: which of them it becomes is the ABI's choice.
+ * Both precisions get the same values, which float holds exactly.
  */
 #ifndef TOLL_FLOAT_VECTORS_H
 #define TOLL_FLOAT_VECTORS_H
@@ -12,66 +11,85 @@
 #include <float.h>
 #include <math.h>
 
-#include "toll.h"
+#include "ways.h"
 
-enum precision { PRECISION_FLOAT, PRECISION_DOUBLE };
+static const char *const precision_names[] = {"float", "double", NULL};
+enum { LONGEST_VECTOR = 1 << 20 };
 
-#define VECTORS_N_PARAMETER(most)                                                                                   \
-  {                                                                                                                 \
-    .name = "n", .kind = TOLL_COUNT, .summary = "length of the vectors", .from = 16, .to = (most), .per_octave = 1, \
-    .typical = "1024", .refine = true                                                                               \
-  }
-#define VECTORS_PRECISION_PARAMETER \
-  { .name = "precision", .kind = TOLL_CHOICE, .summary = "width of the floating-point type", .choices = precisions }
+constexpr struct toll_parameter vectors_length(uint64_t most) {
+  return {"n", TOLL_COUNT, "length of the vectors", 16, most, TOLL_ABSOLUTE, 1, NULL, NULL, "1024", true};
+}
+constexpr struct toll_parameter vectors_precision = {
+    "precision", TOLL_CHOICE, "width of the floating-point type", 0, 0, TOLL_ABSOLUTE, 0, NULL, precision_names,
+    NULL,        false};
+constexpr struct toll_parameter vectors_way = {
+    "way",    TOLL_CHOICE, "instructions of an FPU, calls of a library, or traps",
+    0,        0,           TOLL_ABSOLUTE,
+    0,        NULL,        way_names,
+    WAYS_OWN, false};
 
-static const char *const precisions[] = {"float", "double", NULL};
+inline bool vectors_single(const struct toll_run *r) {
+  return toll_choice(r, "precision") == 0;
+}
+
+inline size_t vectors_width(const struct toll_run *r) {
+  return vectors_single(r) ? sizeof(float) : sizeof(double);
+}
 
 /* An array of `count` numbers of the visit's precision. The colour keeps streams of one probe from meeting in the same
  * cache sets and from looking like one another's stores to the load unit, which compares the low 12 address bits. */
-static inline void *vectors_array(struct toll_run *r, size_t count, unsigned colour) {
-  const size_t width = toll_choice(r, "precision") == PRECISION_FLOAT ? sizeof(float) : sizeof(double);
-  return toll_buffer(r,
-                     (struct toll_buffer_request){.bytes = count * width, .pages = TOLL_PAGES_ANY, .colour = colour});
+inline void *vectors_array(struct toll_run *r, size_t count, unsigned colour) {
+  struct toll_buffer_request request = {count * vectors_width(r), TOLL_PAGES_ANY, 0, colour, false};
+  return toll_buffer(r, request);
+}
+
+/* The old ARM ABI's accelerator keeps a double's high word first. */
+inline uint64_t vectors_order(uint64_t bits) {
+#ifdef TOLL_FPA
+  return bits << 32 | bits >> 32;
+#else
+  return bits;
+#endif
+}
+
+inline void vectors_put(const struct toll_run *r, void *array, size_t i, double value) {
+  uint64_t bits;
+  if (vectors_single(r)) {
+    static_cast<float *>(array)[i] = static_cast<float>(value);
+    return;
+  }
+  memcpy(&bits, &value, sizeof bits);
+  static_cast<uint64_t *>(array)[i] = vectors_order(bits);
+}
+
+inline long double vectors_get(const struct toll_run *r, const void *array, size_t i) {
+  double value;
+  if (vectors_single(r)) return static_cast<const float *>(array)[i];
+  const uint64_t bits = vectors_order(static_cast<const uint64_t *>(array)[i]);
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 /* Uniform in -1..1, a multiple of 2^-23. */
-static inline double vectors_random(uint64_t *random) {
-  return (double)(int32_t)(toll_random(random) >> 40) / 8388608.0 - 1.0;
+inline double vectors_random(uint64_t *random) {
+  return static_cast<double>(static_cast<int32_t>(toll_random(random) >> 40)) / 8388608.0 - 1.0;
 }
 
-static inline void vectors_fill(struct toll_run *r, void *array, size_t count, uint64_t *random) {
-  const bool single = toll_choice(r, "precision") == PRECISION_FLOAT;
-  for (size_t i = 0; i < count; i++) {
-    const double value = vectors_random(random);
-    if (single)
-      ((float *)array)[i] = (float)value;
-    else
-      ((double *)array)[i] = value;
-  }
+inline void vectors_fill(const struct toll_run *r, void *array, size_t count, uint64_t *random) {
+  for (size_t i = 0; i < count; i++) vectors_put(r, array, i, vectors_random(random));
 }
 
 /* Nothing of an earlier run may pass for a later one's result. */
-static inline void vectors_forget(const struct toll_run *r, void *array, size_t count) {
-  const bool single = toll_choice(r, "precision") == PRECISION_FLOAT;
-  for (size_t i = 0; i < count; i++) {
-    if (single)
-      ((float *)array)[i] = NAN;
-    else
-      ((double *)array)[i] = (double)NAN;
-  }
-}
-
-static inline long double vectors_get(const struct toll_run *r, const void *array, size_t i) {
-  return toll_choice(r, "precision") == PRECISION_FLOAT ? (long double)((const float *)array)[i]
-                                                        : (long double)((const double *)array)[i];
+inline void vectors_forget(const struct toll_run *r, void *array, size_t count) {
+  for (size_t i = 0; i < count; i++) vectors_put(r, array, i, static_cast<double>(NAN));
 }
 
 /* Rounding errors of a sum of n terms of total size `magnitude` are a random walk: they stay within lambda sqrt(n) u of it
  * but for a probability that falls as exp(-lambda^2 / 2) (Higham and Mary 2019). The worst case n u would hide a missing
  * term of a long vector. lambda is 8. */
-static inline long double vectors_tolerance(const struct toll_run *r, size_t terms, long double magnitude) {
-  const bool single = toll_choice(r, "precision") == PRECISION_FLOAT;
-  return 8 * sqrtl((long double)terms) * (single ? FLT_EPSILON : DBL_EPSILON) / 2 * magnitude;
+inline long double vectors_tolerance(const struct toll_run *r, size_t terms, long double magnitude) {
+  const double epsilon = vectors_single(r) ? static_cast<double>(FLT_EPSILON) : DBL_EPSILON;
+  return 8 * sqrtl(static_cast<long double>(terms)) * epsilon / 2 * magnitude;
 }
 
 #endif

@@ -9,6 +9,8 @@
  *
  * A kernel is a template over its number type. The operands of a trapped operation travel in integer registers and the
  * operation in the byte (or immediate) of the undefined instruction, as a real coprocessor instruction carries both.
+ * Built with TOLL_FPA, the trapped way is what it was on the old ARM ABI: kernels in assembly (NAME.arm.S) whose every
+ * load, store and operation is an instruction of the accelerator that is not there, decoded by fpa.h.
  */
 #ifndef TOLL_FLOAT_WAYS_H
 #define TOLL_FLOAT_WAYS_H
@@ -18,8 +20,12 @@
 #include <ucontext.h>
 
 #include "toll.h"
+#ifdef TOLL_FPA
+#include "fpa.h"
+#endif
 
 enum way { WAY_HARDWARE, WAY_EMULATED, WAY_TRAPPED };
+static const char *const way_names[] = {"hardware", "emulated", "trapped", NULL};
 
 /* ---- what this ABI has ---- */
 
@@ -46,10 +52,19 @@ enum way { WAY_HARDWARE, WAY_EMULATED, WAY_TRAPPED };
 #define WAYS_LIBRARY 0
 #endif
 
-#if WAYS_LIBRARY && (defined(__x86_64__) || defined(__i386__) || defined(__arm__))
+#if WAYS_LIBRARY && !defined(TOLL_FPA) && (defined(__x86_64__) || defined(__i386__) || defined(__arm__))
 #define WAYS_TRAP 1
 #else
 #define WAYS_TRAP 0
+#endif
+
+/* The way that a program compiled for this ABI goes of itself. */
+#if defined(TOLL_FPA)
+#define WAYS_OWN "trapped"
+#elif WAYS_COMPILER_CALLS
+#define WAYS_OWN "emulated"
+#else
+#define WAYS_OWN "hardware"
 #endif
 
 #if WAYS_LIBRARY
@@ -226,22 +241,85 @@ inline trapped<Real> operator*(trapped<Real> a, trapped<Real> b) {
 }
 #endif
 
+/* ---- trapped, by the old ABI's own instructions ---- */
+
+#ifdef TOLL_FPA
+/* A number as the accelerator keeps it in memory. Only the kernels in assembly compute with it. */
+template <class Real>
+struct fpa {
+  uint32_t words[sizeof(Real) / 4];
+};
+
+/* The accelerator's registers outlive the trap, as they did in the kernel's account of a process. */
+inline void on_accelerator(int number, siginfo_t *, void *context) {
+  static struct fpa_registers registers;
+  mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
+  struct fpa_core core;
+  memcpy(core.r, &m->arm_r0, sizeof core.r); /* r0 to r15 stand side by side (asm/sigcontext.h) */
+  core.cpsr = (uint32_t)m->arm_cpsr;
+  if (!fpa_emulate(&registers, &core)) {
+    signal(number, SIG_DFL); /* the next attempt ends the program, as an unknown instruction should */
+    return;
+  }
+  memcpy(&m->arm_r0, core.r, sizeof core.r);
+  m->arm_cpsr = core.cpsr;
+}
+#endif
+
+/* ---- the visit's way ---- */
+
+inline enum toll_status ways_catch(struct toll_run *r, void (*handler)(int, siginfo_t *, void *)) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  if (sigaction(SIGILL, &action, NULL) == 0) return TOLL_OK;
+  return toll_fail(r, "the handler of undefined instructions was refused");
+}
+
 /* Whether the visit's way exists for this ABI; sets up the handler where it is asked for. */
-inline enum toll_status ways_prepare(struct toll_run *r, enum way way) {
+inline enum toll_status ways_prepare(struct toll_run *r) {
+  const unsigned way = toll_choice(r, "way");
+#ifdef TOLL_FPA
+  if (way != WAY_TRAPPED) return toll_skip(r, "this ABI knows only instructions of an accelerator that is not there");
+  return ways_catch(r, on_accelerator);
+#else
   if (way == WAY_HARDWARE && WAYS_COMPILER_CALLS)
     return toll_skip(r, "this ABI's compiler emits no floating-point instruction: every operation is emulated");
   if (way == WAY_EMULATED && !WAYS_LIBRARY) return toll_skip(r, "no soft-float library is linked for this ABI");
   if (way == WAY_TRAPPED && !WAYS_TRAP)
     return toll_skip(r, "no decoder of trapped floating point was written for this architecture");
+#endif
 #if WAYS_TRAP
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_sigaction = trap::on_undefined;
-  action.sa_flags = SA_SIGINFO;
-  if (way == WAY_TRAPPED && sigaction(SIGILL, &action, NULL) != 0)
-    return toll_fail(r, "the handler of undefined instructions was refused");
+  if (way == WAY_TRAPPED) return ways_catch(r, trap::on_undefined);
 #endif
   return TOLL_OK;
+}
+
+/* Calls kernel.run<Number>() with the number type of the visit's way and precision. */
+template <class Real, class Kernel>
+inline void ways_run_as(unsigned way, Kernel &kernel) {
+#ifdef TOLL_FPA
+  (void)way;
+  kernel.template run<fpa<Real>>();
+#else
+#if WAYS_TRAP
+  if (way == WAY_TRAPPED) return kernel.template run<trapped<Real>>();
+#endif
+#if WAYS_LIBRARY && !WAYS_COMPILER_CALLS
+  if (way == WAY_EMULATED) return kernel.template run<emulated<Real>>();
+#endif
+  (void)way;
+  kernel.template run<Real>();
+#endif
+}
+
+template <class Kernel>
+inline void ways_run(const struct toll_run *r, bool single, Kernel &kernel) {
+  if (single)
+    ways_run_as<float>(toll_choice(r, "way"), kernel);
+  else
+    ways_run_as<double>(toll_choice(r, "way"), kernel);
 }
 
 #endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The complex radix-2 transform: 10 operations a butterfly, n/2 log2 n butterflies, 5 n log2 n operations by everyone's
+ * convention. Its strides of all powers of two meet every cache at its worst, where dot and distance meet it at its best.
+ *
+ * Trust before speed: some outputs are summed up from the definition, with an exact angle for each term, and all of them
+ * together must have n times the input's energy (Parseval). The error allowed is Higham's bound for the transform's
+ * relative error in the 2-norm, log2(n) times about 7 u (Accuracy and Stability, theorem 24.2), where a wrong turn
+ * anywhere makes an error of order one.
+ */
+#include "vectors.h"
+
+#ifdef TOLL_FPA
+extern "C" {
+/* All butterflies whose halves are `half` apart; the output holds the input in bit-reversed order before the first. */
+void fpa_fft_single(fpa<float> *output, const fpa<float> *turns, size_t n, size_t half);
+void fpa_fft_double(fpa<double> *output, const fpa<double> *turns, size_t n, size_t half);
+}
+#endif
+
+namespace {
+
+/* Decimation in time (Cooley and Tukey 1965). Complex numbers, real and imaginary part side by side; turns holds
+ * exp(-2 pi i k / n) for k < n/2. */
+#ifdef TOLL_FPA
+void butterflies(fpa<float> *output, const fpa<float> *turns, size_t n, size_t half) {
+  fpa_fft_single(output, turns, n, half);
+}
+void butterflies(fpa<double> *output, const fpa<double> *turns, size_t n, size_t half) {
+  fpa_fft_double(output, turns, n, half);
+}
+#else
+template <class Number>
+TOLL_APART void butterflies(Number *output, const Number *turns, size_t n, size_t half) {
+  for (size_t start = 0; start < n; start += 2 * half)
+    for (size_t k = 0; k < half; k++) {
+      Number *a = output + 2 * (start + k), *b = a + 2 * half;
+      const Number *turn = turns + n / half * k;
+      const Number re = b[0] * turn[0] - b[1] * turn[1], im = b[0] * turn[1] + b[1] * turn[0];
+      b[0] = a[0] - re, b[1] = a[1] - im;
+      a[0] = a[0] + re, a[1] = a[1] + im;
+    }
+}
+#endif
+
+/* place[k] is k with its bits reversed. The input is read in that order and left as it was, so that a second run transforms the
+ * same numbers and no value grows from run to run. */
+template <class Number>
+void transform(const Number *input, Number *output, const Number *turns, const uint32_t *place, size_t n) {
+  for (size_t k = 0; k < n; k++) memcpy(output + 2 * k, input + 2 * static_cast<size_t>(place[k]), 2 * sizeof *output);
+  for (size_t half = 1; half < n; half *= 2) butterflies(output, turns, n, half);
+}
+
+struct fft {
+  size_t n;
+  unsigned stages;
+  void *input, *output, *turns;
+  uint32_t *place;
+  uint64_t random; /* which outputs are looked at */
+  uint64_t iterations;
+
+  template <class Number>
+  void run() {
+    for (uint64_t i = iterations; i; i--)
+      transform(static_cast<const Number *>(input), static_cast<Number *>(output), static_cast<const Number *>(turns),
+                place, n);
+  }
+};
+
+const long double circle = 6.283185307179586476925286766559L;
+
+void fill_turns(const struct toll_run *r, struct fft *fft) {
+  for (size_t k = 0; k < fft->n / 2; k++) {
+    const long double angle = circle * static_cast<long double>(k) / static_cast<long double>(fft->n);
+    vectors_put(r, fft->turns, 2 * k, cos(static_cast<double>(angle)));
+    vectors_put(r, fft->turns, 2 * k + 1, -sin(static_cast<double>(angle)));
+  }
+}
+
+void fill_places(struct fft *fft) {
+  for (size_t k = 1; k < fft->n; k++)
+    fft->place[k] = fft->place[k / 2] / 2 | static_cast<uint32_t>((k & 1) << (fft->stages - 1));
+}
+
+enum toll_status prepare(struct toll_run *r) {
+  struct fft *fft = static_cast<struct fft *>(r->state);
+  fft->n = static_cast<size_t>(toll_number(r, "n"));
+  if (fft->n < 2 || (fft->n & (fft->n - 1))) return toll_skip(r, "n is a power of two here, and %zu is none", fft->n);
+  while (static_cast<size_t>(1) << fft->stages < fft->n) fft->stages++;
+  fft->random = r->seed;
+  fft->input = vectors_array(r, 2 * fft->n, 0);
+  fft->output = vectors_array(r, 2 * fft->n, 1);
+  fft->turns = vectors_array(r, fft->n, 2);
+  struct toll_buffer_request places = {fft->n * sizeof *fft->place, TOLL_PAGES_ANY, 0, 3, false};
+  fft->place = static_cast<uint32_t *>(toll_buffer(r, places));
+  if (!fft->input || !fft->output || !fft->turns || !fft->place) return toll_refused(r);
+  vectors_fill(r, fft->input, 2 * fft->n, &fft->random);
+  fill_turns(r, fft);
+  fill_places(fft);
+  return ways_prepare(r);
+}
+
+void body(struct toll_run *r) {
+  struct fft *fft = static_cast<struct fft *>(r->state);
+  fft->iterations = r->iterations;
+  ways_run(r, vectors_single(r), *fft);
+}
+
+struct total {
+  long double sum, lost; /* what rounding took from the sum (Kahan) */
+};
+
+void add(struct total *total, long double value) {
+  const long double corrected = value - total->lost, sum = total->sum + corrected;
+  total->lost = (sum - total->sum) - corrected;
+  total->sum = sum;
+}
+
+long double energy(const struct toll_run *r, const void *array, size_t count) {
+  struct total total = {0, 0};
+  for (size_t i = 0; i < count; i++) add(&total, vectors_get(r, array, i) * vectors_get(r, array, i));
+  return total.sum;
+}
+
+/* The squared error of output k against its definition. */
+long double error_of(const struct toll_run *r, const struct fft *fft, size_t k) {
+  struct total re = {0, 0}, im = {0, 0};
+  for (size_t j = 0; j < fft->n; j++) {
+    const long double angle = circle * static_cast<long double>(j * k % fft->n) / static_cast<long double>(fft->n);
+    const long double c = cosl(angle), s = -sinl(angle);
+    const long double x = vectors_get(r, fft->input, 2 * j), y = vectors_get(r, fft->input, 2 * j + 1);
+    add(&re, x * c - y * s);
+    add(&im, x * s + y * c);
+  }
+  const long double u = vectors_get(r, fft->output, 2 * k) - re.sum;
+  const long double v = vectors_get(r, fft->output, 2 * k + 1) - im.sum;
+  return u * u + v * v;
+}
+
+/* All outputs of a short transform; of a long one a few, others each time, so that the definition's n terms for each
+ * stay within the time of a visit. */
+long double mean_square_error(const struct toll_run *r, struct fft *fft) {
+  enum { ALL = 256, TERMS = 1 << 16 };
+  const bool all = fft->n <= ALL;
+  const size_t looks = all ? fft->n : TERMS / fft->n + 2;
+  long double sum = 0;
+  for (size_t i = 0; i < looks; i++) {
+    const size_t k = all ? i : static_cast<size_t>(toll_random_below(&fft->random, fft->n));
+    sum += error_of(r, fft, k);
+  }
+  return sum / static_cast<long double>(looks);
+}
+
+enum toll_status check(struct toll_run *r) {
+  struct fft *fft = static_cast<struct fft *>(r->state);
+  const long double u = (vectors_single(r) ? static_cast<double>(FLT_EPSILON) : DBL_EPSILON) / 2;
+  const long double bound = 7 * u * fft->stages, input = energy(r, fft->input, 2 * fft->n);
+  const long double error = sqrtl(mean_square_error(r, fft) / input); /* each output has the input's energy */
+  const long double gained = energy(r, fft->output, 2 * fft->n) / (static_cast<long double>(fft->n) * input) - 1;
+  vectors_forget(r, fft->output, 2 * fft->n);
+  if (!(error <= bound))
+    return toll_wrong(r, "outputs are off by %.3g, and at most by %.3g if right", static_cast<double>(error),
+                      static_cast<double>(bound));
+  if (!(fabsl(gained) <= 2 * bound + bound * bound))
+    return toll_wrong(r, "the transform gained %.3g of energy", static_cast<double>(gained));
+  return TOLL_OK;
+}
+
+void work(const struct toll_run *r, struct toll_work *work) {
+  const struct fft *fft = static_cast<const struct fft *>(r->state);
+  work->flops = work->operations = 5.0 * static_cast<double>(fft->n) * fft->stages;
+}
+
+const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR), vectors_precision, vectors_way, {}};
+const struct toll_metric metrics[] = {
+    {"rate", "flop/s", TOLL_MORE, "operations a second, 5 n log2 n of them to a transform", TOLL_BODY, "flops-of-n",
+     nullptr},
+    {"operation", "ns", TOLL_LESS, "one of the 5 n log2 n operations", TOLL_BODY, "operation-of-n", nullptr},
+    {}};
+
+}  // namespace
+
+extern "C" const struct toll_probe toll_probe = {
+    "How fast is a Fourier transform, and where does its length leave a cache?",
+    metrics,
+    parameters,
+    sizeof(struct fft),
+    prepare,
+    body,
+    nullptr, /* control */
+    check,
+    nullptr, /* finish */
+    work,
+    nullptr, /* roles */
+    0,       /* quantum */
+    false,   /* switches */
+    false,   /* faults */
+    2,       /* revision */
+};
