@@ -21,7 +21,7 @@ SOFT_FLOAT := $(if $(filter -mx32,$(ABI_FLAGS)),,$(firstword \
 CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -fno-tree-loop-distribute-patterns -falign-functions=64 \
             -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
-STD_CXX  := -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics
+STD_CXX  := -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++
 LINK     := -static -no-pie
 LIBS     := $(SOFT_FLOAT) -pthread -lm
 INCLUDES  = -I$(RUNTIME) -I$(<D)
