@@ -76,7 +76,7 @@ _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", 
 
 
 class Guest:
-    """Implements targets.Target for one board. init: the folder of build/emulator.
+    """Implements targets.Target for one board. init: the folder of build/emulator. scratch: its files while it lives.
 
     Raises Failure where the board is not known or its emulator is not here.
     """
@@ -93,7 +93,7 @@ class Guest:
         self._init = init / self._board.init
         if not self._init.is_file():
             raise Failure(f"{self._init} is not built: make emulator", 5)
-        self._scratch = Path(tempfile.mkdtemp(prefix="toll-guest-"))
+        self.scratch = Path(tempfile.mkdtemp(prefix="toll-guest-"))
         self._packed: dict[str, str] = {}
         self._wire: Wire | None = None
         self._lost: Failure | None = None
@@ -136,7 +136,7 @@ class Guest:
     def close(self) -> None:
         """Ends the guest and forgets its files."""
         self._stop()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         atexit.unregister(self.close)
 
     # ---- asking ----------------------------------------------------------------------------------------------------
@@ -193,16 +193,16 @@ class Guest:
 
     def _boot(self) -> Wire:
         kernel = debian_kernel.fetched(self._board.kernel)
-        first_files = self._scratch / "initramfs"
+        first_files = self.scratch / "initramfs"
         first_files.write_bytes(self._first_files())
-        console = self._scratch / "console"
+        console = self.scratch / "console"
         given = ["-kernel", str(kernel.image), "-initrd", str(first_files)]
         given += ["-append", f"{self._board.command_line} panic=-1 quiet"]
         given += ["-dtb", str(kernel.device_tree)] if kernel.device_tree else []
         wires = ["-serial", f"file:{console}", "-serial", "stdio"]
         try:
             wire = Wire(
-                [self._emulator, *_ALWAYS, *self._board.words, *given, *wires], self._scratch / "emulator", _ENVIRONMENT
+                [self._emulator, *_ALWAYS, *self._board.words, *given, *wires], self.scratch / "emulator", _ENVIRONMENT
             )
         except OSError as error:
             raise Failure(f"{self._emulator} cannot be started: {error.strerror}", 5) from error
@@ -220,7 +220,7 @@ class Guest:
     def _last_words(self) -> str:
         """The last line of the console, or of the emulator itself."""
         for name in ("console", "emulator"):
-            path = self._scratch / name
+            path = self.scratch / name
             text = path.read_bytes()[-4096:].decode(errors="replace").strip() if path.is_file() else ""
             if text:
                 return f"; the last it said: {text.splitlines()[-1][:200]}"

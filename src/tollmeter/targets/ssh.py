@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another machine, over OpenSSH. It needs nothing but sh and /proc: a probe is one static executable, copied into a
+folder of its own, run there, and removed with the folder.
+
+What a probe prints goes into a file there and comes over when it has ended: nothing crosses the network while it
+measures, and a companion that it left behind holds up nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import clean, closed, refused, words
+from tollmeter.targets.child import Child, Ended
+from tollmeter.targets.judging import trouble
+from tollmeter.targets.openssh import LOST, Connection
+
+_ASKING_S = 30.0
+_GRACE_S = 10.0
+_MOST_BLOCKS = 40_000
+"""Of 512 bytes, in the file that takes what a probe prints: more than the host would read."""
+
+_CANNOT_RUN = 126
+_ENDED = re.compile(rb"\ntoll ended (\d{1,3})\n\Z")
+
+# A file whose interpreter is the probe: a kernel that cannot run the probe leaves it to the shell, which then reads
+# no more than this. The probe itself must not be tried so, since a shell would take the executable for a script.
+_COPY = """cat > {there} && printf '#!%s\\nexit 126\\n' {there} > {there}.try && chmod 700 {there} {there}.try
+{there}.try > /dev/null 2>&1 < /dev/null; tried=$?
+rm -f {there}.try; [ $tried -ne 126 ] || exit 126; [ -x {there} ]"""
+
+# The shell's group is this visit's alone, and what is left of it is ended at last; sshd gives each command its own.
+_RUN = """cd {folder} && echo $$ > group && ulimit -f {blocks}
+sh -c 'echo $$ > probe; exec "$@"' sh {words} > out 2>&1 < /dev/null; status=$?
+cat out; printf '\\ntoll ended %d\\n' $status
+read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0"""
+
+
+class Ssh:
+    """Implements targets.Target for one host. options: more words for ssh. Raises Failure for what is no host."""
+
+    def __init__(self, host: str, options: Sequence[str] = ()) -> None:
+        self._connection = Connection(host, options)
+        self.name = f"ssh:{host}"
+        self._host = host
+        self._folder: str | None = None
+        self._copied: dict[str, str] = {}
+        self._foreign: set[str] = set()
+        self._lost: Failure | None = None
+        self._child: Child | None = None
+        atexit.register(self.close)
+
+    # ---- what a target offers ------------------------------------------------------------------------------------
+
+    def describe(self, executable: str) -> bytes:
+        return self._ask(executable, "--describe")
+
+    def machine(self, executable: str) -> bytes:
+        return self._ask(executable, "--machine")
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        try:
+            ended = self._finish(executable, words(visit), visit.deadline_ms / 1000 + _GRACE_S)
+        except Failure as failure:
+            kind = "unsupported" if executable in self._foreign else "infrastructure"
+            return refused(visit, revision, kind, failure.sentence)  # type: ignore[arg-type]
+        if ended.status == LOST and not ended.limit:
+            lost = self._connection.lost(ended.output).sentence
+            return closed(ended.output, visit, revision, ("infrastructure", lost))
+        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+
+    def interrupt(self) -> None:
+        """Over the open connection: a signal to ssh would end it, and not reach the probe."""
+        if self._child and self._folder:
+            command = self._connection.command(f'kill -INT "$(cat {self._folder}/probe)"')
+            nowhere = subprocess.DEVNULL
+            subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+
+    def close(self) -> None:
+        """Removes the folder there, and ends the connection."""
+        atexit.unregister(self.close)
+        folder, self._folder = self._folder, None
+        if folder and not self._lost:
+            self._quietly(f"rm -rf {folder}")
+        self._connection.close()
+
+    # ---- asking ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, executable: str, option: str) -> bytes:
+        ended = self._finish(executable, [option], _ASKING_S)
+        if ended.status == LOST and not ended.limit:
+            raise self._connection.lost(ended.output)
+        ill = trouble(ended, int(_ASKING_S * 1000))
+        if ill:
+            raise Failure(f"{executable} {option} on {self._host}: {ill[1]}", exit_code=5)
+        return ended.output
+
+    def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
+        """Raises Failure where the other machine cannot be reached, written to, or cannot run it."""
+        there = self._copy_of(executable)
+        script = _RUN.format(folder=self._folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *told]))
+        self._child = Child(self._connection.command(script))
+        try:
+            ended = self._child.finish(limit_s)
+        except OSError as error:
+            raise Failure(f"ssh cannot be started: {error.strerror}", 5) from error
+        finally:
+            self._child = None
+        if ended.limit:
+            self._quietly(f'kill -KILL -- "-$(cat {self._folder}/group)"')
+        return _as_it_ended_there(ended)
+
+    def _quietly(self, script: str) -> None:
+        try:
+            self._connection.run(script, b"", _ASKING_S)
+        except (OSError, Failure):
+            return
+
+    # ---- what is over there ----------------------------------------------------------------------------------------
+
+    def _copy_of(self, executable: str) -> str:
+        if self._lost:
+            raise self._lost
+        if executable in self._foreign:
+            raise Failure(f"the kernel of {self._host} cannot run it", 5)
+        try:
+            self._connection.open()
+            if self._folder is None:
+                self._folder = self._make_folder()
+        except Failure as failure:
+            self._lost = failure
+            raise
+        if executable not in self._copied:
+            self._copied[executable] = self._copy(executable, self._folder)
+        return self._copied[executable]
+
+    def _make_folder(self) -> str:
+        done = self._connection.run('mktemp -d "${TMPDIR:-/tmp}/toll.XXXXXXXXXX"', b"", _ASKING_S)
+        folder = done.stdout.decode(errors="replace").strip()
+        if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", folder):
+            raise Failure(f"{self._host} has no folder for the probes: {clean(folder)[:200]!r}", 5)
+        return folder
+
+    def _copy(self, executable: str, folder: str) -> str:
+        try:
+            content = Path(executable).read_bytes()
+        except OSError as error:
+            raise Failure(f"{executable}: {error.strerror}", 5) from error
+        # The hash in its name keeps probes of one name for several ABIs apart.
+        there = f"{folder}/{hashlib.sha256(content).hexdigest()[:16]}.{Path(executable).name}"
+        done = self._connection.run(_COPY.format(there=shlex.quote(there)), content, _ASKING_S)
+        if done.returncode == _CANNOT_RUN:
+            self._foreign.add(executable)
+            raise Failure(f"the kernel of {self._host} cannot run it", 5)
+        if done.returncode != 0:
+            raise Failure(f"{self._host} does not take the probe: {clean(done.stderr.decode(errors='replace'))}", 5)
+        return there
+
+
+def _as_it_ended_there(ended: Ended) -> Ended:
+    """The status that the shell over there told, which has a signal as 128 and its number; ssh's own where none was."""
+    mark = _ENDED.search(ended.output[-64:])
+    if ended.limit or mark is None:
+        return ended
+    status = int(mark.group(1))
+    return Ended(ended.output[: -len(mark.group())], 128 - status if status > 128 else status, None)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of targets: what each is, which clock it has, what it lacks here, and how it is opened.
+
+local               this machine                            hardware
+qemu-user:ARCH      an emulated CPU, this kernel            instructions
+guest:BOARD         an emulated machine, its own kernel     virtual
+ssh:HOST            another machine                         hardware
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.model import Abi, Clock, Failure
+from tollmeter.protocol import clean
+from tollmeter.targets import Target
+from tollmeter.targets.local import Local
+from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
+from tollmeter.targets.ssh import Ssh
+
+NATIVE = "native"
+"""In an ABI file's `runs`: local, where the CPU and its kernel know the ABI."""
+
+CLOCKS: dict[str, Clock] = {"local": "hardware", "qemu-user": "instructions", "guest": "virtual", "ssh": "hardware"}
+
+
+class Lack(NamedTuple):
+    """What a way needs and does not find, and the Debian packages that bring it."""
+
+    reason: str
+    packages: tuple[str, ...]
+
+
+def clock_of(target: str) -> Clock:
+    """Raises Failure for a name that is no target's."""
+    kind = target.partition(":")[0]
+    if kind not in CLOCKS:
+        raise Failure(
+            f"there is no target {clean(target)!r}: local, qemu-user:ARCH, guest:{'|'.join(BOARDS)}, ssh:HOST"
+        )
+    return CLOCKS[kind]
+
+
+def lack(target: str) -> Lack | None:
+    """What is missing here for a target, None where nothing is. ssh is not asked: only the other machine knows."""
+    kind, _, place = target.partition(":")
+    clock_of(target)
+    if kind == "qemu-user" and emulator_of(place) is None:
+        return Lack(f"no qemu-{place}", (PACKAGE,))
+    if kind == "guest":
+        if place not in BOARDS:
+            raise Failure(f"there is no guest {clean(place)!r}: {', '.join(BOARDS)}")
+        if shutil.which(BOARDS[place].emulator) is None:
+            return Lack(f"no {BOARDS[place].emulator}", (BOARDS[place].package,))
+    if kind == "ssh" and shutil.which("ssh") is None:
+        return Lack("no ssh", ("openssh-client",))
+    return None
+
+
+def for_abi(target: str, abi: Abi) -> str:
+    """A target's whole name for an ABI: `qemu-user` and `guest` alone mean the ABI's own emulator or board."""
+    if target not in ("qemu-user", "guest"):
+        return target
+    own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
+    if own is None:
+        raise Failure(f"{abi.name} names no {target} that runs it")
+    return own
+
+
+def open_target(target: str, emulator: Path) -> Target:
+    """emulator: the folder build/emulator. Raises Failure with a sentence where it cannot be opened."""
+    kind, _, place = target.partition(":")
+    clock_of(target)
+    if kind == "qemu-user":
+        return QemuUser(place, emulator / "count.so")
+    if kind == "guest":
+        return Guest(place, emulator)
+    return Ssh(place) if kind == "ssh" else Local()

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of target with an executable that misbehaves on it, so that one suite of tests holds them all.
+
+Where a script cannot run, tests/faults/rogue.c stands in, compiled for the place. A place that this machine lacks (no
+emulator, no compiler, no sshd) is skipped, with what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fakes import fake
+from tollmeter.targets import Target
+from tollmeter.targets.local import Local
+from tollmeter.targets.qemu_system import Guest
+from tollmeter.targets.qemu_user import QemuUser
+from tollmeter.targets.ssh import Ssh
+
+ROOT = Path(__file__).parents[1]
+ROGUE = ROOT / "tests/faults/rogue.c"
+PROBE = "kernel.enter"
+BEHAVIOURS = (
+    "good", "garbage", "flood", "cut", "silent", "bad_exit", "crash", "closed_output", "deadline", "endless", "wrong",
+    "skip", "other_visit", "hang", "orphan", "interruptible",
+)  # fmt: skip
+
+
+class Stand:
+    """A target; make gives the executable of a behaviour. alive: words by which its process is found from outside.
+
+    is_a_machine: that process goes on from visit to visit.
+    """
+
+    def __init__(self, target: Target, make: Callable[[str], Path], alive: tuple[str, ...]) -> None:
+        self.target = target
+        self.is_a_machine = target.name.startswith("guest:")
+        self.make = make
+        self._alive = alive
+
+    def processes(self) -> list[int]:
+        """What runs a visit now."""
+        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is_one(entry)]
+
+    def left_behind(self) -> list[int]:
+        """What still runs a moment later: a killed process is there until its new parent has reaped it."""
+        limit = time.monotonic() + 3
+        while self.processes() and time.monotonic() < limit:
+            time.sleep(0.02)
+        return self.processes()
+
+    def _is_one(self, entry: Path) -> bool:
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            return False
+        return bool(line) and all(word in line for word in self._alive) and int(entry.name) != os.getpid()
+
+
+# ---- executables --------------------------------------------------------------------------------------------------
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} here")
+
+
+@functools.cache
+def _rogue(compiler: str, folder: Path) -> bytes:
+    out = folder / f"rogue.{compiler}"
+    subprocess.run([compiler, "-O1", "-static", str(ROGUE), "-o", str(out)], check=True)
+    return out.read_bytes()
+
+
+def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
+    """folder/BEHAVIOUR/x86_64/kernel.enter: the name under which it speaks, whatever it is compiled for."""
+    path = folder / behaviour / "x86_64" / PROBE
+    if not path.exists():
+        path.parent.mkdir(parents=True)
+        path.write_bytes(_rogue(compiler, folder) + f"\nbehaviour={behaviour}".encode())
+        path.chmod(0o755)
+    return path
+
+
+def emulator_file(name: str) -> Path:
+    """One of build/emulator, made where it is missing."""
+    made = ROOT / "build/emulator" / name
+    done = subprocess.run(["make", "-s", f"build/emulator/{name}"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"build/emulator/{name} cannot be made here")
+    return made
+
+
+# ---- places -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def local(folder: Path) -> Iterator[Stand]:
+    yield Stand(
+        Local(), lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour), (str(folder), "--visit=")
+    )
+
+
+@contextmanager
+def qemu_user(folder: Path) -> Iterator[Stand]:
+    need("qemu-arm", "arm-linux-gnueabi-gcc")
+    target = QemuUser("arm", emulator_file("count.so"))
+    yield Stand(target, lambda behaviour: rogue(folder, "arm-linux-gnueabi-gcc", behaviour), (str(folder), "--visit="))
+
+
+@contextmanager
+def guest(folder: Path, board: str = "x32", compiler: str = "gcc") -> Iterator[Stand]:
+    """One boot for all behaviours, as long as none of them costs the guest its life."""
+    need({"x32": "qemu-system-x86_64"}.get(board, "qemu-system-arm"), compiler)
+    target = Guest(board, emulator_file({"x32": "init.x86_64"}.get(board, "init.arm")).parent)
+    target.prepare([str(rogue(folder, compiler, behaviour)) for behaviour in BEHAVIOURS])
+    try:
+        yield Stand(target, lambda behaviour: rogue(folder, compiler, behaviour), ("qemu-system", target.scratch.name))
+    finally:
+        target.close()
+
+
+@contextmanager
+def ssh(folder: Path) -> Iterator[Stand]:
+    need("ssh", "ssh-keygen", "gcc")
+    with sshd(folder) as options:
+        target = Ssh("127.0.0.1", options)
+        try:
+            yield Stand(target, lambda behaviour: rogue(folder, "gcc", behaviour), ("/toll.", PROBE, "--visit="))
+        finally:
+            target.close()
+
+
+@contextmanager
+def sshd(folder: Path, port: int = 0) -> Iterator[list[str]]:
+    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh."""
+    server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+    if server is None:
+        pytest.skip("no sshd here: apt-get install openssh-server")
+    port = port or _free_port()
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    configuration = folder / "sshd_config"
+    configuration.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+    )
+    _make_run_folder()
+    with subprocess.Popen([server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process:
+        try:
+            _await_port(port)
+            yield [
+                "-F", "none", "-p", str(port), "-i", f"{folder}/user", "-o", f"UserKnownHostsFile={folder}/known",
+                "-o", "GlobalKnownHostsFile=none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
+            ]  # fmt: skip
+        finally:
+            process.terminate()
+
+
+def _make_run_folder() -> None:
+    """sshd as root asks for this empty folder, which its service would make."""
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _await_port(port: int) -> None:
+    limit = time.monotonic() + 20
+    while time.monotonic() < limit:
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("sshd does not listen")
