@@ -16,28 +16,26 @@ struct trapped {
 };
 
 static const struct trap {
-  int signal_number, bytes;
+  int bytes;
   const char *absent;
 } traps[] = {
-    {SIGILL, TRAP_ILLEGAL, "an undefined instruction and the way past it are not known on this architecture"},
-    {SIGTRAP, TRAP_BREAKPOINT, "a breakpoint and the way past it are not known on this architecture"},
-    {SIGFPE, TRAP_DIVIDE, "a division by zero does not trap on this architecture"},
-    {0, TRAP_PRIVILEGED, "a privileged instruction and the way past it are not known on this architecture"},
+    {TRAP_ILLEGAL, "an undefined instruction and the way past it are not known on this architecture"},
+    {TRAP_BREAKPOINT, "a breakpoint and the way past it are not known on this architecture"},
+    {TRAP_DIVIDE, "a division by zero does not trap on this architecture"},
+    {TRAP_PRIVILEGED, "a privileged instruction and the way past it are not known on this architecture"},
 };
 
 enum kind { ILLEGAL, BREAKPOINT, DIVIDE, PRIVILEGED };
 
+/* By which signal the kernel says so, each architecture has settled for itself: a privileged instruction is illegal on
+ * one and an access violation on another. */
 static enum toll_status prepare(struct toll_run *r) {
-  const unsigned kind = toll_choice(r, "trap");
-  const struct trap *trap = &traps[kind];
+  const struct trap *trap = &traps[toll_choice(r, "trap")];
   if (trap->bytes == TRAP_UNKNOWN) return toll_skip(r, "%s", trap->absent);
-  if (kind != PRIVILEGED) {
-    trap_catch(trap->signal_number, trap->bytes);
-    return TOLL_OK;
-  }
-  /* Whether it is the instruction or the access that is forbidden, each architecture says in its own way. */
-  trap_catch(SIGSEGV, trap->bytes);
   trap_catch(SIGILL, trap->bytes);
+  trap_catch(SIGTRAP, trap->bytes);
+  trap_catch(SIGFPE, trap->bytes);
+  trap_catch(SIGSEGV, trap->bytes);
   return TOLL_OK;
 }
 
