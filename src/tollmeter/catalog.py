@@ -113,8 +113,8 @@ def read_suite(path: Path) -> Suite:
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is not a suite: {error}") from error
     for claim in suite.published:
-        if (claim.row is None) == (claim.missing is None):
-            raise Failure(f"{path}: '{claim.what}' must have either a row or a sentence that says why it is missing")
+        if claim.row is None and claim.missing is None:
+            raise Failure(f"{path}: '{claim.what}' must have a row, or a sentence that says why there is none")
     return suite
 
 

@@ -148,9 +148,11 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     """Probes (a name or glob), on which ABIs, at which values; `native` is the first ABI that this machine runs.
 
     A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
+    cpu: the architectures that it is for, as `uname -m` names them; empty for all.
     """
 
     probe: str
+    cpu: tuple[str, ...] = ()
     abi: tuple[str, ...] = ("native",)
     parameters: dict[str, Value | tuple[Value, ...]] = {}
     others: Literal["sweep", "typical"] = "sweep"

@@ -48,6 +48,8 @@ class Ground(NamedTuple):
 def resolve(select: Select, ground: Ground, thin: int) -> Entry:
     """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there."""
     catalog, machine = ground.catalog, ground.machine
+    if select.cpu and machine.architecture not in select.cpu:
+        return Entry()
     probes = {name: probe for name, probe in catalog.probes().items() if fnmatchcase(name, select.probe)}
     _check_names(select, probes)
     points: dict[Point, None] = {}
@@ -136,8 +138,6 @@ def check_asked(catalog: Catalog, selects: Sequence[Select], settings: Settings,
     """That what the person wrote on the command line names something. Raises Failure (2) with the nearest names."""
     probes = catalog.probes()
     chosen = [probe for name, probe in probes.items() if any(fnmatchcase(name, s.probe) for s in selects)]
-    if not chosen:
-        raise unknown("probe", selects[0].probe if selects else "", list(probes))
     known = sorted({parameter.name for probe in chosen for parameter in probe.parameters})
     for name in settings:
         if name not in known:

@@ -98,6 +98,15 @@ def cache_bytes(machine: Machine, level: str) -> int:
     return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)
 
 
+def relative_bytes(text: str, machine: Machine) -> int | None:
+    """Bytes that a size in terms of a cache means, in whole lines; None where the text is no such size."""
+    relative = _RELATIVE.fullmatch(text)
+    if not relative:
+        return None
+    exact = float(relative[1]) * cache_bytes(machine, relative[2])
+    return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
+
+
 def _stop(parameter: Parameter, machine: Machine) -> int:
     scale = {"absolute": 1, "cpus": machine.cpus, "last-cache": cache_bytes(machine, "LAST")}
     stop = parameter.stop * scale[parameter.stop_scale]
@@ -108,10 +117,9 @@ def _stop(parameter: Parameter, machine: Machine) -> int:
 
 def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     text = text.strip()
-    relative = _RELATIVE.fullmatch(text)
-    if relative and parameter.kind == "size":
-        exact = float(relative[1]) * cache_bytes(machine, relative[2])
-        return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
+    relative = relative_bytes(text, machine)
+    if relative is not None and parameter.kind == "size":
+        return relative
     size = _SIZE.fullmatch(text)
     unit = _UNITS.get(size[2].lower()) if size else None
     if not size or unit is None or (unit > 1 and parameter.kind != "size"):

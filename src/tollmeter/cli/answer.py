@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a run: the page is written, the answer printed, the exit code found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tollmeter.cli.book import open_run
+from tollmeter.cli.options import Options
+from tollmeter.cli.printing import say
+from tollmeter.cli.report import PAGE
+from tollmeter.cli.show import print_book
+from tollmeter.model import Failure, Outcome, Point
+from tollmeter.store.journal import Session
+from tollmeter.store.request import read_request
+
+DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
+
+
+def finished(folder: Path, options: Options, session: Session) -> int:
+    """Returns the exit code of the whole run."""
+    from tollmeter.report import page
+
+    book = open_run(folder)
+    code = exit_code(book.outcomes, session)
+    try:
+        page.write(book, folder / PAGE)
+    except Failure as failure:
+        say(failure.sentence)
+        code = code or failure.exit_code
+    print_book(book, options.form, read_request(folder).suite)
+    return code
+
+
+def exit_code(outcomes: Sequence[Outcome], session: Session) -> int:
+    """The gravest of what happened, as docs/exit-codes.md has it."""
+    if session.status == "interrupted":
+        return INTERRUPTED
+    measured: set[Point] = {told.point for told in outcomes if told.status == "ok"}
+    if any(told.status == "infrastructure" and told.point not in measured for told in outcomes):
+        return INFRASTRUCTURE
+    if any(told.status in ("failed", "wrong_answer", "timeout") for told in outcomes):
+        return FAILED
+    return DONE if measured else NOTHING

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run folder as a book: journal to outcomes, rows, hierarchy and findings, kept in the run's SQLite index."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.store import index
+from tollmeter.store.journal import Contents, read
+from tollmeter.store.request import Request, read_request
+
+FORMAT = 1
+
+
+def open_index(folder: Path) -> Index:
+    """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
+    kept = index.load(folder, _fingerprint(folder))
+    if kept is None:
+        return open_run(folder).index
+    return msgspec.structs.replace(kept, run=msgspec.structs.replace(kept.run, folder=str(folder)))
+
+
+def open_run(folder: Path) -> Book:
+    """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
+    request = read_request(folder)
+    book = make(read(folder), request, folder)
+    index.save(folder, _fingerprint(folder), book.index)
+    return book
+
+
+def make(contents: Contents, request: Request, folder: Path) -> Book:
+    """Everything that is derived, from all that was recorded."""
+    from tollmeter.analysis.hierarchy import hierarchy
+    from tollmeter.analysis.rows import rows
+    from tollmeter.findings import all_findings
+
+    machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
+    outcomes = tuple(_telling(contents.outcomes))
+    _check_described(outcomes, probes, folder)
+    table = rows(outcomes, probes)
+    levels = hierarchy(table, probes, machine)
+    run = _run_info(contents, request, folder)
+    bare = Book(
+        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels)),
+        probes=probes,
+        builds=contents.head.builds,
+        outcomes=outcomes,
+        request=_asked(request),
+    )
+    found = tuple(all_findings(bare))
+    return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))
+
+
+def _telling(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+    """A visit that somebody broke off says nothing of a point that was visited again."""
+    visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
+    return [told for told in outcomes if told.status != "interrupted" or told.point not in visited]
+
+
+def _machine(contents: Contents, folder: Path) -> Machine:
+    if contents.head.machine is None:
+        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
+    return contents.head.machine
+
+
+def _check_described(outcomes: tuple[Outcome, ...], probes: dict[str, Probe], folder: Path) -> None:
+    for outcome in outcomes:
+        if outcome.point.probe not in probes:
+            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
+
+
+def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
+    return RunInfo(
+        id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
+        seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
+    )  # fmt: skip
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """The request as a person would say it; command: what to type to measure the same again."""
+    return {
+        "question": request.suite.question,
+        "command": command(request),
+        "budget_seconds": request.budget_seconds,
+        "abis": list(request.abis),
+        "cpus": list(request.cpus),
+    }
+
+
+def command(request: Request) -> str:
+    words = ["toll", "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    words += ["--abi", ",".join(request.abis)] if request.abis else []
+    words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
+    return shlex.join(words)
+
+
+def _fingerprint(folder: Path) -> str:
+    try:
+        return index.fingerprint(folder)
+    except OSError:
+        # Says in words what is wrong with the folder.
+        read_request(folder)
+        read(folder)
+        raise

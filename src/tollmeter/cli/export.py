@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll export`: a run's rows or samples as a table that other programs open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli import places
+from tollmeter.cli.book import open_index, open_run
+from tollmeter.cli.printing import write
+from tollmeter.store.export import FORMATS, rows_table, samples_table, written
+
+
+def export(
+    run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
+    form: Annotated[str, typer.Option("--format", help="csv, json, jsonl, md or parquet")] = "csv",
+    what: Annotated[str, typer.Option(help="rows, or samples with their witnesses")] = "rows",
+    out: Annotated[Path | None, typer.Option(help="file to write; by default standard output")] = None,
+) -> None:
+    """Write a run's rows or samples as a table."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if what not in ("rows", "samples"):
+        raise unknown("table", what, ("rows", "samples"))
+    folder = places.find_run(run)
+    table = rows_table(open_index(folder).rows) if what == "rows" else samples_table(open_run(folder).outcomes)
+    write(written(table, form), out)

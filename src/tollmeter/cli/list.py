@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll list`: what can be run, and what was."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli import places
+from tollmeter.cli.printing import Columns, print_columns
+
+WHAT = ("probes", "suites", "abis", "runs", "findings")
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="probes, suites, abis, runs or findings")] = "probes",
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> None:
+    """Say what there is."""
+    listed = {"probes": _probes, "suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
+    if what not in listed:
+        raise unknown("list", what, WHAT)
+    print_columns(listed[what](), form)
+
+
+def _probes() -> Columns:
+    catalog = places.built()
+    rows = []
+    for name, probe in catalog.probes().items():
+        abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
+        rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
+    return Columns(("probe", "question", "parameters", "abis"), rows)
+
+
+def _suites() -> Columns:
+    return Columns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()])
+
+
+def _abis() -> Columns:
+    catalog = places.built()
+    rows = []
+    for abi in catalog.abis:
+        executables = [made for (_, of_abi), made in catalog.executables.items() if of_abi == abi]
+        rows.append((abi, f"{len(executables)} probes", executables[0].build.compiler))
+    return Columns(("abi", "runs here", "compiler"), rows + [(abi, "no", why) for abi, why in catalog.gaps.items()])
+
+
+def _runs() -> Columns:
+    from tollmeter.model import Failure
+    from tollmeter.store.request import read_request
+
+    rows = []
+    for name in places.run_names():
+        try:
+            request = read_request(places.RUNS / name)
+            rows.append((name, request.started, request.suite.question))
+        except Failure as failure:
+            rows.append((name, "", failure.sentence))
+    return Columns(("run", "started", "question"), rows)
+
+
+def _findings() -> Columns:
+    from tollmeter.findings import RULES
+
+    return Columns(("finding", "claim"), [(rule.name, rule.claim) for rule in RULES])

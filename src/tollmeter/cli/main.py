@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the verb, and turns whatever goes wrong into one line and the exit code of docs/exit-codes.md."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+import tollmeter
+from tollmeter.cli import export, report, run, show
+from tollmeter.cli import list as list_
+from tollmeter.cli.printing import say
+from tollmeter.model import Failure
+
+USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
+
+app = typer.Typer(
+    name="toll",
+    help="Measures the toll of every boundary that code crosses on a machine, and says why it costs what it costs.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("list")(list_.list_)
+app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("export")(export.export)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    given = list(sys.argv[1:] if words is None else words)
+    if given in (["--version"], ["-V"]):
+        print(f"tollmeter {tollmeter.__version__}")
+        return 0
+    try:
+        return int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
+    except BrokenPipeError:
+        # Whoever read this has had enough; what is still buffered must not complain when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Failure, TyperException, KeyboardInterrupt, OSError) as error:
+        sentence, code = _told(error)
+        say(sentence)
+        return code
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, Failure):
+        return error.sentence, error.exit_code
+    if isinstance(error, TyperException):
+        return f"{error.format_message()} (toll --help)", USAGE
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the system'}: {error.strerror or error}", INFRASTRUCTURE
+    return "interrupted", INTERRUPTED

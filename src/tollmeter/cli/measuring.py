@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands behind `toll run`: from words to a plan, from a plan to a run folder, from there to the answer."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import tollmeter
+from tollmeter import protocol
+from tollmeter.catalog import Catalog, Executable, check_unchanged
+from tollmeter.cli import places
+from tollmeter.cli.asked import asked, names, numbers, seconds
+from tollmeter.cli.options import DEFAULT_BUDGET, Options
+from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.conduct import Stage, Stopping, conduct, kept_on
+from tollmeter.model import ClockReading, Failure, Machine, Outcome
+from tollmeter.plan import Plan, check_asked, expected_seconds, make
+from tollmeter.plan.claims import on_machine
+from tollmeter.store.journal import Contents, Journal, read
+from tollmeter.store.request import Request, read_request
+from tollmeter.targets.local import Local
+
+_FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.1, 1.0, 8.0
+"""What analysis and report take of the budget."""
+_STARTED = time.monotonic()
+"""Near enough to when the person pressed return."""
+
+
+class Prepared(NamedTuple):
+    request: Request
+    catalog: Catalog
+    machine: Machine
+    clock: ClockReading
+    plan: Plan
+
+
+class Work(NamedTuple):
+    """What is to be measured with what, and what was already: outcomes, and seconds of wall time."""
+
+    plan: Plan
+    machine: Machine
+    executables: Mapping[tuple[str, str], Executable]
+    done: Sequence[Outcome] = ()
+    seconds_before: float = 0.0
+
+
+# ---- the three ways to run --------------------------------------------------------------------------------------
+
+
+def planned(options: Options) -> int:
+    """Prints what would be done."""
+    ready = _prepared(options)
+    plan = ready.plan
+    rows = [(probe, abi, str(count)) for (probe, abi), count in _points_by_executable(plan).items()]
+    print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
+    effort = plan.effort
+    say(
+        f"{len(plan.points())} points; three visits to each take about {expected_seconds(plan):.0f} s of the "
+        f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
+        f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
+    )
+    return 0
+
+
+def measured(options: Options) -> int:
+    """A new run. Returns the exit code."""
+    ready = _prepared(options)
+    folder = options.out or places.RUNS / ready.request.id
+    executables = _used(ready.plan, ready.catalog)
+    check_unchanged(executables.values())
+    with Journal.create(folder, ready.request, _head(ready, executables.values())) as journal:
+        return _go(Work(ready.plan, ready.machine, executables), journal, options)
+
+
+def resumed(name: str, options: Options) -> int:
+    """Goes on with a run that was interrupted, or whose budget was spent. Returns the exit code."""
+    if options.words or options.abi or options.cpus or options.out or options.seed is not None:
+        raise Failure(
+            "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"
+        )
+    folder = places.find_run(name)
+    request, contents = read_request(folder), read(folder)
+    machine = _same_machine(folder, contents)
+    plan, executables = _same_plan(folder, request, contents, machine)
+    plan = msgspec.structs.replace(plan, budget_seconds=_for_measuring(_budget(options, request)))
+    with Journal.resume(folder) as journal:
+        work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds)
+        return _go(work, journal, options)
+
+
+# ---- before measuring -------------------------------------------------------------------------------------------
+
+
+def _prepared(options: Options) -> Prepared:
+    catalog = places.built()
+    suite, settings = asked(options.words, places.suites(), catalog)
+    abis = names(options.abi)
+    check_asked(catalog, suite.select, settings, abis)
+    machine, clock = _machine(catalog)
+    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    request = Request(
+        id=folder.name,
+        suite=on_machine(suite, machine),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=secrets.randbelow(1_000_000) if options.seed is None else options.seed,
+        budget_seconds=_budget(options),
+        tollmeter=tollmeter.__version__,
+        abis=abis,
+        settings=settings,
+        cpus=numbers(options.cpus),
+        words=options.words,
+    )
+    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine))
+
+
+def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
+    return make(
+        request.suite,
+        catalog,
+        machine,
+        budget_seconds=_for_measuring(request.budget_seconds),
+        seed=request.seed,
+        settings=request.settings,
+        abis=request.abis,
+        cpus=request.cpus,
+    )
+
+
+def _budget(options: Options, request: Request | None = None) -> float:
+    if options.budget is None and request:
+        return request.budget_seconds
+    return seconds(options.budget or DEFAULT_BUDGET)
+
+
+def _for_measuring(budget_seconds: float) -> float:
+    finishing = min(_MOST_FINISHING_S, max(_LEAST_FINISHING_S, _FINISHING_SHARE * budget_seconds))
+    return max(budget_seconds / 2, budget_seconds - finishing)
+
+
+def _machine(catalog: Catalog) -> tuple[Machine, ClockReading]:
+    """Any executable of the first ABI can tell."""
+    path = next(made.path for (_, abi), made in catalog.executables.items() if abi == catalog.abis[0])
+    told = protocol.head(Local().machine(path))
+    if told.machine is None or told.clock is None:
+        raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
+    return told.machine, told.clock
+
+
+def _used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
+    wanted = {(point.probe, point.abi) for point in plan.points()}
+    return {key: made for key, made in catalog.executables.items() if key in wanted}
+
+
+def _head(ready: Prepared, executables: Iterable[Executable]) -> bytes:
+    """The journal's first stream: the machine, and every probe and build that the run will use."""
+    probes = sorted({point.probe for point in (*ready.plan.points(), *ready.plan.gaps())})
+    records = [
+        {"k": "machine", **msgspec.to_builtins(ready.machine)},
+        {"k": "clock", **msgspec.to_builtins(ready.clock)},
+    ]
+    records += [_probe_record(ready.plan, name) for name in probes]
+    records += [{"k": "build", **msgspec.to_builtins(made.build)} for made in executables]
+    return protocol.seal(records)
+
+
+def _probe_record(plan: Plan, name: str) -> dict[str, object]:
+    return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
+
+
+def _same_machine(folder: Path, contents: Contents) -> Machine:
+    """The machine as it was then. Raises Failure (5) where this is another one."""
+    then, (now, _) = contents.head.machine, _machine(places.built())
+    if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
+        raise Failure(
+            f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5
+        )
+    return then
+
+
+def _same_plan(
+    folder: Path, request: Request, contents: Contents, machine: Machine
+) -> tuple[Plan, dict[tuple[str, str], Executable]]:
+    """The plan that the run had. Raises Failure (5) where an executable is another one now."""
+    catalog = places.built()
+    plan = _plan(request, catalog, machine)
+    executables = _used(plan, catalog)
+    check_unchanged(executables.values())
+    before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
+    for key, made in executables.items():
+        if before.get(key) != made.build.sha256:
+            raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
+    return plan, executables
+
+
+def _points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for point in plan.points():
+        counts[point.probe, point.abi] = counts.get((point.probe, point.abi), 0) + 1
+    return dict(sorted(counts.items()))
+
+
+# ---- measuring, and after ---------------------------------------------------------------------------------------
+
+
+def _go(work: Work, journal: Journal, options: Options) -> int:
+    from tollmeter.cli.answer import finished
+    from tollmeter.cli.judge import AnalysisJudge
+    from tollmeter.cli.observer import observing
+
+    places.remember(journal.folder)
+    targets = {"local": Local()}
+    paths = {key: made.path for key, made in work.executables.items()}
+    judge = AnalysisJudge()
+    with Stopping(targets.values()) as stopping, kept_on(work.plan.host_cpu) as complaint:
+        if complaint:
+            say(complaint)
+        with observing(work.plan, work.machine, quiet=options.quiet) as observer:
+            stage = Stage(targets, paths, journal, judge, observer, stopping)
+            session = conduct(_after_start(work.plan), stage, work.done, work.seconds_before)
+    return finished(journal.folder, options, session)
+
+
+def _after_start(plan: Plan) -> Plan:
+    """What it took to get here is part of the budget."""
+    left = max(plan.budget_seconds / 2, plan.budget_seconds - (time.monotonic() - _STARTED))
+    return msgspec.structs.replace(plan, budget_seconds=left)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standard output and standard error, as every verb uses them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.catalog import unknown
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+
+
+class Columns(NamedTuple):
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def say(sentence: str) -> None:
+    """One line for the person, beside whatever goes to standard output."""
+    print(f"toll: {clean(sentence)}", file=sys.stderr)
+
+
+def print_columns(columns: Columns, form: str) -> None:
+    if form == "json":
+        table = [dict(zip(columns.names, row, strict=True)) for row in columns.rows]
+        write(msgspec.json.format(msgspec.json.encode(table)) + b"\n")
+    elif form == "table":
+        _print_table(columns)
+    else:
+        raise unknown("format", form, ("table", "json"))
+
+
+def _print_table(columns: Columns) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns.names:
+        table.add_column(name, no_wrap=name == columns.names[0], overflow="fold")
+    for row in columns.rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def write(content: bytes, out: Path | None = None) -> None:
+    """To a file, whole or not at all, or to standard output. Raises Failure (5)."""
+    if out is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    half = out.with_name(f".{out.name}.half")
+    try:
+        half.write_bytes(content)
+        half.replace(out)
+    except OSError as error:
+        raise Failure(f"cannot write {out}: {error.strerror}", exit_code=5) from error

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll run`: measure, print the answer, write the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli import show
+from tollmeter.cli.options import DEFAULT_BUDGET, Options
+from tollmeter.model import Failure
+
+
+def run(
+    words: Annotated[list[str] | None, typer.Argument(help="suites, probes, globs, and NAME=VALUE")] = None,
+    *,
+    abi: Annotated[str | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
+    seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
+    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
+    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
+    resume: Annotated[str | None, typer.Option(help="go on with this run: what is missing, nothing twice")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> int:
+    """Measure this machine, print the answer, write the report."""
+    if form not in show.FORMATS:
+        raise unknown("format", form, show.FORMATS)
+    if seed is not None and not 0 <= seed < 2**63:
+        raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
+    from tollmeter.cli import measuring
+
+    options = Options(tuple(words or ()), abi, budget, seed, cpus, out, form, quiet)
+    if resume:
+        return measuring.resumed(resume, options)
+    if dry_run:
+        return measuring.planned(options)
+    return measuring.measured(options)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll show`: a run's answer again, and everything that it rests on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli import places
+from tollmeter.cli.book import open_index, open_run
+from tollmeter.cli.printing import write
+from tollmeter.model import Book, Index, Suite
+from tollmeter.store.export import rows_table, samples_table, written
+from tollmeter.store.request import read_request
+
+FORMATS = ("table", "json", "csv", "md")
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
+    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
+) -> None:
+    """Print a run's answer."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    folder = places.find_run(run)
+    if raw:
+        write(written(samples_table(open_run(folder).outcomes), "csv" if form == "table" else form))
+    elif form in ("json", "csv"):
+        print_index(open_index(folder), form)
+    else:
+        print_book(open_run(folder), form, read_request(folder).suite)
+
+
+def print_index(index: Index, form: str) -> None:
+    if form == "json":
+        write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
+    else:
+        write(written(rows_table(index.rows), form))
+
+
+def print_book(book: Book, form: str, suite: Suite) -> None:
+    """What `toll run` ends with, too."""
+    if form == "table":
+        _print_table(book, suite)
+    elif form == "md":
+        from tollmeter.report.markdown import render
+
+        write(render(book).encode())
+    else:
+        print_index(book.index, form)
+
+
+def _print_table(book: Book, suite: Suite) -> None:
+    from rich.console import Console
+
+    from tollmeter.report.terminal import study, summary
+
+    console = Console(highlight=False)
+    summary(book, console)
+    if suite.published:
+        study(book, suite, console)
