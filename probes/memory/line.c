@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How long a line is, by what a second access costs at some distance from a first that missed: next to nothing in the
- * same line, a miss of its own in the next. Each load waits for the one before, or the two misses would overlap and the
- * second look free at any distance. The control loads the first of each pair alone, through a pointer of its own in
- * the same line, so that the difference is the second access and nothing else.
+ * same line, a miss of its own in the next.
  *
  * Pairs begin 1 KiB apart, in random order over 256 KiB: 256 lines in a sixteenth of the first cache's sets, far more
  * than its ways, so that every first access misses there, and few enough to hit in the second cache, whose time is
@@ -11,87 +9,25 @@
  * access seen there varied from -8 to 64 ns within a line. A neighbouring line that some cores fetch along with the
  * missing one comes into the second cache and not the first, so it is not mistaken for the same line.
  */
-#include "toll.h"
+#include "large.h"
+#include "pairs.h"
 
 #define BLOCK  ((size_t)1024)
 #define BLOCKS ((size_t)256)
 
-struct pairs {
-  char *base;
-  void **at, **head;          /* of the pairs */
-  void **alone, **alone_head; /* of the first accesses alone */
-  uint64_t done;
-  bool proved;
-};
-
-/* The order comes as one cycle over the blocks; it is bent so that each block's first word leads to the word `distance`
- * further, and that one to the next block. The second word of a block carries the order of the control. */
-static void bend(struct pairs *p, void **head, size_t distance) {
-  void **block = head;
-  do {
-    void **next = *block, **second = (void **)(void *)((char *)block + distance);
-    block[1] = next + 1;
-    *block = second;
-    *second = next;
-    block = next;
-  } while (block != head);
-  p->at = p->head = head;
-  p->alone = p->alone_head = head + 1;
+static size_t offset(const struct pairs *p, size_t pair) {
+  (void)p;
+  return pair * BLOCK;
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  size_t distance = (size_t)toll_number(r, "distance"), pointer = sizeof(void *);
+  if (distance < 2 * pointer || distance > BLOCK - pointer || distance % pointer)
+    return toll_fail(r, "a distance is a multiple of %zu from %zu to %zu bytes", pointer, 2 * pointer, BLOCK - pointer);
   struct pairs *p = r->state;
-  size_t distance = (size_t)toll_number(r, "distance");
-  if (distance < 2 * sizeof(void *) || distance > BLOCK - sizeof(void *) || distance % sizeof(void *))
-    return toll_fail(r, "a distance is a multiple of %zu from %zu to %zu bytes", sizeof(void *), 2 * sizeof(void *),
-                     BLOCK - sizeof(void *));
-  p->base = toll_buffer(r, (struct toll_buffer_request){.bytes = BLOCKS * BLOCK, .pages = TOLL_PAGES_LARGE});
-  if (!p->base) return toll_refused(r);
-  bend(p, toll_chase(r, p->base, BLOCKS * BLOCK, BLOCK, TOLL_ORDER_RANDOM), distance);
-  return TOLL_OK;
-}
-
-static inline void **pairs_on(void **at, uint64_t count) {
-  for (; count; count--) {
-    at = *at;
-    at = *at;
-  }
-  return at;
-}
-
-static void load_pairs(struct toll_run *r) {
-  struct pairs *p = r->state;
-  p->at = pairs_on(p->at, r->iterations);
-  p->done += r->iterations;
-}
-
-static void load_first(struct toll_run *r) {
-  struct pairs *p = r->state;
-  void **at = p->alone;
-  for (uint64_t left = r->iterations; left; left--) at = *at;
-  p->alone = at;
-}
-
-/* One lap must pass each block once, the pairs and the control alike. */
-static enum toll_status lap(struct toll_run *r) {
-  struct pairs *p = r->state;
-  void **at = p->head, **alone = p->alone_head;
-  for (size_t block = 0; block < BLOCKS; block++) {
-    if (alone != at + 1) return toll_wrong(r, "the control leaves the pairs after %zu blocks", block);
-    if (block && at == p->head) return toll_wrong(r, "the pairs are back after %zu blocks", block);
-    at = pairs_on(at, 1);
-    alone = *alone;
-  }
-  if (at != p->head) return toll_wrong(r, "the pairs do not close after %zu blocks", BLOCKS);
-  p->proved = true;
-  return TOLL_OK;
-}
-
-static enum toll_status check(struct toll_run *r) {
-  struct pairs *p = r->state;
-  if (!p->proved) return lap(r);
-  if (p->at != pairs_on(p->head, p->done % BLOCKS)) return toll_wrong(r, "the pairs do not stand where they should");
-  return TOLL_OK;
+  *p = (struct pairs){
+      .memory = large_buffer(r, BLOCKS * BLOCK, 0), .count = BLOCKS, .distance = distance, .offset = offset};
+  return p->memory ? pairs_lay(r, p) : toll_refused(r);
 }
 
 const struct toll_probe toll_probe = {
@@ -110,8 +46,8 @@ const struct toll_probe toll_probe = {
                                             {0}},
     .state_bytes = sizeof(struct pairs),
     .prepare = prepare,
-    .body = load_pairs,
-    .control = load_first,
-    .check = check,
+    .body = pairs_body,
+    .control = pairs_control,
+    .check = pairs_check,
     .revision = 1,
 };

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walks over pairs of places: the first of each pair comes in random order, the second lies at a chosen distance from it.
+ * Each load waits for the one before, or the two would overlap and the second look free at any distance. The control
+ * loads the first of each pair alone, through a pointer of its own in the same line, so that the difference is the second
+ * access and nothing else.
+ */
+#ifndef MEMORY_PAIRS_H
+#define MEMORY_PAIRS_H
+
+#include "toll.h"
+
+struct pairs {
+  char *memory;
+  size_t count, distance;
+  size_t (*offset)(const struct pairs *p, size_t pair); /* of its first place, in bytes */
+  void **at, **head;                                    /* of the pairs */
+  void **alone, **alone_head;                           /* of the first accesses alone */
+  uint64_t done;
+  bool proved;
+};
+
+static inline void **pairs_first(const struct pairs *p, size_t pair) {
+  return (void **)(void *)(p->memory + p->offset(p, pair));
+}
+
+/* Draws the order as a cycle of its own, and bends it: the first word of a pair leads to its second place, that one to
+ * the next pair. The second word carries the control's order. */
+static inline enum toll_status pairs_lay(struct toll_run *r, struct pairs *p) {
+  void **order = (void **)toll_buffer(r, (struct toll_buffer_request){.bytes = p->count * sizeof(void *)});
+  if (!order) return toll_refused(r);
+  toll_chase(r, order, p->count * sizeof(void *), sizeof(void *), TOLL_ORDER_RANDOM);
+  for (size_t i = 0; i < p->count; i++) {
+    void **first = pairs_first(p, i), **second = (void **)(void *)((char *)first + p->distance);
+    void **next = pairs_first(p, (size_t)((void **)order[i] - order));
+    first[0] = second;
+    first[1] = next + 1;
+    second[0] = next;
+  }
+  p->at = p->head = pairs_first(p, 0);
+  p->alone = p->alone_head = p->head + 1;
+  return TOLL_OK;
+}
+
+static inline void **pairs_follow(void **at, uint64_t count) {
+  for (; count; count--) {
+    at = (void **)*at;
+    at = (void **)*at;
+  }
+  return at;
+}
+
+static inline void pairs_body(struct toll_run *r) {
+  struct pairs *p = (struct pairs *)r->state;
+  p->at = pairs_follow(p->at, r->iterations);
+  p->done += r->iterations;
+}
+
+static inline void pairs_control(struct toll_run *r) {
+  struct pairs *p = (struct pairs *)r->state;
+  void **at = p->alone;
+  for (uint64_t left = r->iterations; left; left--) at = (void **)*at;
+  p->alone = at;
+}
+
+/* One lap must pass each pair once, pairs and control alike. */
+static inline enum toll_status pairs_lap(struct toll_run *r, struct pairs *p) {
+  void **at = p->head, **alone = p->alone_head;
+  for (size_t i = 0; i < p->count; i++) {
+    if (alone != at + 1) return toll_wrong(r, "the control leaves the pairs after %zu of them", i);
+    if (i && at == p->head) return toll_wrong(r, "the pairs are back after %zu of %zu", i, p->count);
+    at = pairs_follow(at, 1);
+    alone = (void **)*alone;
+  }
+  if (at != p->head) return toll_wrong(r, "the pairs do not close after %zu", p->count);
+  p->proved = true;
+  return TOLL_OK;
+}
+
+static inline enum toll_status pairs_check(struct toll_run *r) {
+  struct pairs *p = (struct pairs *)r->state;
+  if (!p->proved) return pairs_lap(r, p);
+  if (p->at != pairs_follow(p->head, p->done % p->count))
+    return toll_wrong(r, "the pairs do not stand where %llu of them lead", (unsigned long long)p->done);
+  return TOLL_OK;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whether a cache keeps what is written (write-back) or sends every store on (write-through), and whether a store that
+ * misses fetches its line (write-allocate). Three tests, each beside a baseline that does the same without saying
+ * anything about the policy:
+ *
+ *   resident   a store to each line of the set, again and again; baseline: a load of each
+ *   evict      a store to each line, then loads of as many other lines, which push the first ones out; baseline: loads
+ *              in place of the stores. Only a line that was kept dirty has to travel once more.
+ *   reload     stores to lines that no cache has, then a chase through the same lines; baseline: the same stores, then
+ *              a chase through as many lines that nobody has touched. Where the store fetched its line the chase hits.
+ *
+ * Over the sizes the answer holds for each level (the study of the Cortex-A9 shows what a cache that writes through by
+ * a wrong setting does to the bandwidth of writing).
+ */
+#include "large.h"
+#include "walk.h"
+
+enum { RESIDENT, EVICT, RELOAD };
+
+struct policy {
+  unsigned test;
+  char *memory;
+  size_t line, lines, bytes; /* of one set */
+  size_t sets, next;         /* sets in the pool; the next to be used */
+  size_t step;               /* from one stored line to the next, in lines */
+  unsigned long stored;      /* the last value stored */
+  char *stored_set;
+  unsigned long seen;
+  uint64_t strayed; /* chases that did not come back to their head after a lap */
+};
+
+typedef unsigned long value __attribute__((may_alias));
+
+/* Its second word: the first is the chase's. */
+static inline value *word_of(const struct policy *p, char *set, size_t i) {
+  return (value *)(void *)(set + i * p->line + sizeof(void *));
+}
+
+static size_t greatest_common(size_t a, size_t b) {
+  while (b) {
+    size_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Near the golden section of the lines, so that stores go everywhere without an order that a prefetcher learns. */
+static size_t scattered_step(size_t lines) {
+  size_t step = lines * 5 / 8 | 1;
+  while (greatest_common(step, lines) != 1) step += 2;
+  return step;
+}
+
+/* The pool of `reload` exceeds all caches four times: a set that was used is gone from them when its turn comes again. */
+static size_t sets_of(const struct policy *p) {
+  if (p->test == RESIDENT) return 1;
+  if (p->test == EVICT) return 2;
+  return 4 * toll_last_cache_bytes() / p->bytes + 4;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct policy *p = r->state;
+  p->test = toll_choice(r, "test");
+  p->line = toll_line_bytes();
+  p->lines = (size_t)toll_number(r, "size") / p->line;
+  p->bytes = p->lines * p->line;
+  if (!p->lines) return toll_fail(r, "the size holds no line");
+  p->sets = sets_of(p);
+  p->step = scattered_step(p->lines);
+  p->memory = large_buffer(r, p->sets * p->bytes, 0);
+  if (!p->memory) return toll_refused(r);
+  for (size_t set = 0; p->test == RELOAD && set < p->sets; set++)
+    toll_chase(r, p->memory + set * p->bytes, p->bytes, p->line, TOLL_ORDER_RANDOM);
+  return TOLL_OK;
+}
+
+static void store_all(struct policy *p, char *set) {
+  unsigned long stored = ++p->stored;
+  for (size_t i = 0; i < p->lines; i++) *word_of(p, set, i) = stored;
+  p->stored_set = set;
+  TOLL_MEMORY();
+}
+
+/* In no order that a prefetcher learns: one that did would fetch the lines that the store did not. */
+static void store_scattered(struct policy *p, char *set) {
+  unsigned long stored = ++p->stored;
+  for (size_t i = 0, place = 0; i < p->lines; i++) {
+    *word_of(p, set, place) = stored;
+    place += p->step;
+    place -= p->lines & -(size_t)(place >= p->lines);
+  }
+  p->stored_set = set;
+  TOLL_MEMORY();
+}
+
+static void load_all(struct policy *p, char *set) {
+  unsigned long seen = 0;
+  for (size_t i = 0; i < p->lines; i++) {
+    seen += *word_of(p, set, i);
+    TOLL_OPAQUE(seen);
+  }
+  p->seen += seen;
+}
+
+static void chase_all(struct policy *p, char *set) {
+  void **head = (void **)(void *)set, **at = head;
+  for (size_t left = p->lines; left; left--) at = (void **)*at;
+  p->strayed += at != head;
+}
+
+static char *next_set(struct policy *p) {
+  char *set = p->memory + p->next * p->bytes;
+  p->next = p->next + 1 < p->sets ? p->next + 1 : 0;
+  return set;
+}
+
+static void reload(struct policy *p, bool same) {
+  char *set = next_set(p);
+  store_scattered(p, set);
+  chase_all(p, same ? set : next_set(p));
+}
+
+static void stores(struct toll_run *r) {
+  struct policy *p = r->state;
+  for (uint64_t left = r->iterations; left; left--) {
+    if (p->test == RELOAD) reload(p, true);
+    if (p->test != RELOAD) store_all(p, p->memory);
+    if (p->test == EVICT) load_all(p, p->memory + p->bytes);
+  }
+}
+
+static void baseline(struct toll_run *r) {
+  struct policy *p = r->state;
+  for (uint64_t left = r->iterations; left; left--) {
+    if (p->test == RELOAD) reload(p, false);
+    if (p->test != RELOAD) load_all(p, p->memory);
+    if (p->test == EVICT) load_all(p, p->memory + p->bytes);
+  }
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct policy *p = r->state;
+  if (p->strayed) return toll_wrong(r, "%llu chases did not close", (unsigned long long)p->strayed);
+  for (size_t i = 0; i < p->lines; i++)
+    if (*word_of(p, p->stored_set, i) != p->stored)
+      return toll_wrong(r, "line %zu does not hold what was stored last", i);
+  return TOLL_OK;
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  const struct policy *p = r->state;
+  work->operations = (double)p->lines * (p->test == RESIDENT ? 1 : 2);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "Does a cache keep what is written, and does a store that misses fetch its line?",
+    .metrics =
+        (struct toll_metric[]){{"test", "ns", TOLL_LESS, "one access of the test", TOLL_BODY, "write-policy", NULL},
+                               {"baseline", "ns", TOLL_LESS, "one access of the same without the policy's trace",
+                                TOLL_CONTROL, "write-policy-baseline", NULL},
+                               {0}},
+    .parameters = (struct toll_parameter[]){{.name = "test",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "what is done with the lines",
+                                             .choices = (const char *const[]){"resident", "evict", "reload", NULL}},
+                                            {.name = "size",
+                                             .kind = TOLL_SIZE,
+                                             .summary = "bytes of the set of lines",
+                                             .from = 8192,
+                                             .to = 2,
+                                             .to_scale = TOLL_TIMES_LAST_CACHE,
+                                             .per_octave = 1,
+                                             .typical = "16384"},
+                                            {0}},
+    .state_bytes = sizeof(struct policy),
+    .prepare = prepare,
+    .body = stores,
+    .control = baseline,
+    .check = check,
+    .work = work,
+    .revision = 1,
+};
