@@ -214,7 +214,7 @@ def _make(root: Path, abi: Abi, compiler: str) -> None:
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:
     """Removes executables and descriptions whose source is gone."""
-    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "manifest.json"}
+    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "layout.o", "manifest.json"}
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
