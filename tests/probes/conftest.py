@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ABIs that this machine runs, and the probes that a test may break."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from tollmeter.build import for_cpu, read_abis
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _built() -> list[str]:
+    """Those that were built and that the kernel starts: a description is only kept of such."""
+    abis = [abi.name for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine())]
+    return [abi for abi in abis if (ROOT / f"build/{abi}/kernel.loop.describe").is_file()]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "abi" in metafunc.fixturenames:
+        metafunc.parametrize("abi", _built() or [pytest.param("", marks=pytest.mark.xfail(reason="nothing is built"))])

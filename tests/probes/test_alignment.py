@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Misaligned accesses and copies: every shape has a number or a sentence, and every routine copies what it should."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from probes.visiting import all_points, build_broken, cost, describe, visit, visits
+from tollmeter.model import Abi, Value
+
+pytestmark = pytest.mark.machine
+
+X86 = platform.machine() in ("x86_64", "i686")
+BREAKS = (
+    ("alignment/access.c", "EIGHT(IN_PLACE(word4) = (word4)value);", "EIGHT(IN_PLACE(word2) = (word2)value);",
+     {"op": "store", "width": 4}),
+    ("alignment/copy.c", "copy->source, copy->bytes);\n}", "copy->source, copy->bytes + 1);\n}", {"routine": "bytes"}),
+)  # fmt: skip
+BROKEN_MERGE = (
+    ("alignment/routines.h", "return first >> shift", "return first >> 1 >> shift"),
+    ("alignment/copy.c", "", ""),
+)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
+    tree = tmp_path_factory.mktemp("broken")
+    build_broken(tree, own_abi, own_compiler, [(name, old, new) for name, old, new, _ in BREAKS])
+    return tree
+
+
+@pytest.mark.parametrize(("name", "where"), [(name, where) for name, _, _, where in BREAKS])
+def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
+    done = visit(own_abi_name, name.rpartition(".")[0].replace("/", "."), root=broken, samples=1, **where)
+    assert done.status == "wrong_answer"
+
+
+def test_a_routine_that_merges_wrongly_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
+    build_broken(tmp_path, own_abi, own_compiler, BROKEN_MERGE)
+    wrong, right = (
+        visit(own_abi.name, "alignment.copy", root=tmp_path, samples=1, routine="shift_merge", source=source)
+        for source in (1, 0)
+    )
+    assert (wrong.status, right.status) == ("wrong_answer", "ok")
+
+
+def test_every_shape_of_access_has_a_number_or_a_sentence(abi: str) -> None:
+    done = visits(abi, "alignment.access", all_points(describe(abi, "alignment.access")))
+    assert all(one.status == "ok" or (one.status == "unsupported" and one.reason) for one in done)
+    assert {one.point.values()["op"] for one in done if one.status == "ok"} >= {"load", "store", "chain"}
+
+
+def test_what_straddles_nothing_is_not_measured_as_if_it_did(abi: str) -> None:
+    for offset in (0, 4, 8):
+        done = visit(abi, "alignment.access", width=4, offset=offset, where="split_line", op="load")
+        assert done.status == "unsupported"
+
+
+@pytest.mark.skipif(not X86, reason="elsewhere an atomic across two lines is refused")
+def test_an_atomic_across_two_lines_costs_many_times_one_within(abi: str) -> None:
+    within, across = (
+        visit(abi, "alignment.access", width=4, offset=offset, where=where, op="atomic")
+        for offset, where in ((0, "in_line"), (1, "split_line"))
+    )
+    if across.status == "unsupported":
+        pytest.skip(str(across.reason))
+    assert cost(across) > 5 * cost(within)
+
+
+def test_a_chain_costs_more_than_independent_loads(abi: str) -> None:
+    chain, load = (
+        visit(abi, "alignment.access", width=4, offset=0, where="in_line", op=op) for op in ("chain", "load")
+    )
+    assert cost(chain) > 2 * cost(load)
+
+
+def test_every_routine_copies_every_offset(abi: str) -> None:
+    probe = describe(abi, "alignment.copy")
+    points = [point for point in all_points(probe) if point["bytes"] in (64, 1500)]
+    seen = Counter((str(one.point.values()["routine"]), one.status) for one in visits(abi, "alignment.copy", points))
+    routines = next(axis.choices for axis in probe.parameters if axis.name == "routine")
+    for routine in routines:
+        expected = "ok" if routine != "string" or X86 else "unsupported"
+        assert seen[routine, expected] == 2 * 8 * 8
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31])
+def test_short_and_odd_lengths_are_copied_whole(abi: str, length: int) -> None:
+    points = [point | {"bytes": length} for point in all_points(describe(abi, "alignment.copy"))
+              if point["bytes"] == 64 and point["source"] in (0, 1, 3, 7) and point["target"] in (0, 1, 6)]  # fmt: skip
+    for done in visits(abi, "alignment.copy", points):
+        assert done.status == ("unsupported" if "string" in done.point.values().values() and not X86 else "ok"), (
+            done.point
+        )
+
+
+def test_words_else_bytes_falls_off_a_cliff_and_merging_words_does_not(abi: str) -> None:
+    def cliff(routine: str) -> float:
+        aligned, off = (visit(abi, "alignment.copy", routine=routine, source=source, bytes=1500) for source in (0, 1))
+        return cost(off) / cost(aligned)
+
+    assert cliff("words_else_bytes") > 1.5 * cliff("bytes")
+    assert cliff("words_else_bytes") > 1.3 * cliff("unaligned_words")
+
+
+def test_bytes_are_what_the_rate_is_made_of(abi: str) -> None:
+    for length in (64, 9000):
+        assert visit(abi, "alignment.copy", bytes=length, samples=1).work.bytes == length

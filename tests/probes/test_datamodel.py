@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pointer width costs: footprints follow the pointer, and no check can be fooled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from probes.visiting import all_points, build_broken, control_cost, cost, describe, visit, visits
+from tollmeter.build import read_abi
+from tollmeter.model import Abi, Outcome
+
+pytestmark = pytest.mark.machine
+
+ROOT = Path(__file__).resolve().parents[2]
+BREAKS = (
+    ("datamodel/pointer_chase.c", "    node = node->next;\n", "    node = node->next->next;\n", {"nodes": 1024}),
+    ("datamodel/virtual_call.cc", "return size_ * size_ / 2;", "return size_ * size_ / 3;", {}),
+    (
+        "datamodel/event_store.cc",
+        "hit->left_by->track->take(hit);",
+        "hit->next ? hit->left_by->track->take(hit) : void();",
+        {"events": 10},
+    ),
+)
+
+
+def pointer_bytes(abi: str) -> int:
+    """4 for a 32-bit program on a 64-bit CPU too: the ABI file says what the executable's header must say."""
+    return int(read_abi(ROOT / f"abis/{abi}.toml").elf["class"]) // 8
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
+    tree = tmp_path_factory.mktemp("broken")
+    build_broken(tree, own_abi, own_compiler, [(name, old, new) for name, old, new, _ in BREAKS])
+    return tree
+
+
+@pytest.mark.parametrize(("name", "where"), [(name, where) for name, _, _, where in BREAKS])
+def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, int]) -> None:
+    done = visit(own_abi_name, name.rpartition(".")[0].replace("/", "."), root=broken, samples=1, **where)
+    assert done.status == "wrong_answer"
+
+
+@pytest.mark.parametrize("probe", ["datamodel.virtual_call", "datamodel.event_store"])
+def test_every_point_has_a_number(abi: str, probe: str) -> None:
+    for done in visits(abi, probe, all_points(describe(abi, probe))):
+        assert done.status == "ok", (done.point, done.reason)
+
+
+def test_a_node_is_three_pointers_and_a_number(abi: str) -> None:
+    done = visit(abi, "datamodel.pointer_chase", nodes=4096)
+    assert done.gauges["node"] == 4 * pointer_bytes(abi)
+    assert done.gauges["footprint"] == 4096 * done.gauges["node"]
+
+
+def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
+    short, long = (cost(visit(abi, "datamodel.pointer_chase", nodes=nodes)) for nodes in (256, 1 << 20))
+    assert long > 3 * short
+
+
+def test_a_call_that_cannot_be_guessed_costs_more_than_one_that_can(abi: str) -> None:
+    one, four = (visit(abi, "datamodel.virtual_call", classes=classes, objects=16384) for classes in (1, 4))
+    assert cost(four) > 1.5 * cost(one)
+    assert cost(four) > control_cost(four)
+
+
+def stored(abi: str, events: int) -> Outcome:
+    return visit(abi, "datamodel.event_store", events=events)
+
+
+def test_ten_times_the_events_are_ten_times_the_bytes(abi: str) -> None:
+    few, many = stored(abi, 100), stored(abi, 1000)
+    assert many.gauges["objects"] == 10 * few.gauges["objects"]
+    assert many.gauges["asked"] == pytest.approx(10 * few.gauges["asked"], rel=0.02)
+    assert many.gauges["resident_peak"] > few.gauges["resident_peak"] + many.gauges["asked"] / 2
+    assert many.gauges["minor_faults"] > few.gauges["minor_faults"]
+
+
+def test_malloc_takes_more_than_is_asked(abi: str) -> None:
+    done = stored(abi, 100)
+    assert done.gauges["asked"] < done.gauges["taken"] < 3 * done.gauges["asked"]
+
+
+def test_objects_grow_with_the_pointer(abi: str) -> None:
+    """Of an object that is mostly pointers, more than four and less than twelve words."""
+    size = stored(abi, 100).gauges["object"]
+    assert 3.5 * pointer_bytes(abi) < size < 6 * pointer_bytes(abi)

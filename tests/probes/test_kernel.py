@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's tolls: every point has a number or a sentence, parameters move it, and no check can be fooled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from probes.visiting import all_points, build_broken, control_cost, cost, describe, visit, visits
+from tollmeter.model import Abi
+
+pytestmark = pytest.mark.machine
+
+PROBES = (
+    "loop",
+    "enter_syscall",
+    "enter_gate",
+    "clock_read",
+    "function_call",
+    "fault_segv",
+    "fault_trap",
+    "page_fault",
+    "process_create",
+    "signal_self",
+)
+TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
+
+# A file, what is wrong with it, and where that shows.
+BREAKS = (
+    ("kernel/loop.c", "while (--left);", "while (--left > 5);", {}),
+    (
+        "kernel/enter_syscall.c",
+        "answer = kernel_enter(number, 0, 0);",
+        "answer = kernel_enter(number, 0, 0) - 1;",
+        {},
+    ),
+    (
+        "kernel/enter_gate.c",
+        "answer = kernel_enter(SYS_getppid, 0, 0);",
+        "answer = 1 + kernel_enter(SYS_getppid, 0, 0);",
+        {},
+    ),
+    ("kernel/clock_read.c", "now_ns = by_system_call();", "now_ns = by_system_call() / 3;", {}),
+    ("kernel/function_call.c", "return value + 1;", "return value + (value & 1);", {}),
+    ("kernel/fault_segv.c", "i; i--) trap_store(address);", "i > 1; i -= 2) trap_store(address);", {}),
+    (
+        "kernel/fault_trap.c",
+        "for (; i; i--) trap_breakpoint();",
+        "for (; i > 1; i--) trap_breakpoint();",
+        {"trap": "breakpoint"},
+    ),
+    ("kernel/page_fault.c", "page_bytes, MADV_DONTNEED);", "page_bytes, MADV_NORMAL);", {}),
+    ("kernel/switch.c", "    visit_footprint(ring, r->worker);\n", "", {"footprint": 4096}),
+    (
+        "kernel/call_object.c",
+        "kind->send(channel, &channel->answer, channel->server[1], question | yes);",
+        "kind->send(channel, &channel->answer, channel->server[1], question | !yes);",
+        {"channel": "pipe"},
+    ),
+    (
+        "kernel/process_create.c",
+        "if (child == 0) _exit(CHILD_STATUS);",
+        "if (child == 0) _exit(CHILD_STATUS + 1);",
+        {"how": "fork"},
+    ),
+    ("kernel/signal_self.c", "sent->refused += !send_self(sent);", "i -= i > 1 && send_self(sent);", {}),
+)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
+    tree = tmp_path_factory.mktemp("broken")
+    build_broken(tree, own_abi, own_compiler, [(name, old, new) for name, old, new, _ in BREAKS])
+    return tree
+
+
+@pytest.mark.parametrize(("name", "where"), [(name, where) for name, _, _, where in BREAKS])
+def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, str]) -> None:
+    probe = name.rpartition(".")[0].replace("/", ".")
+    done = visit(own_abi_name, probe, root=broken, samples=1, **where)
+    assert done.status in ("wrong_answer", "unsupported")
+    assert done.reason
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_every_point_has_a_number_or_a_sentence(abi: str, name: str) -> None:
+    probe = f"kernel.{name}"
+    for done in visits(abi, probe, all_points(describe(abi, probe))):
+        assert done.status == "ok" or (done.status == "unsupported" and done.reason), (done.point, done.reason)
+
+
+def test_every_channel_asks_in_both_maps_on_one_cpu_and_on_two(abi: str) -> None:
+    points = all_points(describe(abi, "kernel.call_object"))
+    for done in visits(abi, "kernel.call_object", points):
+        needs_two = done.point.values()["placement"] == "two_cpus"
+        assert done.status == ("unsupported" if needs_two and not TWO_CPUS else "ok"), (done.point, done.reason)
+
+
+def test_two_ends_on_two_cpus_are_refused_where_there_is_one(own_abi_name: str) -> None:
+    one = min(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {one})
+    try:
+        done = visit(own_abi_name, "kernel.call_object", channel="pipe", placement="two_cpus")
+    finally:
+        os.sched_setaffinity(0, before)
+    assert done.status == "unsupported"
+    assert done.reason
+
+
+def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
+    done = visit(abi, "kernel.enter_syscall")
+    assert cost(done) > 10 * control_cost(done)
+    assert cost(visit(abi, "kernel.enter_syscall", call="unknown")) < 1.5 * cost(done)
+
+
+def test_a_call_costs_more_than_the_same_work_in_line(abi: str) -> None:
+    done = visit(abi, "kernel.function_call")
+    assert cost(done) > 1.5 * control_cost(done)
+
+
+@pytest.mark.parametrize("trap", ["null_store", "protected_store"])
+def test_a_fault_to_a_handler_costs_more_than_an_entry(abi: str, trap: str) -> None:
+    assert cost(visit(abi, "kernel.fault_segv", trap=trap)) > 1.2 * cost(visit(abi, "kernel.enter_syscall"))
+
+
+def test_a_huge_page_costs_more_than_a_small_one_and_less_than_as_many_small_ones(abi: str) -> None:
+    small, huge = (visit(abi, "kernel.page_fault", kind=kind) for kind in ("anonymous_write", "huge_page"))
+    if huge.status == "unsupported":
+        pytest.skip(str(huge.reason))
+    assert 4 * cost(small) < cost(huge) < 512 * cost(small)
+
+
+def test_touching_a_page_again_is_free_beside_its_fault(abi: str) -> None:
+    done = visit(abi, "kernel.page_fault", kind="anonymous_write")
+    assert cost(done) > 5 * control_cost(done)
+
+
+def test_a_ring_switches_and_its_control_does_not(abi: str) -> None:
+    done = visit(abi, "kernel.switch", processes=4, footprint=4096)
+    assert cost(done) > control_cost(done)
+    assert done.work.operations == 4
+    # A woken process may push the writer aside before it sleeps: either way it is out once a lap.
+    assert all(one.witness.voluntary + one.witness.involuntary >= one.iterations for one in done.samples)
+
+
+def test_a_footprint_is_paid_by_both_sides_of_a_switch(abi: str) -> None:
+    empty, full = (visit(abi, "kernel.switch", processes=4, footprint=size) for size in (0, 262144))
+    assert cost(full) > cost(empty)
+    assert control_cost(full) > 2 * control_cost(empty)
+
+
+def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
+    done = visit(abi, "kernel.call_object", channel="pipe", placement="one_cpu")
+    assert cost(done) > 20 * control_cost(done)
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
+def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
+    spin, pipe = (
+        visit(abi, "kernel.call_object", channel=one, placement="two_cpus") for one in ("shared_memory", "pipe")
+    )
+    assert cost(spin) < cost(pipe)
+
+
+def test_fork_costs_more_the_larger_the_parent(abi: str) -> None:
+    small, large = (visit(abi, "kernel.process_create", how="fork", footprint=size) for size in (0, 64 << 20))
+    assert cost(large) > 1.5 * cost(small)
+
+
+def test_a_delivered_signal_costs_more_than_a_blocked_one(abi: str) -> None:
+    deliver, blocked = (visit(abi, "kernel.signal_self", step=step) for step in ("deliver", "blocked"))
+    assert cost(deliver) > 1.2 * cost(blocked)

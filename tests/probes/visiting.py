@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real visits of real probes, kept short. What is judged is whether work was done and which of two is dearer."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tollmeter.build import build_abi
+from tollmeter.model import Abi, Outcome, Probe, Value
+from tollmeter.protocol import description, find_lines, outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE_NS = 200_000
+SECONDS = 60
+
+
+def executable(abi: str, probe: str, root: Path = ROOT) -> Path:
+    path = root / "build" / abi / probe
+    assert path.is_file(), f"{path} is not built: `make probes`"
+    return path
+
+
+def describe(abi: str, probe: str) -> Probe:
+    told = subprocess.run([executable(abi, probe), "--describe"], capture_output=True, check=True, timeout=SECONDS)
+    return description(told.stdout)[0]
+
+
+def visit(abi: str, probe: str, root: Path = ROOT, samples: int = 5, **parameters: Value) -> Outcome:
+    words = [f"{name}={value}" for name, value in parameters.items()]
+    options = [f"--samples={samples}", f"--sample-ns={SAMPLE_NS}"]
+    done = subprocess.run(
+        [executable(abi, probe, root), *options, *words], capture_output=True, check=False, timeout=SECONDS
+    )
+    assert done.returncode == 0, f"{probe} {words}: status {done.returncode}, {done.stderr.decode()}"
+    return outcome(done.stdout)
+
+
+def visits(abi: str, probe: str, points: Iterable[Mapping[str, Value]]) -> list[Outcome]:
+    """One visit of one sample at each point, all from one start of the executable."""
+    lines = [
+        " ".join([f"--samples=1 --sample-ns={SAMPLE_NS}", *(f"{k}={v}" for k, v in point.items())]) for point in points
+    ]
+    done = subprocess.run([executable(abi, probe), "--visits"], input="\n".join([*lines, ""]).encode(),
+                          capture_output=True, check=False, timeout=10 * SECONDS)  # fmt: skip
+    assert done.returncode == 0, f"{probe}: status {done.returncode}, {done.stderr.decode()}"
+    streams = done.stdout.split(b'{"k":"visit"')[1:]
+    assert len(streams) == len(lines)
+    return [outcome(tuple(find_lines(b'{"k":"visit"' + stream))) for stream in streams]
+
+
+def all_points(probe: Probe) -> list[dict[str, Value]]:
+    """Every combination of the values and choices that a probe lists, ranges by their first value."""
+    axes = [[(axis.name, value) for value in axis.choices or axis.values or (axis.start,)] for axis in probe.parameters]
+    return [dict(point) for point in itertools.product(*axes)]
+
+
+def cost(done: Outcome) -> float:
+    """The least time of one operation of the body, in ns: no interruption makes a batch shorter."""
+    assert done.status == "ok", done.reason
+    best = min(time / (sample.iterations * (k + 1)) for sample in done.samples for k, time in enumerate(sample.body))
+    return best / (done.work.operations or 1)
+
+
+def control_cost(done: Outcome) -> float:
+    assert done.status == "ok", done.reason
+    pairs = [(sample.iterations, sample.control) for sample in done.samples if sample.control]
+    best = min(time / (n * (k + 1)) for n, control in pairs for k, time in enumerate(control))
+    return best / (done.work.operations or 1)
+
+
+def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str, str, str]]) -> None:
+    """Builds probes in a tree of their own, each with one line changed: (file under probes/, old text, new text)."""
+    for name in ("Makefile", "probes/probes.mk"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name)
+    shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
+    shutil.copytree(ROOT / "abis", tree / "abis")
+    for name, old, new in breaks:
+        source = (ROOT / "probes" / name).read_text(encoding="utf-8")
+        assert old in source, f"{name} no longer says {old!r}"
+        folder = (tree / "probes" / name).parent
+        folder.mkdir(exist_ok=True)
+        for header in (ROOT / "probes" / name).parent.glob("*.h"):
+            if not (folder / header.name).exists():
+                shutil.copy2(header, folder)
+        (tree / "probes" / name).write_text(source.replace(old, new), encoding="utf-8")
+    build_abi(tree, abi, compiler)
