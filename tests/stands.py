@@ -36,7 +36,8 @@ BEHAVIOURS = (
 
 
 class Stand:
-    """A target; make gives the executable of a behaviour. alive: words by which its process is found from outside.
+    """A target; make gives the executable of a behaviour. alive: words by which its process is found from outside,
+    the first of them in the name of what it executes.
 
     is_a_machine: that process goes on from visit to visit.
     """
@@ -63,7 +64,7 @@ class Stand:
             line = (entry / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             return False
-        return bool(line) and all(word in line for word in self._alive) and int(entry.name) != os.getpid()
+        return self._alive[0] in line.split("\0")[0] and all(word in line for word in self._alive)
 
 
 # ---- executables --------------------------------------------------------------------------------------------------
@@ -107,7 +108,9 @@ def emulator_file(name: str) -> Path:
 @contextmanager
 def local(folder: Path) -> Iterator[Stand]:
     yield Stand(
-        Local(), lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour), (str(folder), "--visit=")
+        Local(),
+        lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour),
+        ("python", str(folder), "--visit="),
     )
 
 
@@ -115,7 +118,11 @@ def local(folder: Path) -> Iterator[Stand]:
 def qemu_user(folder: Path) -> Iterator[Stand]:
     need("qemu-arm", "arm-linux-gnueabi-gcc")
     target = QemuUser("arm", emulator_file("count.so"))
-    yield Stand(target, lambda behaviour: rogue(folder, "arm-linux-gnueabi-gcc", behaviour), (str(folder), "--visit="))
+    yield Stand(
+        target,
+        lambda behaviour: rogue(folder, "arm-linux-gnueabi-gcc", behaviour),
+        ("qemu-arm", str(folder), "--visit="),
+    )
 
 
 @contextmanager

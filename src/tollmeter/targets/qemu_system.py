@@ -106,9 +106,8 @@ class Guest:
         """Packs what will be run, so that one boot is enough."""
         new = [executable for executable in executables if executable not in self._packed]
         for executable in new:
-            folder = str(Path(executable).parent)
-            place = len({str(Path(packed).parent) for packed in self._packed} - {folder})
-            self._packed[executable] = f"/probe/{place}/{Path(executable).name}"
+            # Names of one length, since what stands on the stack moves what a probe measures.
+            self._packed[executable] = f"/probe/{len(self._packed):05}"
         if new:
             self._stop()
 
@@ -152,8 +151,9 @@ class Guest:
         return ended.output
 
     def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
-        """Raises OSError where the executable cannot be started, Failure where there is no guest to start it in."""
+        """Raises OSError where the executable cannot be read or started, Failure where no guest is there to start it."""
         if executable not in self._packed:
+            Path(executable).stat()
             self.prepare([executable, *_beside(Path(executable))])
         wire = self._awake()
         wire.say(" ".join([self._packed[executable], *told]))
@@ -214,7 +214,7 @@ class Guest:
         return wire
 
     def _first_files(self) -> bytes:
-        programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items() if _is_file(outside)}
+        programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items()}
         return archive({"/init": self._init.read_bytes(), **programs}, ("/dev", "/proc", "/sys", "/tmp"))
 
     def _last_words(self) -> str:
@@ -236,12 +236,6 @@ def _limit(gone: Gone) -> Trouble:
     return ("timeout" if isinstance(gone, Slow) else "failed"), str(gone.args[0])
 
 
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()
-
-
 def _beside(executable: Path) -> list[str]:
     """All executables of its folder: what else this guest may be asked for."""
-    if not executable.parent.is_dir():
-        return []
     return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]

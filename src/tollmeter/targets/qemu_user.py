@@ -27,7 +27,7 @@ PACKAGE = "qemu-user"
 _SAMPLES, _SAMPLE_INSTRUCTIONS = 2, 20_000
 """A count has no noise that more or longer samples could average out; the second is there to show it."""
 
-_NO_FILE, _NO_ELF_OF_MINE = 1, 255
+_NO_ELF_OF_MINE = 255
 _COUNTER_BYTES = 65536
 """The largest page of an emulated CPU."""
 
@@ -61,11 +61,11 @@ class QemuUser(Local):
         ended = super()._finish(command, limit_s)
         if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
             raise OSError(errno.ENOEXEC, "another architecture's")
-        if ended.status == _NO_FILE and b"Error while loading" in ended.output:
-            raise OSError(errno.ENOENT, "no such executable")
         return ended
 
     def _command(self, executable: str, told: Sequence[str]) -> list[str]:
+        if not os.access(executable, os.X_OK):
+            raise OSError(errno.ENOENT if not Path(executable).exists() else errno.EACCES, executable)
         counter = self._counter.name
         words = [_shortened(word) for word in told]
         counting = ["-plugin", f"{self._plugin},counter={counter}", "-E", f"TOLL_CLOCK=instructions:{counter}"]

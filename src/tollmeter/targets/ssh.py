@@ -37,8 +37,8 @@ _COPY = """cat > {there} && printf '#!%s\\nexit 126\\n' {there} > {there}.try &&
 rm -f {there}.try; [ $tried -ne 126 ] || exit 126; [ -x {there} ]"""
 
 # The shell's group is this visit's alone, and what is left of it is ended at last; sshd gives each command its own.
-_RUN = """cd {folder} && echo $$ > group && ulimit -f {blocks}
-sh -c 'echo $$ > probe; exec "$@"' sh {words} > out 2>&1 < /dev/null; status=$?
+_RUN = """cd {folder} && echo $$ > group || exit 1
+sh -c 'ulimit -f {blocks}; echo $$ > probe; exec "$@"' sh {words} > out 2>&1 < /dev/null; status=$?
 cat out; printf '\\ntoll ended %d\\n' $status
 read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0"""
 
@@ -55,6 +55,7 @@ class Ssh:
         self._foreign: set[str] = set()
         self._lost: Failure | None = None
         self._child: Child | None = None
+        self._asking: list[subprocess.Popen[bytes]] = []
         atexit.register(self.close)
 
     # ---- what a target offers ------------------------------------------------------------------------------------
@@ -79,9 +80,9 @@ class Ssh:
     def interrupt(self) -> None:
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""
         if self._child and self._folder:
-            command = self._connection.command(f'kill -INT "$(cat {self._folder}/probe)"')
+            command = self._connection.command(f'kill -2 "$(cat {self._folder}/probe)"')
             nowhere = subprocess.DEVNULL
-            subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+            self._asking.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""
@@ -113,8 +114,10 @@ class Ssh:
             raise Failure(f"ssh cannot be started: {error.strerror}", 5) from error
         finally:
             self._child = None
+            while self._asking:
+                self._asking.pop().wait()
         if ended.limit:
-            self._quietly(f'kill -KILL -- "-$(cat {self._folder}/group)"')
+            self._quietly(f'kill -9 -"$(cat {self._folder}/group)"')
         return _as_it_ended_there(ended)
 
     def _quietly(self, script: str) -> None:
