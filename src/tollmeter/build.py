@@ -105,9 +105,9 @@ def read_abis(folder: Path) -> dict[str, Abi]:
 
 def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
     """The ABIs that are built unasked: those that run natively on a CPU (as `uname -m` names it), or the general one
-    where no file names it.
+    where no file names it. The one that bears the CPU's own name comes first.
     """
-    known = [abi for abi in abis if not abi.asked_only]
+    known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
     named = [abi for abi in known if machine in abi.runs_on]
     return named or [abi for abi in known if ANY_CPU in abi.runs_on]
 
