@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims about the machine that could be false. One file a rule: it reads a book and says what it found, if anything.
+
+A rule is a module of this package with `find(book) -> Iterable[Finding]`. It asks for meanings, never for probes by
+name, and stays silent where the rows that it needs are missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+
+from tollmeter.model import Book, Finding
+
+_GRAVEST_FIRST = ("error", "warning", "note")
+
+Rule = Callable[[Book], Iterable[Finding]]
+
+
+def rules() -> dict[str, Rule]:
+    """Every rule by its file's name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return {name: importlib.import_module(f"{__name__}.{name}").find for name in names}
+
+
+def all_findings(book: Book) -> tuple[Finding, ...]:
+    """What all rules found, gravest first, otherwise in the order of their names."""
+    found = [finding for rule in rules().values() for finding in rule(book)]
+    return tuple(sorted(found, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))

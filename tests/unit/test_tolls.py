@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows become lines of the toll table, and what a line says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tollmeter.analysis.tolls import tolls
+from tollmeter.model import Metric, Parameter, Probe, Row
+
+ENTRY = Probe(
+    probe="kernel.enter", question="?", revision=1,
+    metrics=(
+        Metric(name="trip", unit="ns", better="less", summary="s", toll="system call"),
+        Metric(name="control", unit="ns", better="less", summary="s"),
+    ),
+)  # fmt: skip
+CALL = Probe(
+    probe="kernel.call", question="?", revision=1,
+    metrics=(Metric(name="trip", unit="ns", better="less", summary="s", toll="ask by {channel}"),),
+    parameters=(
+        Parameter(name="channel", kind="choice", summary="s", choices=("pipe", "shared_memory")),
+        Parameter(name="size", kind="size", summary="s", typical="64"),
+    ),
+)  # fmt: skip
+PROBES = {probe.probe: probe for probe in (ENTRY, CALL)}
+
+
+def row(probe: str, median: float | None, metric: str = "trip", **more: Any) -> Row:
+    known: dict[str, Any] = {
+        "revision": 1, "abi": "x86_64", "target": "local", "clock": "hardware", "parameters": {}, "unit": "ns",
+        "better": "less", "status": "ok" if median else "failed", "low": median, "high": median,
+    }  # fmt: skip
+    return Row(probe=probe, metric=metric, median=median, **{**known, **more})
+
+
+def labels(rows: list[Row]) -> list[str]:
+    return [toll.label for toll in tolls(rows, PROBES, 4e9)]
+
+
+def test_a_line_tells_cycles_and_how_many_fit() -> None:
+    (toll,) = tolls([row("kernel.enter", 125.0)], PROBES, 4e9)
+    assert (toll.label, toll.cycles, toll.per_millisecond, toll.note) == ("system call", 500.0, 8000.0, "")
+    assert tolls([row("kernel.enter", 125.0)], PROBES, None)[0].cycles is None
+
+
+def test_only_metrics_that_name_a_line_and_rows_with_a_number_are_shown() -> None:
+    assert labels([row("kernel.enter", 1.0, metric="control"), row("kernel.enter", None)]) == []
+
+
+def test_the_template_takes_values_in_words_and_only_typical_points_stand_for_the_rest() -> None:
+    rows = [row("kernel.call", 9.0, parameters={"channel": "shared_memory", "size": size}) for size in (64, 4096)]
+    assert labels(rows) == ["ask by shared memory"]
+    assert tolls(rows, PROBES, None)[0].row.parameters["size"] == 64
+
+
+def test_the_only_point_measured_stands_for_itself() -> None:
+    assert labels([row("kernel.call", 9.0, parameters={"channel": "pipe", "size": 4096})]) == ["ask by pipe"]
+
+
+def test_cheapest_first_and_nothing_emulated() -> None:
+    rows = [
+        row("kernel.enter", 125.0),
+        row("kernel.call", 4.0, parameters={"channel": "pipe", "size": 64}),
+        row("kernel.enter", 3.0, clock="instructions", abi="arm-soft"),
+    ]
+    assert labels(rows) == ["ask by pipe", "system call"]
+
+
+def test_doubt_is_noted() -> None:
+    wide = row("kernel.enter", 100.0, low=50.0, high=190.0)
+    two = row("kernel.enter", 100.0, modes=(100.0, 180.0))
+    assert tolls([wide], PROBES, None)[0].note
+    assert "180" in tolls([two], PROBES, None)[0].note
