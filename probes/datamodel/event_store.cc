@@ -209,12 +209,12 @@ enum toll_status check(struct toll_run *r) {
 void finish(struct toll_run *r) {
   const uint64_t resident = heap::resident_peak_bytes();
   const double objects = static_cast<double>(heap::account.objects);
-  if (resident) toll_report(r, "resident_peak", static_cast<double>(resident));
+  if (resident && toll_accounts_are_own()) toll_report(r, "resident_peak", static_cast<double>(resident));
   toll_report(r, "objects", objects);
   toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
   toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
   toll_report(r, "object", static_cast<double>(heap::account.asked_bytes) / objects);
-  toll_report(r, "minor_faults", static_cast<double>(heap::minor_faults()));
+  if (toll_accounts_are_own()) toll_report(r, "minor_faults", static_cast<double>(heap::minor_faults()));
 }
 
 const uint64_t event_counts[] = {10, 100, 1000, 4000, TOLL_END};

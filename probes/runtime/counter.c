@@ -70,6 +70,10 @@ bool toll_clock_is_real(void) {
   return strcmp(kind, "hardware") == 0;
 }
 
+bool toll_accounts_are_own(void) {
+  return !toll_counts_instructions();
+}
+
 /* In halves, since a 32-bit program has no single load for it. The low half wraps every 2^32 instructions, and the high
  * one is read again to see it. */
 uint64_t toll_counter_read(void) {

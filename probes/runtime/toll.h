@@ -206,6 +206,12 @@ void toll_watch_go(void);
 uint64_t toll_random(uint64_t *state);
 uint64_t toll_random_below(uint64_t *state, uint64_t bound);
 
+/* ---- what the system can say ---------------------------------------------------------------------------------- */
+
+/* Whether the system's accounts of this process (resident set, faults, switches) are of the program alone. Under an
+ * emulator of a CPU they are mostly the emulator's own, and a probe must not report them. */
+bool toll_accounts_are_own(void);
+
 /* ---- what the CPU can do ------------------------------------------------------------------------------------- */
 
 /* "sse2" "avx2" "avx512f" "erms" "neon" ...: false for what this architecture has never heard of. */

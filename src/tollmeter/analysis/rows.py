@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+import msgspec
 import numpy as np
 
 from tollmeter.analysis.plausible import judged
@@ -26,6 +27,7 @@ GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 LEAST_SAMPLES = 2
+EMULATED = ("instructions", "virtual")
 
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
@@ -107,17 +109,21 @@ def _bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason
     )  # fmt: skip
 
 
-def _row(readings: Sequence[Reading], probe: Probe, metric: Metric, note: str | None) -> Row:
-    if metric.source == "gauge":
-        return _gauge_row(readings, probe, metric, note)
-    series = [(read, cost) for read in readings if (cost := costs(read, metric)) is not None]
+def _row(readings: Sequence[Reading], probe: Probe, asked: Metric, note: str | None) -> Row:
+    if asked.source == "gauge":
+        return _gauge_row(readings, probe, asked, note)
+    clock = readings[0].outcome.clock.kind
+    if asked.unit == "cycle" and clock in EMULATED:
+        return _bare(readings[0].outcome, probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
+    metric = counted(asked) if clock == "instructions" else asked
+    series = [(read, cost) for read in readings if (cost := costs(read, asked)) is not None]
     counts = {
         "visits": len(series),
         "samples": sum(len(cost) for _, cost in series),
         "set_aside": sum(len(read.set_aside) for read in readings),
     }
     first = readings[0].outcome
-    complaint = _too_little(readings, metric, counts["samples"])
+    complaint = _too_little(readings, asked, counts["samples"])
     if complaint:
         return _bare(first, probe, metric, "unstable", complaint, **counts)
     visits = [cost for _, cost in series]
@@ -125,8 +131,15 @@ def _row(readings: Sequence[Reading], probe: Probe, metric: Metric, note: str | 
     complaint = _breaks_physics(estimate, metric)
     if complaint:
         return _bare(first, probe, metric, "unstable", complaint, **counts)
-    least = [least_cost(read, metric) for read, _ in series]
+    least = [least_cost(read, asked) for read, _ in series]
     return _bare(first, probe, metric, "ok", note, **_numbers(estimate, visits, least, metric), **counts)
+
+
+def counted(metric: Metric) -> Metric:
+    """The same metric where the clock counts instructions: what one operation costs of them, and for a rate what one
+    of its units costs, since there is no second that it could be divided by.
+    """
+    return msgspec.structs.replace(metric, unit="instruction", better="less")
 
 
 def _too_little(readings: Sequence[Reading], metric: Metric, samples: int) -> str | None:
