@@ -1,54 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a point has been visited often enough, and where a sweep needs more values."""
+"""What the conductor asks between rounds: is a point known well enough, and where does a curve want more points?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import log
+from functools import partial
+from math import log, sqrt
 
 from tollmeter.analysis.rows import rows_of_point
+from tollmeter.analysis.stats import Estimate
 from tollmeter.model import Outcome, Probe, Row
 
 LEAST_VISITS = 3
 NARROW = 0.01
-"""A relative half width of 1 %: half of the least change that a comparison is asked to tell from none."""
-
-STEP = 0.10
-"""Two neighbours that differ by less than this have no knee between them: noise of a shared machine is of that size."""
-
-MOST_NEW_VALUES = 6
+BENT = 0.1
+MOST_ADDED = 4
 
 
 def settled(outcomes: Sequence[Outcome], probe: Probe) -> bool:
-    """Whether more visits of this point would tell nothing new: it cannot have a number, or each of its metrics is
-    known to within 1 % after three visits or more. outcomes: all visits of one point so far."""
-    if any(outcome.status in ("unsupported", "wrong_answer") for outcome in outcomes):
-        return True
+    """Whether further visits of this point would tell nothing new.
+
+    Settled: three visits or more, and every metric that something is made of (the first, and each with a meaning or a
+    line in the toll table) has an interval of at most 1 % to either side, relative to its median. Rows without a
+    number are not settled by counting: chance may have refused them.
+    """
     if sum(outcome.status == "ok" for outcome in outcomes) < LEAST_VISITS:
         return False
-    return all(_is_narrow(row) for row in rows_of_point(outcomes, probe))
-
-
-def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
-    """Values of the grid to add between those measured: where neighbours differ most, as a knee lies between them.
-
-    values: (parameter value, median) of the sweep so far, medians above zero. grid: all values that the sweep allows.
-    Returns at most six, the middle of each gap that is worth it, ordered; none where the curve is flat.
-    """
-    ordered = sorted(values)
-    steps = [(abs(log(after[1] / before[1])), before[0], after[0]) for before, after in pairwise(ordered)]
-    worth = sorted((step for step in steps if step[0] > STEP), reverse=True)
-    middles = [_middle(low, high, grid) for _, low, high in worth]
-    return sorted([value for value in middles if value is not None][:MOST_NEW_VALUES])
+    used = {metric.name for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll}
+    return all(_is_narrow(row) for row in rows_of_point(list(outcomes), probe) if row.metric in used)
 
 
 def _is_narrow(row: Row) -> bool:
-    if row.median is None or row.low is None or row.high is None:
-        return row.status != "ok"
-    return (row.high - row.low) / 2 <= NARROW * abs(row.median)
+    if row.status != "ok" or row.median is None or row.low is None or row.high is None:
+        return False
+    return row.visits >= LEAST_VISITS and Estimate(value=row.median, low=row.low, high=row.high).half_width() <= NARROW
 
 
-def _middle(low: int, high: int, grid: Sequence[int]) -> int | None:
-    inside = [value for value in grid if low < value < high]
-    return inside[len(inside) // 2] if inside else None
+def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
+    """Values of the grid to add to a sweep, at most four, in order; none where the curve is straight in log-log.
+
+    A gap between two neighbours is worth a point in its middle when the curve bends at its ends: the second
+    difference of log value over log parameter, times the shorter side, is how far a straight continuation would miss
+    (10 % and more). The gaps that bend most come first. values: (parameter, median), medians above zero count.
+    """
+    points = sorted((value, median) for value, median in values if value > 0 and median > 0)
+    known = {value for value, _ in points}
+    scored = []
+    for place in range(len(points) - 1):
+        inside = [value for value in grid if points[place][0] < value < points[place + 1][0] and value not in known]
+        bend = _bend(points, place)
+        if inside and bend > BENT:
+            middle = sqrt(points[place][0] * points[place + 1][0])
+            scored.append((bend, min(inside, key=partial(_distance, middle))))
+    return sorted(value for _, value in sorted(scored, reverse=True)[:MOST_ADDED])
+
+
+def _distance(middle: float, value: int) -> float:
+    return abs(log(value / middle))
+
+
+def _bend(points: Sequence[tuple[int, float]], gap: int) -> float:
+    """Mean bend at both ends of a gap; an end of the sweep has none, and does not count."""
+    ends = [_second_difference(points, end) for end in (gap, gap + 1) if 0 < end < len(points) - 1]
+    return sum(ends) / len(ends) if ends else 0.0
+
+
+def _second_difference(points: Sequence[tuple[int, float]], place: int) -> float:
+    (x0, y0), (x1, y1), (x2, y2) = ((log(x), log(y)) for x, y in points[place - 1 : place + 2])
+    before, after = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+    return abs(after - before) * min(x1 - x0, x2 - x1)

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The toll table: one line a boundary, from the rows whose metric names a line for it."""
+"""The toll table: what each boundary costs on this machine, cheapest first."""
 
 from __future__ import annotations
 
-import string
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from tollmeter.analysis.meanings import metric_of, native
-from tollmeter.model import Probe, Record, Row, Value
+from tollmeter.model import Metric, Probe, Record, Row
 
 NS_PER_MILLISECOND = 1e6
-WIDE_INTERVAL = 0.10
+DOUBTFUL = 0.2
 
 
 class Toll(Record, frozen=True):
-    """What one crossing costs: its row's estimate, in core cycles too where the core clock is known.
-
-    per_millisecond: how many could be crossed in a millisecond. note: why to look twice, or empty.
-    """
+    """One line. note: a second mode, or why to doubt the number; None: nothing to say."""
 
     label: str
     median_ns: float
@@ -25,67 +22,72 @@ class Toll(Record, frozen=True):
     high_ns: float
     cycles: float | None
     per_millisecond: float
-    note: str
+    note: str | None
     row: Row
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
-    """The lines of the machine's own ABI by the hardware's clock, cheapest first.
+    """Every row with a number whose metric has a line in the table, by cost.
 
-    A row is shown where every parameter that its line does not name stands at the parameter's typical value, or at one
-    that stands for it: the only value that was measured.
+    Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value; of
+    each other one that has a typical value only the row with that value is shown.
     """
-    own = [row for row in native(rows) if row.unit == "ns" and row.median and row.median > 0 and _line(row, probes)]
-    shown = [row for row in own if _is_typical(row, own, probes)]
-    paid = [_toll(row, _line(row, probes) or "", core_clock_hz) for row in shown]
-    return tuple(sorted(paid, key=lambda toll: (toll.median_ns, toll.label)))
+    lines = []
+    for row in native(rows):
+        metric, ns_per_unit = metric_of(row, probes), _ns_per_unit(row, core_clock_hz)
+        if row.status == "ok" and metric and metric.toll and ns_per_unit and _is_typical(row, metric, probes):
+            lines.append(_toll(row, _label(metric.toll, row), ns_per_unit, core_clock_hz))
+    return tuple(sorted(lines, key=lambda toll: (toll.median_ns, toll.label)))
 
 
-def label_of(template: str, parameters: Mapping[str, Value]) -> str:
-    """The template with each `{parameter}` replaced by its value in words."""
-    return template.format_map({name: str(value).replace("_", " ") for name, value in parameters.items()})
+def _ns_per_unit(row: Row, core_clock_hz: float | None) -> float | None:
+    if row.unit == "ns":
+        return 1.0
+    return 1e9 / core_clock_hz if row.unit == "cycle" and core_clock_hz else None
 
 
-def _line(row: Row, probes: Mapping[str, Probe]) -> str | None:
-    metric = metric_of(row, probes)
-    return metric.toll if metric else None
+def _label(template: str, row: Row) -> str:
+    """The template with {parameter} replaced; underscores of a word that names a choice become blanks."""
+    return re.sub(r"\{(\w+)\}", lambda found: str(row.parameters.get(found[1], found[0])).replace("_", " "), template)
 
 
-def _named(template: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+def _is_typical(row: Row, metric: Metric, probes: Mapping[str, Probe]) -> bool:
+    named = set(re.findall(r"\{(\w+)\}", metric.toll or ""))
+    return all(
+        parameter.name in named
+        or parameter.typical is None
+        or str(row.parameters.get(parameter.name)) == parameter.typical
+        for parameter in probes[row.probe].parameters
+        if parameter.name in row.parameters
+    )
 
 
-def _is_typical(row: Row, own: Iterable[Row], probes: Mapping[str, Probe]) -> bool:
-    named = _named(_line(row, probes) or "")
-    alike = [other for other in own if other.probe == row.probe and other.metric == row.metric]
-    for parameter in probes[row.probe].parameters:
-        if parameter.name in named or parameter.typical is None or parameter.name not in row.parameters:
-            continue
-        measured = {str(other.parameters.get(parameter.name)) for other in alike}
-        if str(row.parameters[parameter.name]) != parameter.typical and len(measured) > 1:
-            return False
-    return True
-
-
-def _toll(row: Row, template: str, core_clock_hz: float | None) -> Toll:
-    median = row.median or 0.0
-    low, high = row.low or median, row.high or median
+def _toll(row: Row, label: str, ns_per_unit: float, core_clock_hz: float | None) -> Toll:
+    median, low, high = (float(end or 0) * ns_per_unit for end in (row.median, row.low, row.high))
     return Toll(
-        label=label_of(template, row.parameters),
+        label=label,
         median_ns=median,
         low_ns=low,
         high_ns=high,
         cycles=median * core_clock_hz / 1e9 if core_clock_hz else None,
         per_millisecond=NS_PER_MILLISECOND / median,
-        note=_note(row, median, low, high),
+        note=_note(row, median, low, high, ns_per_unit),
         row=row,
     )
 
 
-def _note(row: Row, median: float, low: float, high: float) -> str:
+def _note(row: Row, median: float, low: float, high: float, ns_per_unit: float) -> str | None:
     if len(row.modes) == 2:
-        other = max(row.modes, key=lambda mode: abs(mode - median))
-        return f"second mode {other:.3g} ns"
-    if (high - low) / 2 > WIDE_INTERVAL * median:
-        return "not settled"
-    return ""
+        other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - median)) * ns_per_unit
+        return f"second mode {_duration(other)}"
+    if (high - low) / 2 > DOUBTFUL * median:
+        return f"visits differ: {_duration(low)} to {_duration(high)}"
+    return row.reason
+
+
+def _duration(ns: float) -> str:
+    """A time with three digits and the unit that keeps it short."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"

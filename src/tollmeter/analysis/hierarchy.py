@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured memory hierarchy: levels with their size, latency, read bandwidth and parallelism.
+
+All from rows by what they mean; what the operating system says stands beside and decides nothing but a level's name.
+A level that was not measured is not there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf, log
+from statistics import median
+
+import msgspec
+import numpy as np
+
+from tollmeter.analysis.curves import Curve, curve
+from tollmeter.analysis.knees import Fit, Knee, fit_levels
+from tollmeter.analysis.meanings import native, with_meaning
+from tollmeter.analysis.parallel import parallelism
+from tollmeter.model import Cache, Level, Machine, Probe, Row
+
+BEST_PAGES_FIRST = ("huge", "small", "local")
+LEAST_POINTS = 5
+USUAL_CACHES = 4
+ON_LEVEL = 0.1
+FAR_FROM_KNEE = 1.5
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the levels are read from: native rows, and the fit of one latency curve among them."""
+
+    machine: Machine
+    probes: Mapping[str, Probe]
+    rows: Sequence[Row]
+    sweep: Sequence[Row]
+    fit: Fit
+
+    def bounds(self, place: int) -> tuple[float, float]:
+        """Capacities of the level before and of this one; zero and infinity at the ends."""
+        sizes = [0.0, *(knee.size_bytes for knee in self.fit.knees), inf]
+        return sizes[place], sizes[place + 1]
+
+
+def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> tuple[Level, ...]:
+    """Levels nearest first, `memory` last if the sweep went beyond all caches; empty without a latency curve."""
+    own = native(rows, machine.architecture)
+    curves = _latency_rows(own, probes)
+    if not curves:
+        return ()
+    best = _best_pages(curves)
+    fits = {pages: _fit(sweep, machine) for pages, sweep in curves.items()}
+    others = [fit for pages, fit in fits.items() if pages != best]
+    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], fit=_joined(fits[best], others))
+    sweep = seen.sweep
+    names = _names(seen.fit, float(_size(sweep[-1])), machine)
+    return tuple(_level(name, place, seen) for place, name in enumerate(names))
+
+
+def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
+    """The knees of every page mode's latency curve, for charts; nearest first."""
+    curves = _latency_rows(native(rows, machine.architecture), probes)
+    return {pages: _fit(curves[pages], machine).knees for pages in curves}
+
+
+def os_sizes(machine: Machine) -> tuple[Cache, ...]:
+    """Data and unified caches as the operating system has them, one a level, nearest first."""
+    levels: dict[int, Cache] = {}
+    for cache in machine.caches:
+        if cache.kind != "instruction" and cache.size_bytes > 0:
+            levels.setdefault(cache.level, cache)
+    return tuple(levels[level] for level in sorted(levels))
+
+
+def _size(row: Row) -> int:
+    return int(row.parameters["size"])
+
+
+def _latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, list[Row]]:
+    """Latency curves in ns with enough points, by page mode, ordered by size."""
+    curves: dict[str, dict[int, Row]] = defaultdict(dict)
+    for row in with_meaning(rows, probes, "latency-of-size"):
+        if row.unit == "ns" and isinstance(row.parameters.get("size"), int):
+            curves[str(row.parameters.get("pages", ""))].setdefault(_size(row), row)
+    return {
+        pages: [points[size] for size in sorted(points)]
+        for pages, points in curves.items()
+        if len(points) >= LEAST_POINTS
+    }
+
+
+def _best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
+    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: within a page a
+    prefetcher guesses the next line, so its latencies are too low. A curve that ends early counts for less."""
+    farthest = max(_size(points[-1]) for points in curves.values())
+    whole = [pages for pages, points in curves.items() if 2 * _size(points[-1]) >= farthest]
+    rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
+    return min(whole, key=lambda pages: (rank.get(pages, len(rank)), pages))
+
+
+def _curve(rows: Sequence[Row]) -> Curve:
+    medians = [row.median or 0.0 for row in rows]
+    lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
+    highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
+    noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
+    visits = max(int(median(row.visits for row in rows)), 1)
+    return curve([_size(row) for row in rows], medians, noise, visits)
+
+
+def _fit(rows: Sequence[Row], machine: Machine) -> Fit:
+    """As many caches as the system has, where it tells: a step of translation is not taken for one more."""
+    return fit_levels(_curve(rows), 1 + (len(os_sizes(machine)) or USUAL_CACHES))
+
+
+def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
+    """The best curve's levels, their sizes averaged with those of the other page modes that agree.
+
+    The same caches stand behind all of them, and each had its own luck with pages. A knee of another curve counts where
+    that curve has as many knees and the intervals meet, by the inverse square of its interval. The interval does not
+    get narrower than the mean: what the curves have in common is not averaged away.
+    """
+    like = [fit for fit in others if len(fit.knees) == len(best.knees)]
+    joined = []
+    for place, knee in enumerate(best.knees):
+        same = [knee, *(fit.knees[place] for fit in like if _meet(fit.knees[place], knee))]
+        weights = [1 / log(one.high / one.low) ** 2 for one in same]
+        size, low, high = (
+            float(np.exp(np.average(np.log(ends), weights=weights)))
+            for ends in zip(*((one.size_bytes, one.low, one.high) for one in same), strict=True)
+        )
+        joined.append(msgspec.structs.replace(knee, size_bytes=size, low=low, high=high))
+    return msgspec.structs.replace(best, knees=tuple(joined))
+
+
+def _meet(one: Knee, other: Knee) -> bool:
+    return one.low <= other.high and other.low <= one.high
+
+
+def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
+    """`L1d`, `L2` ... by what the system's sizes come nearest to in order; by counting where it tells nothing.
+
+    The farthest plateau is memory only if the sweep went well beyond every cache that there is said to be.
+    """
+    sizes = [knee.size_bytes for knee in fit.knees]
+    known = [cache.size_bytes for cache in os_sizes(machine)]
+    numbers = _nearest_in_order(sizes, known) if len(known) > len(sizes) else tuple(range(len(sizes)))
+    names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
+    beyond = farthest >= 1.5 * max(known, default=0) if known else farthest >= 8 << 20
+    if sizes and beyond:
+        return [*names, "memory"]
+    following = numbers[-1] + 2 if numbers else 1
+    return [*names, "L1d" if following == 1 else f"L{following}"]
+
+
+def _nearest_in_order(sizes: Sequence[float], known: Sequence[float]) -> tuple[int, ...]:
+    """Which of the known sizes each found one stands for: the choice in order with the least sum of log ratios."""
+
+    def misfit(chosen: tuple[int, ...]) -> float:
+        return sum(abs(log(size / known[number])) for size, number in zip(sizes, chosen, strict=True))
+
+    return min(combinations(range(len(known)), len(sizes)), key=misfit)
+
+
+def _level(name: str, place: int, seen: _Seen) -> Level:
+    fit, bounds, clock = seen.fit, seen.bounds(place), seen.machine.core_clock_hz
+    knee = fit.knees[place] if place < len(fit.knees) else None
+    latency, low, high = _latency(seen, place)
+    loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
+    return Level(
+        level=name,
+        size_bytes=knee.size_bytes if knee else None,
+        size_low=knee.low if knee else None,
+        size_high=knee.high if knee else None,
+        os_size_bytes=_os_size(name, seen.machine),
+        latency_ns=latency,
+        latency_cycles=latency * clock / 1e9 if clock else None,
+        read_bytes_per_second=_read_bandwidth(seen.rows, seen.probes, bounds),
+        parallelism=parallelism(_most_inside(loads, bounds)),
+        latency_low=low,
+        latency_high=high,
+    )
+
+
+def _os_size(name: str, machine: Machine) -> int | None:
+    number = 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
+    return next((cache.size_bytes for cache in os_sizes(machine) if cache.level == number), None)
+
+
+def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
+    """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
+    fitted, spread, bounds = seen.fit.latencies[place], seen.fit.spreads[place], seen.bounds(place)
+    on = [
+        row
+        for row in seen.sweep
+        if bounds[0] < _size(row) < bounds[1] and abs((row.median or 0) / fitted - 1) < ON_LEVEL
+    ]
+    if len(on) < 2:
+        return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
+    low, middle, high = (median(float(end or 0) for end in ends) for ends in zip(*map(_interval, on), strict=True))
+    return middle, min(low, middle), max(high, middle)
+
+
+def _interval(row: Row) -> tuple[float | None, float | None, float | None]:
+    return row.low, row.median, row.high
+
+
+def _inside(rows: Sequence[Row], bounds: tuple[float, float]) -> list[Row]:
+    """Rows whose size lies well inside a level: beyond what the level before keeps, within what this one does."""
+    low, high = bounds[0] * FAR_FROM_KNEE, bounds[1] / FAR_FROM_KNEE
+    return [row for row in rows if isinstance(row.parameters.get("size"), int) and low <= _size(row) <= high]
+
+
+def _most_inside(rows: Sequence[Row], bounds: tuple[float, float]) -> list[Row]:
+    """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
+    inside = _inside(rows, bounds)
+    if not inside:
+        return []
+    sizes = sorted({_size(row) for row in inside})
+    middle = (max(bounds[0], 4096.0) * bounds[1]) ** 0.5
+    chosen = sizes[-1] if bounds[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
+    return [row for row in inside if _size(row) == chosen]
+
+
+def _read_bandwidth(rows: Sequence[Row], probes: Mapping[str, Probe], bounds: tuple[float, float]) -> float | None:
+    """Of the fastest kernel: the median over the sizes well inside the level."""
+    by_kernel: dict[object, list[float]] = defaultdict(list)
+    for row in _inside(with_meaning(rows, probes, "read-bandwidth-of-size"), bounds):
+        if row.unit == "B/s":
+            by_kernel[row.probe, row.parameters.get("kernel")].append(float(row.median or 0))
+    return max((float(np.median(rates)) for rates in by_kernel.values()), default=None)

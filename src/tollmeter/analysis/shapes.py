@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the share of misses grows as a random cycle outgrows a cache: the shapes that a knee can have.
+
+A cache of capacity C with W ways is asked for every line of a buffer of size S = x C, in the same random order lap
+after lap. A set that k of those lines fall into keeps them all while k <= W. Beyond that,
+
+* true LRU keeps none: each line is evicted just before it is due. Random replacement keeps some: a line survives a
+  lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which is solved by
+  Lambert's W. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
+  into the second: 1 is random replacement, infinity is LRU.
+* k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
+  Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
+  sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
+  varies from visit to visit, because neighbours use the rest.
+
+Half of the lines then miss near x = 1 under LRU with page colours, though the first misses come much earlier.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf, log
+
+import numpy as np
+from scipy.special import gammainc, gammaln, lambertw
+
+from tollmeter.analysis.stats import Array
+from tollmeter.model import Record
+
+LOG_X = np.linspace(log(1 / 64), log(64), 1201)
+
+
+class Shape(Record, frozen=True):
+    """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU."""
+
+    ways: float
+    keenness: float
+
+
+SHAPES = tuple(
+    Shape(ways=ways, keenness=keenness)
+    for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
+    for keenness in (1.0, 2.0, 5.0, inf)
+)
+
+
+def miss_share(shape: Shape, x: Array) -> Array:
+    """Share of misses in a buffer x times the capacity; none in one of less than a 64th of it."""
+    return np.asarray(np.interp(np.log(x), LOG_X, table(shape), left=0.0))
+
+
+@lru_cache(maxsize=128)
+def table(shape: Shape) -> Array:
+    """The share of misses at every place of LOG_X."""
+    x = np.exp(LOG_X)
+    if shape.ways == inf:
+        return _set_share(x, shape.keenness)
+    if shape.keenness == inf:
+        return np.asarray(gammainc(shape.ways, shape.ways * x))
+    return _over_colours(shape, x)
+
+
+def _set_share(load: Array, keenness: float) -> Array:
+    """Share of misses in a set that `load` times its ways of lines fall into."""
+    excess = np.maximum(load - 1, 0)
+    if keenness == inf:
+        return np.asarray((excess > 0).astype(float))
+    stretched = 1 + excess * keenness
+    solved = 1 + np.real(lambertw(-stretched * np.exp(-stretched))) / stretched
+    return np.where(excess > 0, np.clip(solved, 0, 1), 0.0)
+
+
+def _over_colours(shape: Shape, x: Array) -> Array:
+    """Mean over a Poisson number of other lines in the set of a line; ways need not be whole."""
+    mean = shape.ways * x[:, None]
+    others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
+    chance = np.exp(others * np.log(mean) - mean - gammaln(others + 1))
+    share = _set_share((others[0] + 1) / shape.ways, shape.keenness)
+    return np.asarray(chance @ share / chance.sum(axis=1))
