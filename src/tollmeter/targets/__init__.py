@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tollmeter.model import Visit
@@ -21,6 +22,12 @@ class Target(Protocol):
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         """One visit's whole stream: as it came, or closed with the reason why it did not."""
+
+    def prepare(self, executables: Sequence[str]) -> None:
+        """Tells what may be asked for next, so that a place which must be packed is packed once."""
+
+    def close(self) -> None:
+        """Ends whatever was kept open between visits. What was not closed ends with this process."""
 
     def interrupt(self) -> None:
         """Asks the visit under way, if any, to end after its current sample. Safe inside a signal handler."""

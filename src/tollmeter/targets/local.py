@@ -37,6 +37,12 @@ class Local:
             return refused(visit, revision, *not_started(error))
         return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
 
+    def prepare(self, executables: Sequence[str]) -> None:
+        """Nothing to do: they are here."""
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
     def interrupt(self) -> None:
         if self._child:
             self._child.signal(signal.SIGINT)

@@ -151,7 +151,7 @@ class Guest:
         return ended.output
 
     def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
-        """Raises OSError where the executable cannot be read or started, Failure where no guest is there to start it."""
+        """Raises OSError where the executable cannot be read or started, Failure where there is no guest."""
         if executable not in self._packed:
             Path(executable).stat()
             self.prepare([executable, *_beside(Path(executable))])

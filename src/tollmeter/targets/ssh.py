@@ -60,6 +60,9 @@ class Ssh:
 
     # ---- what a target offers ------------------------------------------------------------------------------------
 
+    def prepare(self, executables: Sequence[str]) -> None:
+        """Nothing to do: each is copied when it is first asked for."""
+
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
 

@@ -21,6 +21,7 @@ from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
 
+LOCAL = "local"
 NATIVE = "native"
 """In an ABI file's `runs`: local, where the CPU and its kernel know the ABI."""
 
