@@ -31,7 +31,7 @@ def _probes() -> Columns:
     for name, probe in catalog.probes().items():
         abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
         rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
-    return Columns(("probe", "question", "parameters", "abis"), rows)
+    return Columns(("probe", "question", "parameters", "abis"), rows, narrow=2)
 
 
 def _suites() -> Columns:
@@ -62,6 +62,6 @@ def _runs() -> Columns:
 
 
 def _findings() -> Columns:
-    from tollmeter.findings import RULES
+    from tollmeter.findings import subjects
 
-    return Columns(("finding", "claim"), [(rule.name, rule.claim) for rule in RULES])
+    return Columns(("rule", "looks for"), list(subjects().items()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
+from types import ModuleType
 
 from tollmeter.model import Book, Finding
 
@@ -20,8 +21,17 @@ Rule = Callable[[Book], Iterable[Finding]]
 
 def rules() -> dict[str, Rule]:
     """Every rule by its file's name."""
+    return {name: module.find for name, module in _modules().items()}
+
+
+def subjects() -> dict[str, str]:
+    """What each rule looks for, in a sentence."""
+    return {name: (module.__doc__ or "").strip() for name, module in _modules().items()}
+
+
+def _modules() -> dict[str, ModuleType]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-    return {name: importlib.import_module(f"{__name__}.{name}").find for name in names}
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
 
 
 def all_findings(book: Book) -> tuple[Finding, ...]:

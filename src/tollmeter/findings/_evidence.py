@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules share: evidence from rows, and rows by meaning."""
+
+from __future__ import annotations
+
+from tollmeter.analysis.meanings import native, with_meaning
+from tollmeter.model import Book, Evidence, Row
+
+
+def own_rows(book: Book, *meanings: str) -> list[Row]:
+    """Rows of the machine's own ABI and clock that have a number and one of the meanings."""
+    return with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, *meanings)
+
+
+def of_row(row: Row) -> Evidence:
+    """The row's estimate under its name and parameters."""
+    parameters = " ".join(f"{name}={value}" for name, value in row.parameters.items())
+    return Evidence(
+        what=f"{row.probe} {parameters} {row.metric}".replace("  ", " "), value=row.median or 0.0, unit=row.unit
+    )
+
+
+def number(row: Row, parameter: str) -> int:
+    """A numeric parameter of the row; 0 where it has none."""
+    value = row.parameters.get(parameter, 0)
+    return value if isinstance(value, int) else 0
+
+
+def apart(lower: Row, upper: Row) -> bool:
+    """Whether the interval of one lies wholly below the other's."""
+    return lower.high is not None and upper.low is not None and lower.high < upper.low

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cache that serves clearly less, or more, than the system says it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.model import Book, Evidence, Finding, Level
+
+TOLERATED = {"L1d": 0.15}
+TOLERATED_ELSEWHERE = 0.25
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """For each level whose 95 % interval excludes the system's size, and whose estimate is beyond tolerance."""
+    for level in book.index.hierarchy:
+        if level.size_bytes and level.os_size_bytes and _disagrees(level):
+            yield _finding(level, level.size_bytes, level.os_size_bytes)
+
+
+def _disagrees(level: Level) -> bool:
+    assert level.size_bytes
+    assert level.os_size_bytes
+    low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
+    far = abs(level.size_bytes / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
+    return far and not low <= level.os_size_bytes <= high
+
+
+def _finding(level: Level, size_bytes: float, os_size_bytes: int) -> Finding:
+    less = size_bytes < os_size_bytes
+    words = f"{level.level} serves {_bytes(size_bytes)} of the {_bytes(os_size_bytes)} that the system reports"
+    if not less:
+        words = (
+            f"{level.level} serves {_bytes(size_bytes)}, more than the {_bytes(os_size_bytes)} that the system reports"
+        )
+    return Finding(
+        name="memory.cache_disagrees",
+        severity="warning",
+        claim=words,
+        evidence=(
+            Evidence(what=f"{level.level} size measured", value=size_bytes, unit="B"),
+            Evidence(what=f"{level.level} size by the system", value=os_size_bytes, unit="B"),
+        ),
+        remedy=(
+            "others use the rest, or it is partitioned (resctrl): plan for the size that was measured"
+            if less
+            else "the system was told wrongly, by firmware or hypervisor: plan for the size that was measured"
+        ),
+    )
+
+
+def _bytes(size: float) -> str:
+    unit, scale = ("MiB", 1 << 20) if size >= 1 << 20 else ("KiB", 1 << 10)
+    return f"{size / scale:.3g} {unit}"

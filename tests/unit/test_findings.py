@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule is turned on by the machine that it is about, and kept off by a sound one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from tollmeter.findings import all_findings, rules, subjects
+from tollmeter.model import (
+    Book,
+    Cache,
+    Index,
+    Level,
+    Machine,
+    Metric,
+    Outcome,
+    Point,
+    Probe,
+    Row,
+    RunInfo,
+    Sample,
+    Value,
+    Witness,
+)
+
+MIB = 1 << 20
+RUN = RunInfo(id="r", suite="default", started="", seconds=1, seed=1, status="done", tollmeter="0", folder=".")
+POINT = Point(probe="test.entry", abi="x86_64", target="local")
+
+
+def probe_of(meaning: str) -> Probe:
+    name = "test." + meaning.replace("-", "_")
+    metric = Metric(name="cost", unit="ns", better="less", summary="s", means=meaning)
+    return Probe(probe=name, question="?", revision=1, metrics=(metric,))
+
+
+MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset")
+PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
+
+
+def row(meaning: str, median: float, width: float = 0.01, **parameters: Value) -> Row:
+    return Row(
+        probe="test." + meaning.replace("-", "_"), revision=1, abi="x86_64", target="local", clock="hardware",
+        parameters=parameters, metric="cost", unit="ns", better="less", status="ok", median=median,
+        low=median * (1 - width), high=median * (1 + width), minimum=median, visits=5, samples=25,
+    )  # fmt: skip
+
+
+def level(name: str, **facts: Any) -> Level:
+    empty = dict.fromkeys(
+        ["size_bytes", "size_low", "size_high", "os_size_bytes", "latency_ns", "latency_cycles",
+         "read_bytes_per_second", "parallelism"],
+    )  # fmt: skip
+    return Level(level=name, **{**empty, **facts})
+
+
+def book(
+    rows: Sequence[Row] = (), levels: Sequence[Level] = (), outcomes: Sequence[Outcome] = (), **machine: Any
+) -> Book:
+    facts = {
+        "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 1 << 34,
+        "architecture": "x86_64", "core_clock_hz": 4e9,
+        "caches": (Cache(level=1, kind="data", size_bytes=49152, line_bytes=64, ways=12),),
+    }  # fmt: skip
+    index = Index(format=1, run=RUN, machine=Machine(**{**facts, **machine}), rows=tuple(rows), hierarchy=tuple(levels))
+    return Book(index=index, probes=PROBES, outcomes=tuple(outcomes))
+
+
+def visits(controls: Sequence[float], steal_ticks: int = 0) -> list[Outcome]:
+    witness = Witness(steal_ticks=steal_ticks)
+    sample = Sample(iterations=1000, body=(10_000_000, 20_000_000), witness=witness)
+    return [
+        Outcome(visit=n, round=0, point=POINT, status="ok", controls=(rate, rate), samples=(sample,))
+        for n, rate in enumerate(controls)
+    ]
+
+
+STEADY = [4e9 * (1 + 0.001 * (n % 5)) for n in range(60)]
+
+ON_AND_OFF: dict[str, tuple[Callable[[], Book], Callable[[], Book]]] = {
+    "memory.cache_disagrees": (
+        lambda: book(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=6e6, size_low=5e6, size_high=7e6)]),
+        lambda: book(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=3e7, size_low=2e7, size_high=4e7)]),
+    ),
+    "machine.time_is_stolen": (
+        lambda: book(outcomes=visits(STEADY, steal_ticks=1)),
+        lambda: book(outcomes=visits(STEADY)),
+    ),
+    "machine.control_loop_is_noisy": (
+        lambda: book(outcomes=visits([4e9 * (1 + 0.02 * (n % 5)) for n in range(60)])),
+        lambda: book(outcomes=visits(STEADY)),
+    ),
+    "machine.frequency_is_not_steady": (
+        lambda: book(outcomes=visits([rate * (1 if n < 40 else 0.9) for n, rate in enumerate(STEADY)])),
+        lambda: book(outcomes=visits(STEADY)),
+    ),
+    "memory.huge_pages_would_gain": (
+        lambda: book([row("latency-of-size", 150, size=64 * MIB, pages="small"),
+                      row("latency-of-size", 110, size=64 * MIB, pages="huge")],
+                     facts={"transparent_hugepage": "always [madvise] never"}),
+        lambda: book([row("latency-of-size", 150, width=0.3, size=64 * MIB, pages="small"),
+                      row("latency-of-size", 110, width=0.3, size=64 * MIB, pages="huge")]),
+    ),
+    "kernel.clock_is_slow": (
+        lambda: book([row("clock-read", 130), row("entry", 125)]),
+        lambda: book([row("clock-read", 22), row("entry", 125)], facts={"clocksource": "tsc"}),
+    ),
+    "kernel.trap_is_intercepted": (
+        lambda: book([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
+                      row("trap", 9000, trap="undefined_instruction")], hypervisor="KVM"),
+        lambda: book([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
+                      row("trap", 2400, trap="undefined_instruction")], hypervisor="KVM"),
+    ),
+    "memory.prefetcher_is_absent": (
+        lambda: book([row("latency-of-stride", 100, size=64 * MIB, stride=64, order="forward"),
+                      row("latency-of-stride", 105, size=64 * MIB, stride=64, order="random")]),
+        lambda: book([row("latency-of-stride", 8, size=64 * MIB, stride=64, order="forward"),
+                      row("latency-of-stride", 105, size=64 * MIB, stride=64, order="random")]),
+    ),
+    "memory.bandwidth_is_far_under_bound": (
+        lambda: book(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=3e9)]),
+        lambda: book(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=9e9),
+                             level("L1d", latency_ns=1.0, read_bytes_per_second=110e9)]),
+    ),
+    "alignment.copies_fall_off_a_cliff": (
+        lambda: book([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
+                      row("copy-of-offset", 6e9, routine="libc", bytes=1500, source=2)]),
+        lambda: book([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
+                      row("copy-of-offset", 45e9, routine="libc", bytes=1500, source=2)]),
+    ),
+}  # fmt: skip
+
+
+def names(found: Book) -> list[str]:
+    return [finding.name for finding in all_findings(found)]
+
+
+@pytest.mark.parametrize("name", ON_AND_OFF)
+def test_the_machine_that_it_is_about_turns_a_rule_on(name: str) -> None:
+    turned_on, _ = ON_AND_OFF[name]
+    found = [finding for finding in all_findings(turned_on()) if finding.name == name]
+    assert len(found) == 1
+    assert found[0].evidence
+    assert found[0].claim
+    assert found[0].remedy
+
+
+@pytest.mark.parametrize("name", ON_AND_OFF)
+def test_a_sound_machine_keeps_it_off(name: str) -> None:
+    _, kept_off = ON_AND_OFF[name]
+    assert names(kept_off()) == []
+
+
+def test_an_empty_run_says_nothing_and_every_rule_has_words_of_its_own() -> None:
+    assert names(book()) == []
+    assert len(rules()) >= 10
+    assert all(subjects().values())
+
+
+def test_the_gravest_comes_first() -> None:
+    noted = [row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"), row("trap", 9000, trap="ud")]
+    found = all_findings(book([*noted, row("clock-read", 130), row("entry", 125)], hypervisor="KVM"))
+    assert [finding.severity for finding in found] == ["warning", "note"]
+
+
+def test_a_trap_that_is_dear_on_the_bare_machine_is_nobodys_fault() -> None:
+    dear = [row("trap", 2000, trap="a"), row("trap", 2200, trap="b"), row("trap", 9000, trap="c")]
+    assert names(book(dear)) == []
+
+
+def test_emulated_rows_never_speak_of_the_machine() -> None:
+    emulated = [
+        row("clock-read", 130), row("entry", 125),
+    ]  # fmt: skip
+
+    foreign = [msgspec.structs.replace(one, clock="instructions") for one in emulated]
+    assert names(book(foreign)) == []
+
+
+def test_a_system_that_gives_huge_pages_anyway_is_not_told_to() -> None:
+    turned_on, _ = ON_AND_OFF["memory.huge_pages_would_gain"]
+    rows = turned_on().index.rows
+    assert names(book(rows, facts={"transparent_hugepage": "[always] madvise never"})) == []
