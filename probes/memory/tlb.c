@@ -22,10 +22,13 @@ struct translation {
 };
 
 /* Line i of the walk over pages. On huge pages the step also passes over a base page each time, so that the lines spread
- * over the sets of physically indexed caches as packed ones do. */
+ * over the sets of physically indexed caches as packed ones do. On small ones the place moves by one more line after
+ * each page full of lines: where frames follow each other, a page's number and its line's place would otherwise rise
+ * in step for ever, and all lines fall into one in so many sets. */
 static void **place(const struct translation *t, size_t i) {
   size_t base = toll_page_bytes(), step = t->page > base ? base + t->line : t->line;
-  return (void **)(void *)(t->pages + i * t->page + i * step % t->page / t->line * t->line);
+  size_t offset = i * step + i / (base / t->line) * t->line;
+  return (void **)(void *)(t->pages + i * t->page + offset % t->page / t->line * t->line);
 }
 
 static size_t number_of(const struct translation *t, void **packed) {
