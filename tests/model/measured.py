@@ -6,15 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import numpy as np
 
 from model.machine import KIB, MIB, Machine
+from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk
 from model.walks import load_latency
 from tollmeter.model import Cache, Metric, Probe, Row, Value
 from tollmeter.model import Machine as Description
 
 LEAST_SIZE, MOST_SIZE = KIB, 256 * MIB
 PAGES = ("small", "huge", "local")
+DISTANCES = (16, 24, 32, 48, 56, 64, 72, 96, 120, 128, 136, 192, 256, 384, 512)
+STRIDES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+CHAINS = (*range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+LINES = (*range(1, 19), 20, 22, 24, 26, 28, 30, 32, 33, 34, 36, 40, 44, 48, 64)
+APARTS = tuple(4096 << octave for octave in range(9))
+COUNTS = tuple(base + base * step // 2 for base in (8 << octave for octave in range(11)) for step in range(2))
+MOST_HUGE_PAGES = 1024
 
 METRICS = {
     "latency-of-size": ("memory.latency", "load", "ns", "body"),
@@ -62,6 +71,21 @@ class Noise:
             quartiles=(median / wide, median * wide), visits=5, samples=35,
         )  # fmt: skip
 
+    def difference(self, means: str, body: float, control: float, parameters: Mapping[str, Value]) -> Row:
+        """What is left of two times that are each off by a factor of their own. Where that is not told from nothing,
+        there is no number, as with real samples."""
+        factors = np.exp(self.random.normal(0, self.share, 2))
+        median = body * float(factors[0]) - control * float(factors[1])
+        spread = 1.96 * self.share * float(np.hypot(body, control))
+        made = self.row(means, 1.0, parameters)
+        if median <= 0:
+            return msgspec.structs.replace(
+                made, status="unstable", reason="not told from nothing", median=None, low=None, high=None, minimum=None
+            )
+        return msgspec.structs.replace(
+            made, median=median, low=median - spread, high=median + spread, minimum=median - spread
+        )
+
 
 def sizes(machine: Machine, per_octave: int = 4) -> list[int]:
     """The default sweep of memory.latency: 1 KiB to four times the last cache, four in each doubling."""
@@ -78,6 +102,68 @@ def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -
         for pages in wanted
         for size in sizes(machine)
     ]
+
+
+def line_rows(machine: Machine, noise: Noise) -> list[Row]:
+    return [
+        noise.difference(
+            "line-pair-of-distance", *_in_ns(machine, line_pair(machine, distance)), {"distance": distance}
+        )
+        for distance in DISTANCES
+    ]
+
+
+def stride_rows(machine: Machine, noise: Noise) -> list[Row]:
+    size = 4 * machine.caches[-1].size_bytes
+    return [
+        noise.row("latency-of-stride", machine.ns(stride_walk(machine, size, stride, kind)),
+                  {"size": size, "stride": stride, "order": kind})
+        for stride in STRIDES
+        for kind in ("forward", "backward", "random")
+    ]  # fmt: skip
+
+
+def chain_rows(machine: Machine, noise: Noise, size: int) -> list[Row]:
+    return [
+        noise.row("load-of-chains", machine.ns(chains(machine, count, size)), {"chains": count, "size": size})
+        for count in CHAINS
+    ]
+
+
+def conflict_rows(machine: Machine, noise: Noise) -> list[Row]:
+    return [
+        noise.row("conflict-of-lines", machine.ns(conflict(machine, lines, apart, huge=pages == "huge")),
+                  {"lines": lines, "apart": apart, "pages": pages})
+        for pages in ("small", "huge")[: 1 + machine.huge_pages]
+        for apart in APARTS
+        for lines in LINES
+    ]  # fmt: skip
+
+
+def translation_rows(machine: Machine, noise: Noise, pages: str = "small") -> list[Row]:
+    counts = COUNTS if pages == "small" else [count for count in COUNTS if count <= MOST_HUGE_PAGES]
+    return [
+        noise.difference("translation-of-pages", *_in_ns(machine, page_loads(machine, count, huge=pages == "huge")),
+                         {"count": count, "pages": pages})
+        for count in counts
+    ]  # fmt: skip
+
+
+def policy_rows(machine: Machine, noise: Noise) -> list[Row]:
+    """Each test at the sizes of its sweep that say something of the first cache."""
+    most = 8 * machine.caches[0].size_bytes
+    made = []
+    for name, test in (("resident", resident), ("evict", evict), ("reload", reload)):
+        for size in (8 * KIB << octave for octave in range((most // (8 * KIB)).bit_length())):
+            pair = _in_ns(machine, test(machine, size))
+            parameters = {"test": name, "size": size}
+            made.append(noise.row("write-policy", pair[0], parameters))
+            made.append(noise.row("write-policy-baseline", pair[1], parameters))
+    return made
+
+
+def _in_ns(machine: Machine, pair: tuple[float, float]) -> tuple[float, float]:
+    return machine.ns(pair[0]), machine.ns(pair[1])
 
 
 def description(machine: Machine, *, told: bool = True) -> Description:

@@ -16,6 +16,7 @@ SECOND = ((128, 8), (192, 12), (256, 4), (256, 8), (512, 8), (512, 16), (768, 12
 THIRD = ((2, 16), (3, 12), (4, 16), (6, 12), (8, 16), (10, 20), (12, 12), (16, 16), (20, 20), (22, 11), (24, 12),
          (32, 16), (36, 12), (40, 20), (48, 12), (64, 16))  # fmt: skip
 UNUSUAL_LINE_MOST = 8  # MiB: lines of 32 and 128 bytes are found on small machines
+GAPS = ((1.0, 1.0), (0.5, 1.0), (0.5, 0.5), (1 / 3, 0.5), (0.25, 0.5))  # cycles from load to load, store to store
 LEAST_SIZE_RATIO, LEAST_LATENCY_RATIO = 4, 1.8
 Choice = TypeVar("Choice")
 
@@ -46,7 +47,8 @@ def random_machine(seed: int) -> Machine:
     """Two or three caches before the memory, on a clean machine: nobody shares its caches."""
     draw = Draw(seed)
     line = draw.one((32, 64, 128), (1, 7, 2))
-    caches = _caches(draw, line)
+    caches = _caches(draw, line, fetching=not draw.chance(0.2))
+    load_gap, store_gap = draw.one(GAPS)
     memory = max(draw.between(150, 500), caches[-1].latency * 2.5)
     return Machine(
         caches=caches,
@@ -59,8 +61,8 @@ def random_machine(seed: int) -> Machine:
         prefetch_backward=draw.chance(0.6),
         prefetch_depth=draw.whole(2, 16),
         prefetch_pairs=draw.chance(0.3),
-        load_gap=draw.one((1.0, 0.5, 0.25)),
-        store_gap=draw.one((1.0, 0.5)),
+        load_gap=load_gap,
+        store_gap=store_gap,
         window=draw.one((16, 64, 128, 224)),
         store_buffer=draw.one((8, 32, 64)),
         clock_hz=draw.between(0.8e9, 5e9),
@@ -71,9 +73,9 @@ def random_machine(seed: int) -> Machine:
     )
 
 
-def _caches(draw: Draw, line: int) -> tuple[Cache, ...]:
+def _caches(draw: Draw, line: int, *, fetching: bool) -> tuple[Cache, ...]:
     size, ways = draw.one(FIRST)
-    caches = [_cache(draw, size * KIB, ways, draw.whole(2, 5), "first")]
+    caches = [_cache(draw, size * KIB, ways, draw.whole(2, 5), first=True, fetching=fetching)]
     third = tuple(choice for choice in THIRD if line == 64 or choice[0] <= UNUSUAL_LINE_MOST)
     kinds = [(SECOND, KIB, (9, 20))] + ([(third, MIB, (30, 80))] if draw.chance(0.75) else [])
     for choices, unit, (low, high) in kinds:
@@ -82,12 +84,11 @@ def _caches(draw: Draw, line: int) -> tuple[Cache, ...]:
         if fitting:
             size, ways = draw.one(fitting)
             latency = max(draw.whole(low, high), round(before.latency * LEAST_LATENCY_RATIO))
-            caches.append(_cache(draw, size, ways, latency, "further"))
+            caches.append(_cache(draw, size, ways, latency, first=False, fetching=fetching))
     return tuple(caches)
 
 
-def _cache(draw: Draw, size: int, ways: int, latency: float, place: str) -> Cache:
-    first = place == "first"
+def _cache(draw: Draw, size: int, ways: int, latency: float, *, first: bool, fetching: bool) -> Cache:
     through = draw.chance(0.25) if first else False
     return Cache(
         size_bytes=size,
@@ -96,7 +97,7 @@ def _cache(draw: Draw, size: int, ways: int, latency: float, place: str) -> Cach
         transfer=draw.between(1, 2) if first else draw.between(2, 8),
         misses=draw.one((4, 8, 10, 16)) if first else draw.one((16, 32, 48)),
         write_through=through,
-        no_allocate=through and draw.chance(0.5),
+        no_allocate=not fetching or (through and draw.chance(0.5)),
         replacement=draw.one(("oldest", "not recent", "any"), (16, 3, 1) if first else (12, 5, 3)),
     )
 

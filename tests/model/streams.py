@@ -6,6 +6,8 @@ Each function is one probe's body and its control, as its file under probes/memo
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from model.library import Numbers, Running
@@ -14,7 +16,6 @@ from model.walks import CHASE, LOAD, LOOKED_AT, STORE, frames, order, sampling, 
 
 BLOCK_BYTES, BLOCKS = 1024, 256
 LOADS = 1 << 13
-RELOADED = 256
 FRESH = 1 << 18
 LEAST_STEPS = 1024
 
@@ -81,56 +82,60 @@ def conflict(machine: Machine, lines: int, apart: int, *, huge: bool) -> float:
     return _step(machine, walk, int(walk.max()), huge=huge)
 
 
-def pages(machine: Machine, count: int, *, huge: bool) -> tuple[float, float]:
+def page_loads(machine: Machine, count: int, *, huge: bool) -> tuple[float, float]:
     """Dependent loads of one line in each of `count` pages, the line's place another one from page to page, against as
     many lines side by side, both in one random order."""
     line, page = machine.line_bytes, HUGE_BYTES if huge else PAGE_BYTES
     step = PAGE_BYTES + line if huge else line
     walk = order(1, count, line, "random")
     numbers = walk.astype(np.int64)
-    spread = ((numbers * page + numbers * step % page) // line).astype(np.uint32)
+    offset = numbers * step + numbers // (PAGE_BYTES // line) * line
+    spread = ((numbers * page + offset % page) // line).astype(np.uint32)
     body = _step(machine, spread, int(spread.max()), huge=huge)
     return body, _step(machine, walk, count, huge=huge)
 
 
+def scattered(count: int) -> Numbers:
+    """The order in which the write-policy probe goes through a set of lines: steps near the golden section."""
+    step = count * 5 // 8 | 1
+    while gcd(step, count) != 1:
+        step += 2
+    return (np.arange(count, dtype=np.int64) * step % count).astype(np.uint32)
+
+
 def resident(machine: Machine, size: int) -> tuple[float, float]:
     """One store to each line of `size` bytes, over and over, against one load from each."""
-    lines = np.arange(size // machine.line_bytes, dtype=np.uint32)
-    return _pass(machine, lines, STORE), _pass(machine, lines, LOAD)
-
-
-def _pass(machine: Machine, lines: Numbers, operation: int) -> float:
-    with _running(machine, len(lines), huge=machine.huge_pages) as running:
-        for _ in range(3):
-            running.run(lines, operation)
-        return running.run(lines, operation) / len(lines)
+    lines = scattered(size // machine.line_bytes)
+    return _again(machine, lines, lines, (STORE,)), _again(machine, lines, lines, (LOAD,))
 
 
 def evict(machine: Machine, size: int) -> tuple[float, float]:
-    """Loads of as many lines as push out a set of `size` bytes that was stored to, against one that was loaded."""
-    count = size // machine.line_bytes
-    first, second = np.arange(count, dtype=np.uint32), np.arange(count, 2 * count, dtype=np.uint32)
-    return _pushed(machine, first, second, STORE), _pushed(machine, first, second, LOAD)
+    """A store to each line of a set and a load from each of another, against loads from both."""
+    first = scattered(size // machine.line_bytes)
+    second = first + np.uint32(len(first))
+    return _again(machine, first, second, (STORE, LOAD)), _again(machine, first, second, (LOAD, LOAD))
 
 
-def _pushed(machine: Machine, first: Numbers, second: Numbers, operation: int) -> float:
-    """The set and what pushes it out both lie in the level behind, or nothing could be said of the way between."""
+def _again(machine: Machine, first: Numbers, second: Numbers, operations: tuple[int, ...]) -> float:
+    """One access of a set, or of two, in the long run. Before it goes the baseline, as in a sample."""
+    lines = np.concatenate([(first, second)[place] for place in range(len(operations))])
+    what = np.repeat(np.array(operations, np.uint8), len(first))
     with _running(machine, 2 * len(first), huge=machine.huge_pages) as running:
-        for _ in range(3):
-            running.run(first, operation)
-            cycles = running.run(second, LOAD)
-        return cycles / len(first)
+        running.run(lines, LOAD)
+        for _ in range(2):
+            running.run(lines, what)
+        return running.run(lines, what) / len(lines)
 
 
 def reload(machine: Machine, size: int) -> tuple[float, float]:
-    """Stores to lines that are not cached, then a chase through the same lines, against a chase through others."""
-    count = max(size // machine.line_bytes, 4 * RELOADED)
-    apart = order(1, count, machine.line_bytes, "random")
-    stored, others = apart[:RELOADED], apart[RELOADED : 2 * RELOADED]
-    return _reloaded(machine, count, stored, stored), _reloaded(machine, count, stored, others)
+    """Stores to lines that no cache has, then a chase through the same lines, against one through another such set."""
+    stored = scattered(size // machine.line_bytes)
+    chased = order(1, len(stored), machine.line_bytes, "random")
+    return _reloaded(machine, stored, chased), _reloaded(machine, stored, chased + np.uint32(len(stored)))
 
 
-def _reloaded(machine: Machine, count: int, stored: Numbers, chased: Numbers) -> float:
-    with _running(machine, count, huge=machine.huge_pages) as running:
-        running.run(stored, STORE)
-        return running.run(chased, CHASE) / len(chased)
+def _reloaded(machine: Machine, stored: Numbers, chased: Numbers) -> float:
+    lines = np.concatenate([stored, chased])
+    what = np.repeat(np.array([STORE, CHASE], np.uint8), len(stored))
+    with _running(machine, 2 * len(stored), huge=machine.huge_pages) as running:
+        return running.run(lines, what) / len(lines)
