@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tollmeter.analysis.meanings import metric_of, native
-from tollmeter.model import Metric, Probe, Record, Row
+from tollmeter.model import Probe, Record, Row
 
 NS_PER_MILLISECOND = 1e6
 DOUBTFUL = 0.2
 
 
 class Toll(Record, frozen=True):
-    """One line. note: a second mode, or why to doubt the number; None: nothing to say."""
+    """One line. note: a second mode, or why to doubt the number; or empty."""
 
     label: str
     median_ns: float
@@ -22,22 +22,28 @@ class Toll(Record, frozen=True):
     high_ns: float
     cycles: float | None
     per_millisecond: float
-    note: str | None
+    note: str
     row: Row
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
     """Every row with a number whose metric has a line in the table, by cost.
 
-    Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value; of
-    each other one that has a typical value only the row with that value is shown.
+    Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value;
+    any other that has a typical value must be at it, or at the only one that was measured.
     """
+    own = [row for row in native(rows) if row.status == "ok" and row.median and _template(row, probes)]
     lines = []
-    for row in native(rows):
-        metric, ns_per_unit = metric_of(row, probes), _ns_per_unit(row, core_clock_hz)
-        if row.status == "ok" and metric and metric.toll and ns_per_unit and _is_typical(row, metric, probes):
-            lines.append(_toll(row, _label(metric.toll, row), ns_per_unit, core_clock_hz))
+    for row in own:
+        ns_per_unit = _ns_per_unit(row, core_clock_hz)
+        if ns_per_unit and _is_typical(row, own, probes):
+            lines.append(_toll(row, _label(_template(row, probes), row), ns_per_unit, core_clock_hz))
     return tuple(sorted(lines, key=lambda toll: (toll.median_ns, toll.label)))
+
+
+def _template(row: Row, probes: Mapping[str, Probe]) -> str:
+    metric = metric_of(row, probes)
+    return metric.toll or "" if metric else ""
 
 
 def _ns_per_unit(row: Row, core_clock_hz: float | None) -> float | None:
@@ -51,15 +57,16 @@ def _label(template: str, row: Row) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: str(row.parameters.get(found[1], found[0])).replace("_", " "), template)
 
 
-def _is_typical(row: Row, metric: Metric, probes: Mapping[str, Probe]) -> bool:
-    named = set(re.findall(r"\{(\w+)\}", metric.toll or ""))
-    return all(
-        parameter.name in named
-        or parameter.typical is None
-        or str(row.parameters.get(parameter.name)) == parameter.typical
-        for parameter in probes[row.probe].parameters
-        if parameter.name in row.parameters
-    )
+def _is_typical(row: Row, own: Sequence[Row], probes: Mapping[str, Probe]) -> bool:
+    named = set(re.findall(r"\{(\w+)\}", _template(row, probes)))
+    alike = [other for other in own if (other.probe, other.metric) == (row.probe, row.metric)]
+    for parameter in probes[row.probe].parameters:
+        typical, value = parameter.typical, row.parameters.get(parameter.name)
+        if parameter.name in named or typical is None or value is None or str(value) == typical:
+            continue
+        if len({other.parameters.get(parameter.name) for other in alike}) > 1:
+            return False
+    return True
 
 
 def _toll(row: Row, label: str, ns_per_unit: float, core_clock_hz: float | None) -> Toll:
@@ -76,13 +83,13 @@ def _toll(row: Row, label: str, ns_per_unit: float, core_clock_hz: float | None)
     )
 
 
-def _note(row: Row, median: float, low: float, high: float, ns_per_unit: float) -> str | None:
+def _note(row: Row, median: float, low: float, high: float, ns_per_unit: float) -> str:
     if len(row.modes) == 2:
         other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - median)) * ns_per_unit
         return f"second mode {_duration(other)}"
     if (high - low) / 2 > DOUBTFUL * median:
         return f"visits differ: {_duration(low)} to {_duration(high)}"
-    return row.reason
+    return row.reason or ""
 
 
 def _duration(ns: float) -> str:
