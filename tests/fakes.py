@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,24 @@ def fake(folder: Path, probe: str, behaviour: str = "good", describe: dict[str, 
     described = subprocess.run([path, "--describe"], capture_output=True, check=True)
     path.with_name(probe + ".describe").write_bytes(described.stdout)
     return path
+
+
+SUITE = """
+question = "What does an entry cost?"
+[[select]]
+probe = "kernel.*"
+"""
+
+
+def tree(root: Path, **behaviours: str) -> Path:
+    """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite."""
+    abi = root / "build" / platform.machine()
+    paths = [fake(abi, f"kernel.{name}", behaviour) for name, behaviour in behaviours.items()]
+    made = {path.name: {"sha256": sha256(path), "size_bytes": path.stat().st_size} for path in paths}
+    (abi / "manifest.json").write_text(json.dumps(made))
+    (root / "suites").mkdir(exist_ok=True)
+    (root / "suites" / "default.toml").write_text(SUITE)
+    return root
 
 
 def sha256(path: Path) -> str:

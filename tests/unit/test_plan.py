@@ -192,7 +192,6 @@ def test_nothing_to_run_is_not_success() -> None:
 @pytest.mark.parametrize(
     ("probe", "settings", "abis", "named"),
     [
-        ("memory.latncy", {}, (), "memory.latency"),
         ("memory.latency", {"sise": ("1",)}, (), "size"),
         ("memory.latency", {}, ("ia23",), "ia32"),
     ],

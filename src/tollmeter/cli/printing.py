@@ -16,8 +16,11 @@ from tollmeter.protocol import clean
 
 
 class Columns(NamedTuple):
+    """narrow: how many columns a terminal has room for; the others are for other programs."""
+
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
+    narrow: int = 3
 
 
 def say(sentence: str) -> None:
@@ -42,10 +45,10 @@ def _print_table(columns: Columns) -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns.names:
+    for name in columns.names[: columns.narrow]:
         table.add_column(name, no_wrap=name == columns.names[0], overflow="fold")
     for row in columns.rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+        table.add_row(*(Text(clean(cell)) for cell in row[: columns.narrow]))
     Console(highlight=False).print(table)
 
 
