@@ -2,34 +2,14 @@
  *
  * Ways to copy bytes whose ends need not be aligned, as libraries for small machines and large ones have them.
  *
- * Each takes (target, source, bytes), areas apart from each other, and is a function of its own. A byte loop stays one:
- * each byte passes through a register that the compiler may not look into, or it would make vectors of them, or a call
- * of memcpy. Words are read through types that may alias anything; a misaligned one is a plain load where the
- * architecture has it, and what the compiler makes of a packed type where it has not.
+ * Each takes (target, source, bytes), areas apart from each other, and is a function of its own.
  */
 #ifndef TOLL_ALIGNMENT_ROUTINES_H
 #define TOLL_ALIGNMENT_ROUTINES_H
 
-#include <string.h>
-
-#include "toll.h"
+#include "words.h"
 
 typedef void copy_routine(void *target, const void *source, size_t bytes);
-typedef uintptr_t __attribute__((may_alias)) copy_word;
-typedef uint16_t __attribute__((may_alias)) copy_half;
-typedef struct {
-  uintptr_t word;
-} __attribute__((packed, may_alias)) copy_packed;
-
-enum { COPY_WORD = sizeof(uintptr_t) };
-
-static inline void copy_byte_loop(unsigned char *to, const unsigned char *from, size_t bytes) {
-  for (; bytes; bytes--) {
-    unsigned char byte = *from++;
-    TOLL_OPAQUE(byte);
-    *to++ = byte;
-  }
-}
 
 TOLL_APART static void copy_bytes(void *target, const void *source, size_t bytes) {
   copy_byte_loop(target, source, bytes);
@@ -94,17 +74,6 @@ TOLL_APART static void copy_shift_merge(void *target, const void *source, size_t
     copy_byte_loop(to, from, bytes);
   else
     copy_words_else_bytes(to, from, bytes);
-}
-
-TOLL_APART static void copy_unaligned_words(void *target, const void *source, size_t bytes) {
-  copy_packed *to = target;
-  const copy_packed *from = source;
-  for (; bytes >= COPY_WORD; bytes -= COPY_WORD) {
-    uintptr_t word = (from++)->word;
-    TOLL_OPAQUE(word);
-    (to++)->word = word;
-  }
-  copy_byte_loop((unsigned char *)to, (const unsigned char *)from, bytes);
 }
 
 #if defined(__x86_64__) || defined(__i386__)
