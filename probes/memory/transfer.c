@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What it costs to get a line that is in another CPU's cache, by the state that it is in there (Molka et al., Memory
+ * performance and cache coherency effects on an Intel Nehalem multiprocessor system, 2009). A partner puts 256 lines
+ * into the state; then the timed CPU accesses each once, in random order, each access waiting for the one before.
+ *
+ *   modified    the partner has written the line
+ *   exclusive   the partner alone has read it
+ *   shared      the partner and the timed CPU have read it, and the timed CPU has pushed it out of its own caches
+ *   owned       the partner has written it and a third CPU has read it since
+ *   forward     the partner and then a third CPU have read it
+ *   invalid     no cache has it: the line comes from memory
+ *
+ * Each time round the lines are first flushed from all caches, by the partner and with the watch stopped, so that nothing
+ * is left of the time before; no flush is inside the timed stretch. The lines are the next 256 of a random cycle through
+ * 16 MiB of fresh pages, on huge pages where there are any: then translations stay out of the time. `home` tells which
+ * of the two CPUs touched the pages first, and so on whose memory node they lie.
+ *
+ * A store is timed as an atomic addition of nothing, whose old value is the next address: a plain store is not waited
+ * for. It needs the line for itself, as a store does.
+ */
+#include <stdatomic.h>
+
+#include "large.h"
+
+#define GROUP      ((size_t)256)
+#define POOL_BYTES ((size_t)16 << 20)
+/* More than any CPU's own caches hold. */
+#define SWEEP_BYTES ((size_t)8 << 20)
+#define MOST_STEPS  6
+
+enum who { TIMED, PARTNER, THIRD };
+enum what { NOTHING, LAY, FLUSH, READ, WRITE, SWEEP, ACCESS };
+
+struct step {
+  enum who who;
+  enum what what;
+};
+
+/* How each state is made. The last step of each is the timed one. */
+static const struct {
+  const char *name;
+  bool third;
+  struct step steps[MOST_STEPS];
+} states[] = {
+    {"modified", false, {{PARTNER, FLUSH}, {PARTNER, WRITE}, {TIMED, ACCESS}}},
+    {"exclusive", false, {{PARTNER, FLUSH}, {PARTNER, READ}, {TIMED, ACCESS}}},
+    {"shared", false, {{PARTNER, FLUSH}, {PARTNER, READ}, {TIMED, READ}, {TIMED, SWEEP}, {TIMED, ACCESS}}},
+    {"owned", true, {{PARTNER, FLUSH}, {PARTNER, WRITE}, {THIRD, READ}, {TIMED, ACCESS}}},
+    {"forward", true, {{PARTNER, FLUSH}, {PARTNER, READ}, {THIRD, READ}, {TIMED, ACCESS}}},
+    {"invalid", false, {{PARTNER, FLUSH}, {TIMED, ACCESS}}},
+};
+#define STATE_NAMES ((const char *const[]){"modified", "exclusive", "shared", "owned", "forward", "invalid", NULL})
+
+/* A node of the cycle: its first word leads to the next, its second is what the partner writes. */
+struct node {
+  _Atomic(struct node *) next;
+  _Atomic unsigned long written;
+};
+
+struct transfer {
+  const struct step *steps;
+  unsigned step_count;
+  bool stores;
+  enum who home;
+  size_t line, groups;
+  char *pool, *sweep;
+  struct node *head; /* of the next group, by the timed worker's account */
+  uint64_t accessed; /* groups */
+  _Atomic uint64_t turn;
+  char apart[128];
+  struct own {
+    uint64_t turn;
+    char apart[128];
+  } own[3];
+  struct node *heads[POOL_BYTES / 32 / GROUP];
+};
+
+/* ---- lines out of all caches ---- */
+
+#if defined(__x86_64__) || defined(__i386__)
+static bool can_flush(void) {
+  return toll_cpu_has("clflush");
+}
+static void flush(const void *line) {
+  __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
+}
+static void flushed(void) {
+  __asm__ volatile("mfence" : : : "memory");
+}
+#elif defined(__aarch64__)
+static bool can_flush(void) {
+  return true;
+}
+static void flush(const void *line) {
+  __asm__ volatile("dc civac, %0" : : "r"(line) : "memory");
+}
+static void flushed(void) {
+  __asm__ volatile("dsb ish" : : : "memory");
+}
+#else
+static bool can_flush(void) {
+  return false;
+}
+static void flush(const void *line) {
+  (void)line;
+}
+static void flushed(void) {}
+#endif
+
+/* ---- the steps ---- */
+
+static struct node *next_of(struct node *node) {
+  return atomic_load_explicit(&node->next, memory_order_relaxed);
+}
+
+static struct node *head_of(const struct transfer *t, uint64_t group) {
+  return t->heads[group % t->groups];
+}
+
+/* From the pages' home: touches them, draws the cycle, notes where each group begins. */
+static void lay(struct toll_run *r, struct transfer *t) {
+  touch_here(t->pool, POOL_BYTES);
+  struct node *node = (struct node *)(void *)toll_chase(r, t->pool, POOL_BYTES, t->line, TOLL_ORDER_RANDOM);
+  for (size_t i = 0; i < t->groups * GROUP; i++, node = next_of(node))
+    if (i % GROUP == 0) t->heads[i / GROUP] = node;
+  t->head = t->heads[0];
+}
+
+static void flush_group(struct node *node) {
+  for (size_t i = 0; i < GROUP; i++) {
+    struct node *next = next_of(node);
+    flush(node);
+    node = next;
+  }
+  flushed();
+}
+
+static void write_group(struct node *node, unsigned long value) {
+  for (size_t i = 0; i < GROUP; i++, node = next_of(node))
+    atomic_store_explicit(&node->written, value, memory_order_relaxed);
+  atomic_thread_fence(memory_order_seq_cst);
+}
+
+static struct node *read_group(struct node *node) {
+  for (size_t i = 0; i < GROUP; i++) node = next_of(node);
+  return node;
+}
+
+static struct node *store_group(struct node *node) {
+  uintptr_t nothing = 0;
+  TOLL_OPAQUE(nothing);
+  for (size_t i = 0; i < GROUP; i++)
+    node = (struct node *)atomic_fetch_add_explicit((_Atomic uintptr_t *)(void *)&node->next, nothing,
+                                                    memory_order_relaxed);
+  return node;
+}
+
+static void sweep_caches(const struct transfer *t) {
+  unsigned long seen = 0;
+  for (size_t i = 0; i < SWEEP_BYTES; i += t->line) seen += *(const volatile unsigned long *)(t->sweep + i);
+  TOLL_USE(seen);
+}
+
+static void take_step(struct toll_run *r, struct transfer *t, enum what what, uint64_t group) {
+  switch (what) {
+    case LAY: lay(r, t); break;
+    case FLUSH: flush_group(head_of(t, group)); break;
+    case READ: read_group(head_of(t, group)); break;
+    case WRITE: write_group(head_of(t, group), (unsigned long)group + 1); break;
+    case SWEEP: sweep_caches(t); break;
+    case ACCESS:
+      toll_watch_go();
+      t->head = t->stores ? store_group(t->head) : read_group(t->head);
+      toll_watch_stop();
+      t->accessed++;
+      break;
+    case NOTHING: break;
+  }
+}
+
+/* All workers go through the same steps in the same order; each takes its own when the turn has come to it. */
+static void turn_to(struct toll_run *r, struct transfer *t, enum who me, struct step step, uint64_t group) {
+  uint64_t mine = t->own[me].turn++;
+  if (step.who != me) return;
+  while (atomic_load_explicit(&t->turn, memory_order_acquire) != mine) continue;
+  take_step(r, t, step.what, group);
+  atomic_store_explicit(&t->turn, mine + 1, memory_order_release);
+}
+
+static void go_through(struct toll_run *r, enum who me) {
+  struct transfer *t = r->state;
+  if (!t->own[me].turn) turn_to(r, t, me, (struct step){t->home, LAY}, 0);
+  uint64_t group = (t->own[me].turn - 1) / t->step_count;
+  for (uint64_t left = r->iterations; left; left--, group++)
+    for (unsigned s = 0; s < t->step_count; s++) turn_to(r, t, me, t->steps[s], group);
+}
+
+static void access_groups(struct toll_run *r) {
+  toll_watch_stop();
+  go_through(r, TIMED);
+  toll_watch_go();
+}
+
+static void be_partner(struct toll_run *r) {
+  go_through(r, PARTNER);
+}
+
+static void be_third(struct toll_run *r) {
+  go_through(r, THIRD);
+}
+
+/* ---- the visit ---- */
+
+static unsigned thirds(const struct toll_run *r) {
+  return states[toll_choice(r, "state")].third ? 1 : 0;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct transfer *t = r->state;
+  unsigned state = toll_choice(r, "state");
+  if (r->cpu_count < 2 + thirds(r))
+    return toll_skip(r, "the state %s is made with %u CPUs, and this run may use %u", states[state].name, 2 + thirds(r),
+                     r->cpu_count);
+  if (!can_flush()) return toll_skip(r, "a program cannot flush a line from all caches on this architecture");
+  t->steps = states[state].steps;
+  while (t->steps[t->step_count].what != NOTHING) t->step_count++;
+  t->stores = toll_choice(r, "access") != 0;
+  t->home = toll_choice(r, "home") ? PARTNER : TIMED;
+  t->line = toll_line_bytes() < 32 ? 32 : toll_line_bytes();
+  t->groups = POOL_BYTES / t->line / GROUP;
+  t->pool = large_buffer(r, POOL_BYTES, 0);
+  if (!t->pool) return toll_refused(r);
+  t->sweep = large_buffer(r, SWEEP_BYTES, 0);
+  return t->sweep ? TOLL_OK : toll_refused(r);
+}
+
+/* The accesses must lead from group to group, and the last group must hold what the partner wrote there. */
+static enum toll_status check(struct toll_run *r) {
+  const struct transfer *t = r->state;
+  bool written = false;
+  for (unsigned s = 0; s < t->step_count; s++) written |= t->steps[s].what == WRITE;
+  if (t->head != head_of(t, t->accessed)) return toll_wrong(r, "the accesses do not lead from group to group");
+  struct node *node = head_of(t, t->accessed - 1);
+  for (size_t i = 0; written && i < GROUP; i++, node = next_of(node))
+    if (atomic_load(&node->written) != (unsigned long)t->accessed)
+      return toll_wrong(r, "line %zu does not hold what the partner wrote", i);
+  return TOLL_OK;
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  (void)r;
+  work->operations = (double)GROUP;
+}
+
+const struct toll_probe toll_probe = {
+    .question = "What does it cost to get a line from another CPU's cache, by its state there?",
+    .metrics = (struct toll_metric[]){{"access", "ns", TOLL_LESS, "one access to a line in that state", TOLL_BODY,
+                                       "transfer-of-state", "line {state} in another CPU's cache, {access}"},
+                                      {0}},
+    .parameters = (struct toll_parameter[]){{.name = "state",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "what the partner made of the line",
+                                             .choices = STATE_NAMES},
+                                            {.name = "access",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "what the timed CPU does with it",
+                                             .choices = (const char *const[]){"load", "store", NULL}},
+                                            {.name = "home",
+                                             .kind = TOLL_CHOICE,
+                                             .summary = "which CPU touched the pages first",
+                                             .choices = (const char *const[]){"timed", "partner", NULL},
+                                             .typical = "timed"},
+                                            {0}},
+    .state_bytes = sizeof(struct transfer),
+    .prepare = prepare,
+    .body = access_groups,
+    .check = check,
+    .work = work,
+    .roles =
+        (const struct toll_role[]){
+            {.name = "partner", .body = be_partner, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP},
+            {.name = "third", .body = be_third, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = thirds},
+            {0}},
+    .revision = 1,
+};
