@@ -190,6 +190,15 @@ def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path
         assert not [call for call in calls(hollow) if "set_up" in call]
 
 
+def test_a_python_without_venv_is_one_sentence(hollow: Path) -> None:
+    shutil.rmtree(hollow / ".venv")
+    program(hollow / "fakes/python3", '#!/bin/sh\ncase "$*" in *ensurepip*) exit 1 ;; esac\n')
+    done = start(hollow, "list", **fakes(hollow, 1000))
+    assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
+    assert "python3-venv" in done.stderr.splitlines()[-1]
+    assert not (hollow / ".venv").exists()
+
+
 def test_without_root_missing_packages_are_one_line_to_copy(hollow: Path) -> None:
     (hollow / "build/stamp").unlink(missing_ok=True)
     done = start(hollow, "list", **fakes(hollow, 1000))
