@@ -2,21 +2,28 @@
 """How many translations each buffer holds and what missing in it costs, from what one line a page costs above as many
 lines in few pages: nothing while all translations fit, and a step for each buffer that overflows.
 
-A step between two numbers of pages says that the buffer holds the smaller and not the larger. Costs in ns.
+A step between two numbers of pages says that the buffer holds the smaller and not the larger. The lines themselves lie
+in caches, and spread over many pages they meet in sets differently from lines side by side; a prefetcher that brings
+lines in pairs doubles them. So a step no higher than from one cache to the next, at a number of lines that this cache
+may be overflowing with, says nothing of translation, and is set aside. Costs in ns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 
 from tollmeter.analysis.answers import Answer, absolute_error, middle, number
 from tollmeter.analysis.meanings import meaning
 from tollmeter.analysis.steps import Jump, jumps
-from tollmeter.model import Probe, Record, Row
+from tollmeter.model import Level, Probe, Record, Row
 
 LEAST_POINTS = 4
 LEAST_STEP_NS = 0.4
+USUAL_LINE = 64
+NEAR_CAPACITY = (0.3, 2.1)
+HIGHER = 1.2
 
 
 class Buffer(Record, frozen=True):
@@ -31,10 +38,17 @@ class Reach(Record, frozen=True):
 
     pages: str
     buffers: tuple[Buffer, ...] = ()
+    set_aside: tuple[Buffer, ...] = ()
     why: str | None = None
 
 
-def translation(rows: Sequence[Row], probes: Mapping[str, Probe], pages: str = "small") -> Reach:
+def translation(
+    rows: Sequence[Row],
+    probes: Mapping[str, Probe],
+    levels: Sequence[Level] = (),
+    pages: str = "small",
+    line_bytes: float = USUAL_LINE,
+) -> Reach:
     """From rows that mean `translation-of-pages`, of one ABI and target. A difference too small to be told from nothing
     counts as none."""
     meant = [row for row in rows if meaning(row, probes) == "translation-of-pages" and _says(row)]
@@ -50,7 +64,24 @@ def translation(rows: Sequence[Row], probes: Mapping[str, Probe], pages: str = "
     steps = [step for step in jumps(values, errors) if step.after - step.before > LEAST_STEP_NS]
     if not steps:
         return Reach(pages=pages, why=f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
-    return Reach(pages=pages, buffers=tuple(_buffer(step, counts, errors) for step in steps))
+    kept: list[Buffer] = []
+    aside: list[Buffer] = []
+    for step in steps:
+        caches = _may_be_cache(step, counts, levels, line_bytes)
+        (aside if caches else kept).append(_buffer(step, counts, errors))
+    why = None if kept else "every step may be a cache's that overflowed"
+    return Reach(pages=pages, buffers=tuple(kept), set_aside=tuple(aside), why=why)
+
+
+def _may_be_cache(step: Jump, counts: Sequence[int], levels: Sequence[Level], line_bytes: float) -> bool:
+    """Whether the lines of so many pages may overflow a cache, and the step is no higher than that costs."""
+    height, bytes_held = step.after - step.before, counts[step.at] * line_bytes
+    for cache, behind in pairwise(levels):
+        if cache.size_bytes and cache.latency_ns and behind.latency_ns:
+            near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
+            if near and height <= HIGHER * (behind.latency_ns - cache.latency_ns):
+                return True
+    return False
 
 
 def _says(row: Row) -> bool:

@@ -6,15 +6,16 @@ from a hit into a miss as their number passes its ways. Whether the distance is 
 one changes nothing. The shortest such distance is what one way covers, so ways times that is the capacity, found a
 second time without any knee of size.
 
-On small pages the program rules only the address bits inside a page. A first cache that takes its sets from those is
-told apart by its capacity: ways times page is then what the latency curve says. Sizes in bytes, latencies in ns.
+Address bits beyond the page are not the program's, nor are they beyond a huge page, and in a guest not even there. What
+was found is then as random as they are, and ways times what one covers is not the capacity. Sizes in bytes, latencies
+in ns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import exp, log
+from math import exp, inf, log
+from statistics import median
 
 from tollmeter.analysis.answers import Answer, asked, middle, number, relative_error, series
 from tollmeter.analysis.steps import Jump, jumps
@@ -22,7 +23,7 @@ from tollmeter.model import Level, Probe, Record, Row
 
 LEAST_RATIO = 1.25
 SAME_LATENCY = 0.3
-SAME_CAPACITY = 0.25
+SAME_CAPACITY = 0.12
 
 
 class Ways(Record, frozen=True):
@@ -71,17 +72,16 @@ def _edge(step: Jump, counts: Sequence[int]) -> Edge:
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Ways:
-    """Huge pages tell for every level, where they are to be had; small ones for the first."""
+    """Huge pages tell for every level, where they are to be had; small ones for the first, and for no other."""
     level = levels[place]
-    seen = {
-        pages: {apart: edge for apart, found in edges.items() if (edge := _edge_of(found, levels, place)) is not None}
-        for pages, edges in by_pages.items()
-    }
-    if seen["huge"]:
-        return _settled(level, seen["huge"])
-    if not place and seen["small"]:
-        return _within_page(level, seen["small"])
-    return Ways(level=level.level, ways=Answer(why=_why_unseen(levels, place, by_pages)))
+    unsettled = None
+    for pages in ("huge", "small") if not place else ("huge",):
+        edges = {apart: edge for apart, found in by_pages[pages].items() if (edge := _edge_of(found, levels, place))}
+        if found := _settled(level, edges):
+            return found
+        unsettled = unsettled or edges
+    why = _why_unsettled(level, unsettled) if unsettled else _why_unseen(levels, place, by_pages)
+    return Ways(level=level.level, ways=Answer(why=why))
 
 
 def _why_unseen(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
@@ -93,44 +93,59 @@ def _why_unseen(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapp
     return f"no number of lines was answered by {levels[place].level} alone: {before}"
 
 
+def _why_unsettled(level: Level, edges: Mapping[int, Edge]) -> str:
+    apart = max(edges)
+    return (
+        f"{edges[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its capacity agree "
+        "on a number of ways: its sets are chosen by bits that are not the program's"
+    )
+
+
 def _edge_of(found: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
     """The edge of the flat piece that has this level's latency, and no other level's more nearly."""
     latencies = [level.latency_ns for level in levels]
     own = latencies[place]
     for edge in found:
-        off = [abs(log(edge.latency_ns / latency)) if latency else float("inf") for latency in latencies]
+        off = [abs(log(edge.latency_ns / latency)) if latency else inf for latency in latencies]
         if own and off[place] == min(off) and off[place] < SAME_LATENCY:
             return edge
     return None
 
 
-def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways:
-    """The longest distances agree where the set is one; the shortest of those that agree is what a way covers."""
-    aparts = sorted(edges, reverse=True)
-    longest = edges[aparts[0]]
-    agreeing = [aparts[0]]
-    for longer, apart in pairwise(aparts):
-        if edges[apart].fits != longest.fits or apart * 2 != longer:
-            break
-        agreeing.append(apart)
-    ways = Answer(value=float(longest.fits), low=float(longest.low), high=float(longest.high))
-    if len(agreeing) > 1:
-        return Ways(level=level.level, ways=ways, way_bytes=agreeing[-1])
-    if _same_capacity(level, longest.fits * aparts[0]):
-        return Ways(level=level.level, ways=ways, way_bytes=aparts[0])
-    why = f"at most {longest.fits}: with lines further than {aparts[0]} bytes apart, fewer might share a set"
-    return Ways(level=level.level, ways=Answer(why=why))
+def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways | None:
+    """The longest distances that agree on the number of lines, and whose shortest agrees with the capacity.
+
+    A longer distance may disagree: translation buffers have sets as well.
+    """
+    shortest_timed = min(edges, default=0)
+    for run in _runs(edges):
+        ways, way_bytes = round(median(edges[apart].fits for apart in run)), min(run)
+        if len(run) > 1 and _is_capacity(level, ways * way_bytes, at_most=way_bytes == shortest_timed):
+            low, high = (median(ends) for ends in zip(*((edges[one].low, edges[one].high) for one in run), strict=True))
+            answer = Answer(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
+            return Ways(level=level.level, ways=answer, way_bytes=way_bytes)
+    return None
 
 
-def _within_page(level: Level, edges: Mapping[int, Edge]) -> Ways:
-    apart = min(edges)
-    edge = edges[apart]
-    if not _same_capacity(level, edge.fits * apart):
-        why = f"{edge.fits} lines a page apart fit, which is not its size: its sets are not chosen inside a page"
-        return Ways(level=level.level, ways=Answer(why=why))
-    ways = Answer(value=float(edge.fits), low=float(edge.low), high=float(edge.high))
-    return Ways(level=level.level, ways=ways, way_bytes=apart)
+def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
+    """Neighbouring distances, each twice the next, whose intervals have a number of lines in common; longest first."""
+    runs: list[list[int]] = []
+    for apart in sorted(edges, reverse=True):
+        run = runs[-1] if runs else []
+        if run and run[-1] == 2 * apart and _agree([edges[one] for one in (*run, apart)]):
+            run.append(apart)
+        else:
+            runs.append([apart])
+    return runs
 
 
-def _same_capacity(level: Level, capacity: int) -> bool:
-    return level.size_bytes is not None and abs(log(capacity / level.size_bytes)) < SAME_CAPACITY
+def _agree(edges: Sequence[Edge]) -> bool:
+    return max(edge.low for edge in edges) <= min(edge.high for edge in edges)
+
+
+def _is_capacity(level: Level, capacity: int, *, at_most: bool) -> bool:
+    """Whether this is the level's size. at_most: no shorter distance was timed, so a way may cover less."""
+    if level.size_bytes is None:
+        return False
+    off = log(capacity / level.size_bytes)
+    return abs(off) < SAME_CAPACITY or (at_most and off > 0)
