@@ -192,10 +192,8 @@ static void prove(struct toll_run *r) {
   check(r);
 }
 
-static void measure(struct toll_run *r) {
+static void measure(struct toll_run *r, struct toll_clock clock) {
   enum { TRIALS = 5, TRIAL_NS = 100000 };
-  struct toll_clock clock = toll_clock_measure();
-  toll_emit_clock(clock);
   prove(r);
   if (r->visit->status != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
@@ -219,8 +217,10 @@ void toll_visit_make(const struct toll_probe *probe, const struct toll_request *
   toll_witness_open(run.cpus, run.cpu_count);
   prepare(&run);
   emit_visit(&run);
+  struct toll_clock clock = toll_clock_measure();
+  toll_emit_clock(clock); /* a gap too says where it is one */
   if (visit.status == TOLL_OK) toll_crew_start(&run);
-  if (visit.status == TOLL_OK) measure(&run);
+  if (visit.status == TOLL_OK) measure(&run, clock);
   if (visit.status == TOLL_OK) {
     toll_crew_stop(&run);
     if (probe->finish) probe->finish(&run);

@@ -133,23 +133,25 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
 # ---- making ready ---------------------------------------------------------------------------------------------------
 
 
-def make_ready(root: Path, names: Iterable[str], targets: Sequence[str], say: Callable[[str], None]) -> dict[str, str]:
-    """Builds and describes the probes of ABIs, and tells why one cannot be: the sentence by its name.
+def make_ready(
+    root: Path, names: Iterable[str], targets: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Failure]:
+    """Builds and describes the probes of ABIs, and tells why one cannot be, by its name.
 
     targets: asked for, to be tried before the ABI's own ways. One ABI that fails keeps no other from being made.
     """
     found = find(root)
-    gaps: dict[str, str] = {}
+    gaps: dict[str, Failure] = {}
     for name in names:
         if name in found.refused:
-            gaps[name] = found.refused[name]
+            gaps[name] = Failure(found.refused[name])
         elif name in found.abis:
             try:
                 _make(root, found.abis[name], targets, say)
             except Failure as failure:
-                gaps[name] = f"{name}: {failure.sentence}"
+                gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
         if name in gaps:
-            say(gaps[name])
+            say(gaps[name].sentence)
     return gaps
 
 

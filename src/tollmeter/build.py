@@ -10,6 +10,7 @@ What stands in build/ABI/ afterwards:
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import platform
@@ -17,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -175,6 +177,20 @@ def build_all(root: Path, machine: str) -> tuple[list[Made], list[Gap]]:
 
 def build_abi(root: Path, abi: Abi, compiler: str) -> Made:
     """Builds every probe for one ABI, and leaves executables, descriptions and manifest in build/NAME."""
+    with _alone(root / "build" / f"{abi.name}.lock"):
+        return _build_abi(root, abi, compiler)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Two builds of one ABI at once would each take away what the other made."""
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build_abi(root: Path, abi: Abi, compiler: str) -> Made:
     _make(root, abi, compiler)
     folder = root / "build" / abi.name
     probes = sorted(probe_names(root / "probes"))

@@ -16,12 +16,15 @@ from tollmeter.protocol import Damaged, clean, description
 
 
 class Executable(Record, frozen=True):
-    """One probe for one ABI, as it described itself. path: absolute. target: the name of the one that runs it."""
+    """One probe for one ABI, as it described itself. path: absolute. target: the name of the one that runs it; also:
+    those of others that are to run it as well.
+    """
 
     path: str
     probe: Probe
     build: Build
     target: str = "local"
+    also: tuple[str, ...] = ()
 
 
 class Catalog(Record, frozen=True):
@@ -77,7 +80,14 @@ def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
         made = msgspec.convert({**msgspec.to_builtins(build), **facts}, Build)
     except (OSError, Damaged, msgspec.ValidationError) as error:
         raise Failure(f"{described} cannot be read: make probes mends it ({error})", exit_code=5) from error
-    return Executable(path=str(described.with_suffix("")), probe=probe, build=made)
+    path = described.with_suffix("")
+    return Executable(path=str(path), probe=probe, build=made, target=_target(path.parent))
+
+
+def _target(folder: Path) -> str:
+    """What the ABI's probes described themselves on, where it was not this machine itself."""
+    told = folder.with_name(f"{folder.name}.target")
+    return str(clean(told.read_text(encoding="utf-8", errors="replace").strip())) if told.is_file() else "local"
 
 
 def _gaps(path: Path) -> dict[str, str]:

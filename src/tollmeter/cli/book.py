@@ -95,6 +95,7 @@ def _asked(request: Request) -> dict[str, Any]:
 def command(request: Request) -> str:
     words = ["toll", "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
     words += ["--abi", ",".join(request.abis)] if request.abis else []
+    words += ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
     return shlex.join(words)
 

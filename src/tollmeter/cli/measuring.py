@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,8 @@ from tollmeter.plan import Plan, check_asked, expected_seconds, make
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.journal import Contents, Journal, read
 from tollmeter.store.request import Request, read_request
-from tollmeter.targets.local import Local
+from tollmeter.targets import Target
+from tollmeter.targets.ways import LOCAL
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.1, 1.0, 8.0
 """What analysis and report take of the budget."""
@@ -39,6 +41,13 @@ class Prepared(NamedTuple):
     machine: Machine
     clock: ClockReading
     plan: Plan
+
+
+class Ground(NamedTuple):
+    """What a run is gone on with."""
+
+    catalog: Catalog
+    machine: Machine
 
 
 class Work(NamedTuple):
@@ -81,14 +90,15 @@ def measured(options: Options) -> int:
 
 def resumed(name: str, options: Options) -> int:
     """Goes on with a run that was interrupted, or whose budget was spent. Returns the exit code."""
-    if options.words or options.abi or options.cpus or options.out or options.seed is not None:
+    if options.words or options.abi or options.target or options.cpus or options.out or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"
         )
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
-    machine = _same_machine(folder, contents)
-    plan, executables = _same_plan(folder, request, contents, machine)
+    catalog = places.made_ready(request.abis, request.targets)
+    machine = _same_machine(folder, request, contents, catalog)
+    plan, executables = _same_plan(folder, request, contents, Ground(catalog, machine))
     plan = msgspec.structs.replace(plan, budget_seconds=_for_measuring(_budget(options, request)))
     with Journal.resume(folder) as journal:
         work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds)
@@ -99,11 +109,11 @@ def resumed(name: str, options: Options) -> int:
 
 
 def _prepared(options: Options) -> Prepared:
-    catalog = places.built()
+    abis, targets = names(options.abi), names(options.target)
+    catalog = places.made_ready(abis, targets)
     suite, settings = asked(options.words, places.suites(), catalog)
-    abis = names(options.abi)
     check_asked(catalog, suite.select, settings, abis)
-    machine, clock = _machine(catalog)
+    machine, clock = _machine(catalog, targets)
     folder = options.out.resolve() if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
@@ -116,6 +126,7 @@ def _prepared(options: Options) -> Prepared:
         settings=settings,
         cpus=numbers(options.cpus),
         words=options.words,
+        targets=targets,
     )
     return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine))
 
@@ -144,10 +155,15 @@ def _for_measuring(budget_seconds: float) -> float:
     return max(budget_seconds / 2, budget_seconds - finishing)
 
 
-def _machine(catalog: Catalog) -> tuple[Machine, ClockReading]:
-    """Any executable of the first ABI can tell."""
-    path = next(made.path for (_, abi), made in catalog.executables.items() if abi == catalog.abis[0])
-    told = protocol.head(Local().machine(path))
+def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
+    """The first place that was asked for, or else this machine: any executable that runs there can tell."""
+    here = [made for made in catalog.executables.values() if targets or made.target == LOCAL]
+    first = min(here, key=lambda made: catalog.abis.index(made.build.abi))
+    path, place = first.path, places.opened([first.target])[first.target]
+    try:
+        told = protocol.head(place.machine(path))
+    finally:
+        place.close()
     if told.machine is None or told.clock is None:
         raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
     return told.machine, told.clock
@@ -174,9 +190,9 @@ def _probe_record(plan: Plan, name: str) -> dict[str, object]:
     return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
 
 
-def _same_machine(folder: Path, contents: Contents) -> Machine:
+def _same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
     """The machine as it was then. Raises Failure (5) where this is another one."""
-    then, (now, _) = contents.head.machine, _machine(places.built())
+    then, (now, _) = contents.head.machine, _machine(catalog, request.targets)
     if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
         raise Failure(
             f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5
@@ -185,12 +201,11 @@ def _same_machine(folder: Path, contents: Contents) -> Machine:
 
 
 def _same_plan(
-    folder: Path, request: Request, contents: Contents, machine: Machine
+    folder: Path, request: Request, contents: Contents, ground: Ground
 ) -> tuple[Plan, dict[tuple[str, str], Executable]]:
     """The plan that the run had. Raises Failure (5) where an executable is another one now."""
-    catalog = places.built()
-    plan = _plan(request, catalog, machine)
-    executables = _used(plan, catalog)
+    plan = _plan(request, ground.catalog, ground.machine)
+    executables = _used(plan, ground.catalog)
     check_unchanged(executables.values())
     before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
     for key, made in executables.items():
@@ -215,16 +230,35 @@ def _go(work: Work, journal: Journal, options: Options) -> int:
     from tollmeter.cli.observer import observing
 
     places.remember(journal.folder)
-    targets = {"local": Local()}
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge()
-    with Stopping(targets.values()) as stopping, kept_on(work.plan.host_cpu) as complaint:
+    with (
+        _targets(work.plan, paths) as targets,
+        Stopping(targets.values()) as stopping,
+        kept_on(work.plan.host_cpu) as complaint,
+    ):
         if complaint:
             say(complaint)
         with observing(work.plan, work.machine, quiet=options.quiet) as observer:
             stage = Stage(targets, paths, journal, judge, observer, stopping)
             session = conduct(_after_start(work.plan), stage, work.done, work.seconds_before)
     return finished(journal.folder, options, session)
+
+
+@contextmanager
+def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[str, Target]]:
+    """Every place that the plan names, told what it will be asked for; closed afterwards."""
+    needed: dict[str, dict[str, None]] = {LOCAL: {}}
+    for point in plan.points():
+        needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
+    targets = places.opened(needed)
+    try:
+        for name, executables in needed.items():
+            targets[name].prepare(list(executables))
+        yield targets
+    finally:
+        for target in targets.values():
+            target.close()
 
 
 def _after_start(plan: Plan) -> Plan:

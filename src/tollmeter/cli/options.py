@@ -18,3 +18,4 @@ class Options(NamedTuple):
     out: Path | None
     form: str
     quiet: bool
+    target: str | None = None

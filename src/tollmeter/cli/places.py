@@ -7,13 +7,21 @@ import contextlib
 import os
 import platform
 import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
+import msgspec
+
 from tollmeter import catalog
+from tollmeter.abis import find, make_ready, open_here
 from tollmeter.catalog import Catalog
+from tollmeter.cli.printing import say
 from tollmeter.model import Failure, Suite
 from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.targets import Target
+from tollmeter.targets.absent import Absent
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = ROOT / "runs"
@@ -22,7 +30,54 @@ LAST = "LAST"
 
 
 def built() -> Catalog:
-    return catalog.load(ROOT / "build", platform.machine())
+    """What this machine runs by itself."""
+    return _without(catalog.load(ROOT / "build", platform.machine()), lambda _, target: target != LOCAL)
+
+
+def made_ready(abis: Sequence[str], targets: Sequence[str]) -> Catalog:
+    """What is built, with the ABIs that were named built and described; on the targets that were named, if any.
+
+    Raises Failure where a name is no target's, or where none of the ABIs that were named can be made ready.
+    """
+    for target in targets:
+        clock_of(target)
+    named = [abi for abi in abis if abi != NATIVE]
+    failures = make_ready(ROOT, named, targets, say)
+    if named and len(failures) == len(set(named)):
+        raise next(iter(failures.values()))
+    gaps = {abi: failure.sentence for abi, failure in failures.items()}
+    loaded = catalog.load(ROOT / "build", platform.machine())
+    loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
+    loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
+    return _placed(loaded, targets) if targets else loaded
+
+
+def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
+    """drop: by an ABI's name and target."""
+    kept = {key: made for key, made in loaded.executables.items() if not drop(key[1], made.target)}
+    remaining = {abi for _, abi in kept}
+    return msgspec.structs.replace(loaded, executables=kept, abis=tuple(abi for abi in loaded.abis if abi in remaining))
+
+
+def _placed(loaded: Catalog, targets: Sequence[str]) -> Catalog:
+    """Every executable on all of the targets."""
+    known = find(ROOT).abis
+    executables = {}
+    for key, made in loaded.executables.items():
+        first, *others = dict.fromkeys(for_abi(target, known[key[1]]) for target in targets)
+        executables[key] = msgspec.structs.replace(made, target=first, also=tuple(others))
+    return msgspec.structs.replace(loaded, executables=executables)
+
+
+def opened(names: Iterable[str]) -> dict[str, Target]:
+    """Targets by their names. One that cannot be opened says so in each of its visits."""
+    targets: dict[str, Target] = {}
+    for name in names:
+        try:
+            targets[name] = open_here(ROOT, name)
+        except Failure as failure:
+            targets[name] = Absent(name, failure)
+    return targets
 
 
 def suites() -> dict[str, Suite]:

@@ -58,13 +58,15 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
     for name, probe in probes.items():
         for abi in _abis(ground.abis or select.abi, catalog, name):
             executable = catalog.executables.get((name, abi))
-            place = Point(probe=name, abi=abi, target=executable.target if executable else "local")
-            if executable:
-                axes = _axes(executable, select, ground.settings, machine)
+            if executable is None:
+                place = Point(probe=name, abi=abi, target="local")
+                gaps[_product(place, _typical_axes(probe, machine), 1)[0]] = _gap(catalog, name, abi)
+                continue
+            axes = _axes(executable, select, ground.settings, machine)
+            for target in (executable.target, *executable.also):
+                place = Point(probe=name, abi=abi, target=target)
                 points.update(dict.fromkeys(_product(place, axes, thin)))
                 curves.extend(_curves(place, axes))
-            else:
-                gaps[_product(place, _typical_axes(probe, machine), 1)[0]] = _gap(catalog, name, abi)
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
 

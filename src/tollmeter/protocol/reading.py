@@ -212,7 +212,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
         point=point,
         status=status,
         reason=reason,
-        clock=_only(lines, "clock", ClockReading) or ClockReading(),
+        clock=_only(lines, "clock", ClockReading) or ClockReading(kind="none"),
         work=visit.work,
         controls=tuple(_rate(line) for line in by_kind.get("control", [])),
         samples=samples if kept else (),

@@ -21,7 +21,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     """suite is written out as it was, so that a later edit of its file does not change what this run is.
 
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
-    cpus: asked for; empty for all that may be used.
+    cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own.
     """
 
     id: str
@@ -35,6 +35,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, tuple[Value, ...]] = {}
     cpus: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 def write_request(folder: Path, request: Request) -> None:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target that could not be opened: each of its visits says why, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import refused
+
+
+class Absent:
+    """Implements targets.Target."""
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        self.name = name
+        self._failure = failure
+
+    def prepare(self, executables: Sequence[str]) -> None:
+        """Nothing to prepare it in."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def describe(self, executable: str) -> bytes:
+        raise Failure(f"{executable} cannot be asked: {self._failure.sentence}", self._failure.exit_code)
+
+    def machine(self, executable: str) -> bytes:
+        raise Failure(f"{executable} cannot be asked: {self._failure.sentence}", self._failure.exit_code)
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        del executable
+        return refused(visit, revision, "infrastructure", self._failure.sentence)
+
+    def interrupt(self) -> None:
+        """Nothing is under way."""
