@@ -93,6 +93,17 @@ static inline enum toll_status kernel_ready(struct toll_run *r, const struct ker
   return TOLL_OK;
 }
 
+/* The widest kernel with ordinary stores that this CPU runs; what an architecture has not is passed over. */
+static inline const struct kernel *kernel_widest(const struct kernel *kernels, size_t count) {
+  static const char *const names[] = {"avx512", "avx2", "sse2", "neon", "portable"};
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+    for (size_t k = 0; k < count; k++)
+      if (strcmp(kernels[k].name, names[n]) == 0 && kernels[k].run &&
+          (!kernels[k].feature || toll_cpu_has(kernels[k].feature)))
+        return &kernels[k];
+  return &kernels[0];
+}
+
 /* The share of a span that a kernel touches. */
 static inline double kernel_share(const struct kernel *kernel) {
   return (double)kernel->lane / (double)kernel->step;

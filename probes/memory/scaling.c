@@ -30,18 +30,7 @@ struct scaling {
   struct instance instances[MOST];
 };
 
-/* Widest first; what an architecture has not is passed over. */
-static const struct kernel *widest(const struct kernel *kernels, size_t count) {
-  static const char *const names[] = {"avx512", "avx2", "sse2", "neon", "portable"};
-  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
-    for (size_t k = 0; k < count; k++)
-      if (strcmp(kernels[k].name, names[n]) == 0 && kernels[k].run &&
-          (!kernels[k].feature || toll_cpu_has(kernels[k].feature)))
-        return &kernels[k];
-  return &kernels[0];
-}
-
-#define WIDEST(kernels) widest(kernels, sizeof kernels / sizeof kernels[0])
+#define WIDEST(kernels) kernel_widest(kernels, sizeof kernels / sizeof kernels[0])
 
 static const struct kernel *kernel_of(unsigned operation) {
   switch (operation) {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A CPU of one memory node and memory of another, or of the same: what the two probes over node pairs share. Memory is
+ * bound by policy, and where it came to lie is asked back from the system; a CPU of the node is chosen among those that
+ * the visit may use.
+ */
+#ifndef MEMORY_NUMA_H
+#define MEMORY_NUMA_H
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "large.h"
+
+/* Of <linux/mempolicy.h>, which a C library need not carry. */
+enum { NUMA_DEFAULT = 0, NUMA_BIND = 2, NUMA_ASK_NODE = 1, NUMA_ASK_ADDRESS = 2 };
+#define MOST_NODES 64
+
+static inline bool numa_exists(unsigned node) {
+  char path[64];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u", node);
+  return access(path, F_OK) == 0;
+}
+
+static inline unsigned numa_count(void) {
+  unsigned count = 0;
+  for (unsigned node = 0; node < MOST_NODES; node++) count += numa_exists(node);
+  return count;
+}
+
+/* Whether a list as the system writes it, such as 0-3,8-11, names the number. */
+static inline bool numa_list_has(const char *list, long number) {
+  while (*list) {
+    char *end;
+    long first = strtol(list, &end, 10), last = first;
+    if (end == list) return false;
+    if (*end == '-') last = strtol(end + 1, &end, 10);
+    if (number >= first && number <= last) return true;
+    list = *end == ',' ? end + 1 : end;
+    if (*list == '\n') return false;
+  }
+  return false;
+}
+
+static inline bool numa_cpus_of(unsigned node, char *list, size_t room) {
+  char path[80];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+  FILE *file = fopen(path, "re");
+  bool read = file && fgets(list, (int)room, file);
+  if (file) fclose(file);
+  return read;
+}
+
+/* A CPU of the node that this visit may use; -1 where there is none. */
+static inline int numa_cpu_on(const struct toll_run *r, unsigned node) {
+  char list[4096];
+  if (!numa_cpus_of(node, list, sizeof list)) return -1;
+  for (unsigned i = 0; i < r->cpu_count; i++)
+    if (numa_list_has(list, r->cpus[i])) return r->cpus[i];
+  return -1;
+}
+
+static inline bool numa_pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((unsigned)cpu, &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+static inline bool numa_bind(unsigned node) {
+  unsigned long mask[MOST_NODES / (8 * sizeof(long)) + 1] = {0};
+  mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
+  return syscall(SYS_set_mempolicy, NUMA_BIND, mask, (unsigned long)MOST_NODES + 1) == 0;
+}
+
+static inline void numa_unbind(void) {
+  syscall(SYS_set_mempolicy, NUMA_DEFAULT, NULL, 0ul);
+}
+
+/* The node that holds an address; -1 where the system does not say. */
+static inline int numa_node_of(const void *address) {
+  int node = -1;
+  if (syscall(SYS_get_mempolicy, &node, NULL, 0ul, address, (unsigned long)(NUMA_ASK_NODE | NUMA_ASK_ADDRESS)))
+    return -1;
+  return node;
+}
+
+/* Memory of node `home` for a worker that now runs on node `node`; NULL after a refusal. */
+static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home, size_t bytes) {
+  int cpu = numa_cpu_on(r, node);
+  if (cpu < 0 || !numa_pin(cpu)) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
+  if (!numa_bind(home)) return toll_skip(r, "the system refused to bind memory to node %u", home), NULL;
+  char *memory = large_buffer(r, bytes, 0);
+  numa_unbind();
+  if (!memory) return NULL;
+  int first = numa_node_of(memory), last = numa_node_of(memory + bytes - 1);
+  if (first == (int)home && last == (int)home) return memory;
+  return toll_skip(r, "the memory came from nodes %d and %d in place of %u", first, last, home), NULL;
+}
+
+/* The memory that the point asks for; NULL after a refusal. */
+static inline char *numa_memory(struct toll_run *r, size_t bytes) {
+  unsigned node = (unsigned)toll_number(r, "node"), home = (unsigned)toll_number(r, "home");
+  if (numa_count() < 2) return toll_skip(r, "this machine has one memory node"), NULL;
+  if (!numa_exists(node)) return toll_skip(r, "this machine has no memory node %u", node), NULL;
+  if (!numa_exists(home)) return toll_skip(r, "this machine has no memory node %u", home), NULL;
+  return numa_buffer(r, node, home, bytes);
+}
+
+#define NUMA_NODES                   \
+  (const uint64_t[]) {               \
+    0, 1, 2, 3, 4, 5, 6, 7, TOLL_END \
+  }
+#define NUMA_PARAMETERS                                                                                           \
+  ((struct toll_parameter[]){                                                                                     \
+      {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = NUMA_NODES},        \
+      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = NUMA_NODES}, \
+      {.name = "size",                                                                                            \
+       .kind = TOLL_SIZE,                                                                                         \
+       .summary = "bytes of memory",                                                                              \
+       .from = 64 << 20,                                                                                          \
+       .to = 4,                                                                                                   \
+       .to_scale = TOLL_TIMES_LAST_CACHE,                                                                         \
+       .per_octave = 1,                                                                                           \
+       .typical = "134217728"},                                                                                   \
+      {0}})
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bandwidth of reading the memory of each node, by the node that asks, with the widest loop that the CPU runs.
+ */
+#include "numa.h"
+#include "read_kernels.h"
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct bandwidth *b = r->state;
+  b->kernel = kernel_widest(read_kernels, sizeof read_kernels / sizeof read_kernels[0]);
+  b->span.bytes = whole_lines(toll_number(r, "size"));
+  if (!b->span.bytes) return toll_fail(r, "a size below 64 bytes holds no line");
+  b->source = numa_memory(r, b->span.bytes);
+  if (!b->source) return toll_refused(r);
+  span_mark(b->source, b->span.bytes);
+  b->span.source = b->source;
+  return TOLL_OK;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct bandwidth *b = r->state;
+  return read_check(r, b->kernel, &b->span);
+}
+
+static void work(const struct toll_run *r, struct toll_work *work) {
+  bandwidth_work(r, work, 1);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How many bytes a second can be read from another memory node?",
+    .metrics =
+        (struct toll_metric[]){
+            {"read", "B/s", TOLL_MORE, "bytes loaded a second", TOLL_BODY, "bandwidth-of-node", NULL}, {0}},
+    .parameters = NUMA_PARAMETERS,
+    .state_bytes = sizeof(struct bandwidth),
+    .prepare = prepare,
+    .body = bandwidth_body,
+    .check = check,
+    .work = work,
+    .revision = 1,
+};

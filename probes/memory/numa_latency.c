@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The latency of one load from the memory of each node, by the node that asks: the price of memory that lies elsewhere.
+ */
+#include "numa.h"
+#include "walk.h"
+
+static enum toll_status prepare(struct toll_run *r) {
+  size_t bytes = (size_t)toll_number(r, "size");
+  char *memory = numa_memory(r, bytes);
+  return memory ? walk_lay(r, r->state, memory, bytes, toll_line_bytes(), TOLL_ORDER_RANDOM) : toll_refused(r);
+}
+
+static void load(struct toll_run *r) {
+  walk_on(r->state, r->iterations);
+}
+
+static enum toll_status check(struct toll_run *r) {
+  return walk_check(r, r->state);
+}
+
+const struct toll_probe toll_probe = {
+    .question = "How long does a load from another memory node take?",
+    .metrics =
+        (struct toll_metric[]){
+            {"load", "ns", TOLL_LESS, "one load in a random walk", TOLL_BODY, "latency-of-node", NULL}, {0}},
+    .parameters = NUMA_PARAMETERS,
+    .state_bytes = sizeof(struct walk),
+    .prepare = prepare,
+    .body = load,
+    .check = check,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};
