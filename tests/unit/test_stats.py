@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as distributions
 
 from tollmeter.analysis.stats import (
     benjamini_hochberg,
@@ -181,3 +182,20 @@ def test_adjusting_never_lowers_nor_reorders(p_values: list[float]) -> None:
     )
     for (p, q), (p_other, q_other) in combinations(zip(p_values, adjusted, strict=True), 2):
         assert p > p_other or q <= q_other
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 4), (5, 5), (8, 20), (60, 60)])
+def test_rank_and_t_tests_agree_with_scipy(first: int, second: int) -> None:
+    chance = np.random.default_rng(first)
+    old, new = chance.lognormal(0, 0.3, first).tolist(), chance.lognormal(0.2, 0.5, second).tolist()
+    assert mann_whitney(old, new) == pytest.approx(distributions.mannwhitneyu(old, new).pvalue, rel=1e-6)
+    assert mann_whitney(new, old) == pytest.approx(mann_whitney(old, new))
+    expected = distributions.ttest_ind(np.log(old), np.log(new), equal_var=False).pvalue
+    assert welch(old, new) == pytest.approx(expected, rel=1e-9)
+
+
+def test_ties_count_as_half() -> None:
+    old, new = [1.0, 1.0, 2.0, 3.0, 3.0], [1.0, 3.0, 3.0, 4.0, 4.0, 5.0]
+    expected = distributions.mannwhitneyu(old, new, method="asymptotic").pvalue
+    assert mann_whitney(old, new) == pytest.approx(expected)
+    assert mann_whitney([1.0, 1.0], [1.0, 1.0]) == 1

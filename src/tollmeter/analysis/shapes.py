@@ -27,7 +27,7 @@ from scipy.special import gammainc, gammaln, lambertw
 from tollmeter.analysis.stats import Array
 from tollmeter.model import Record
 
-LOG_X = np.linspace(log(1 / 64), log(64), 1201)
+LOG_X = np.linspace(log(1 / 64), log(16), 401)
 
 
 class Shape(Record, frozen=True):

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed between two runs: true changes are seen, chance is not, and the machine's own are not the code's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from made import CLOCK_HZ, metric, outcome, probe, sample
+from tollmeter.analysis.compare import Comparison, compare
+from tollmeter.model import ClockReading, Outcome, Probe, Work
+
+ROWS = 60
+
+
+def run(
+    seed: int, factor: dict[int, float] | None = None, visits: int = 6, clock_hz: float = CLOCK_HZ, **more: Any
+) -> list[Outcome]:
+    """ROWS points with long tails between visits and within, some of them `factor` times as dear."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for point in range(ROWS):
+        spread = (0.002, 0.01, 0.05)[point % 3]
+        for visit in range(visits):
+            middle = 50 * (factor or {}).get(point, 1.0) * np.exp(spread * chance.standard_t(3))
+            samples = [sample(middle * np.exp(spread * chance.exponential()), iterations=100_000) for _ in range(5)]
+            controls = (clock_hz * np.exp(0.001 * chance.normal()),) * 2
+            made.append(outcome(samples, visit=visit, parameters={"point": point}, controls=controls, **more))
+    return made
+
+
+TOLD = {"any.probe": probe()}
+
+
+def verdicts(found: Comparison) -> Counter[str]:
+    return Counter(change.verdict for change in found.changes)
+
+
+def test_nothing_changed_is_not_called_a_change() -> None:
+    """A/A: twelve pairs of runs of the same machine, 720 rows. At most one row in 200 may be a false alarm."""
+    alarms = 0
+    for seed in range(12):
+        counted = verdicts(compare(run(seed), run(seed + 1000), TOLD))
+        alarms += counted["faster"] + counted["slower"]
+    assert alarms <= 720 / 200
+
+
+def test_quiet_rows_are_the_same_and_noisy_ones_cannot_be_told() -> None:
+    found = compare(run(1, visits=12), run(2, visits=12), TOLD)
+    by_noise = {spread: Counter[str]() for spread in range(3)}
+    for change in found.changes:
+        by_noise[int(change.old.parameters["point"]) % 3][change.verdict] += 1
+    assert by_noise[0]["same"] >= 18
+    assert by_noise[2]["cannot tell"] >= 18
+
+
+def test_what_changed_is_found_with_its_size_and_direction() -> None:
+    changed = {0: 1.1, 3: 1.1, 6: 0.9, 9: 0.9}
+    found = compare(run(3), run(4, changed), TOLD)
+    told = {int(one.new.parameters["point"]): one for one in found.changes if one.verdict in ("faster", "slower")}
+    assert set(changed) <= set(told)
+    assert len(told) <= 5
+    for point, factor in changed.items():
+        assert told[point].verdict == ("slower" if factor > 1 else "faster")
+        assert told[point].ratio.low <= factor <= told[point].ratio.high
+        assert told[point].cause == "code"
+
+
+def test_a_change_below_what_matters_is_none() -> None:
+    shifted = dict.fromkeys(range(0, ROWS, 3), 1.012)
+    assert verdicts(compare(run(5), run(6, shifted), TOLD, least=0.05))["slower"] == 0
+    assert verdicts(compare(run(5), run(6, shifted), TOLD, least=0.002))["slower"] >= 10
+
+
+def test_three_visits_cannot_tell() -> None:
+    found = compare(run(7, visits=3), run(8, dict.fromkeys(range(ROWS), 2.0), visits=3), TOLD)
+    assert set(verdicts(found)) == {"cannot tell"}
+
+
+def test_a_machine_that_moved_is_blamed_and_the_code_is_not() -> None:
+    slower = dict.fromkeys(range(ROWS), 1.1)
+    found = compare(run(9), run(10, slower, clock_hz=CLOCK_HZ / 1.1), TOLD)
+    assert found.machine_moved
+    assert found.control is not None
+    assert found.control.value == pytest.approx(1 / 1.1, rel=0.01)
+    assert {change.cause for change in found.changes} <= {None, "machine"}
+    assert "machine" in {change.cause for change in found.changes}
+
+
+def test_a_steady_machine_did_not_move() -> None:
+    assert not compare(run(11), run(12), TOLD).machine_moved
+
+
+def told_rate(better_more: bool) -> dict[str, Probe]:
+    return {"any.probe": probe(metric(unit="B/s") if better_more else metric())}
+
+
+def test_more_is_better_for_a_rate() -> None:
+    work = Work(bytes=64)
+    found = compare(run(13, work=work), run(14, {0: 1.2}, work=work), told_rate(True))
+    change = next(one for one in found.changes if one.new.parameters["point"] == 0)
+    assert change.verdict == "slower"
+    assert change.ratio.value == pytest.approx(1 / 1.2, rel=0.03)
+
+
+def test_clocks_that_differ_are_refused() -> None:
+    found = compare(run(15), run(16, clock=ClockReading(kind="virtual")), TOLD)
+    assert not found.changes
+    assert len(found.refused) == ROWS
+    assert all("clock" in refusal.reason for refusal in found.refused)
+
+
+def test_what_stands_in_one_run_only_is_named() -> None:
+    old, new = run(17), run(18)
+    lost = [one for one in new if one.point.values()["point"] != 5]
+    (refusal,) = compare(old, lost, TOLD).refused
+    assert ("point", 5) in refusal.key[4]
+    assert "old run only" in refusal.reason
+
+
+def test_a_failed_row_is_refused_with_its_reason() -> None:
+    point = {"point": 5}
+    new = [one for one in run(20) if one.point.values() != point]
+    new.append(outcome(status="wrong_answer", reason="the sum is off", parameters=dict(point)))
+    (refusal,) = compare(run(19), new, TOLD).refused
+    assert "the sum is off" in refusal.reason
+
+
+def test_gauges_are_compared_by_visit() -> None:
+    told = {"any.probe": probe(metric("entries", unit="count", source="gauge", means=None))}
+    old = [outcome(visit=i, gauges={"entries": 64.0 + i % 2}) for i in range(8)]
+    new = [outcome(visit=i, gauges={"entries": 96.0 + i % 2}) for i in range(8)]
+    (change,) = compare(old, new, told).changes
+    assert change.ratio.value == pytest.approx(1.5, rel=0.02)
+    assert change.verdict == "faster"
