@@ -51,10 +51,10 @@ static void align_trap_handler(int signal_number, siginfo_t *info, void *context
   align_trap_off();
   (void)signal_number, (void)info;
   greg_t *saved = ((ucontext_t *)context)->uc_mcontext.gregs;
-  const unsigned char *instruction = (const unsigned char *)saved[ALIGN_TRAP_REGISTER(IP)];
+  const unsigned char *instruction = (const unsigned char *)(uintptr_t)saved[ALIGN_TRAP_REGISTER(IP)];
   uint32_t value;
   if (instruction[0] != 0x8b || instruction[1] != 0x01) abort();
-  memcpy(&value, (const void *)saved[ALIGN_TRAP_REGISTER(CX)], sizeof value);
+  memcpy(&value, (const void *)(uintptr_t)saved[ALIGN_TRAP_REGISTER(CX)], sizeof value);
   saved[ALIGN_TRAP_REGISTER(AX)] = (greg_t)value;
   saved[ALIGN_TRAP_REGISTER(IP)] += 2;
   align_traps_taken++;

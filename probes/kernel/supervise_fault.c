@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One and the same first touch of a page, served by ever more distant pagers.
+ *
+ *   kernel           finds a page of zeros by itself
+ *   signal           the program's own handler opens the page by a change of its protection, as garbage collectors and
+ *                    checkpointers do
+ *   userfault_signal the kernel asks the program's handler for a page, which it gives through a file (userfaultfd)
+ *   userfault        the same asked of another thread, which the program sleeps for: pagers of migrating virtual machines
+ *
+ * A microkernel's external pager is the last of them, and "Speed limits" entered its kernel by such an abort for every
+ * call. The pages are given back with the watch stopped. Pager and program share a CPU; the pager's wake-up is then a
+ * switch and no more.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+enum by { KERNEL, SIGNAL, USERFAULT_SIGNAL, USERFAULT };
+enum { PAGES = 64, MARK = 0x3c };
+
+struct paged {
+  char *start;
+  size_t next;
+  uint64_t asked, served;
+};
+
+/* The handler's own view: a signal has no other argument. */
+static struct {
+  unsigned by;
+  int file;
+  size_t page_bytes;
+  volatile uint64_t served;
+} pager;
+
+/* ---- giving a page ---- */
+
+static char *page_of(uintptr_t address) {
+  return (char *)(address & ~(uintptr_t)(pager.page_bytes - 1));
+}
+
+static bool give_zeros(char *page) {
+  struct uffdio_zeropage zeros = {.range = {(uintptr_t)page, pager.page_bytes}};
+  return ioctl(pager.file, UFFDIO_ZEROPAGE, &zeros) == 0;
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context) {
+  (void)signal_number, (void)context;
+  char *page = page_of((uintptr_t)info->si_addr);
+  const bool given =
+      pager.by == SIGNAL ? mprotect(page, pager.page_bytes, PROT_READ | PROT_WRITE) == 0 : give_zeros(page);
+  if (!given) _exit(1); /* it would fault again for ever */
+  pager.served++;
+}
+
+/* ---- putting a pager in charge ---- */
+
+static long open_userfaults(uint64_t features) {
+  struct uffdio_api api = {.api = UFFD_API, .features = features};
+  pager.file = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+  return pager.file < 0 ? -1 : ioctl(pager.file, UFFDIO_API, &api);
+}
+
+static long watch(char *start) {
+  struct uffdio_register range = {.range = {(uintptr_t)start, PAGES * pager.page_bytes},
+                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+  return ioctl(pager.file, UFFDIO_REGISTER, &range);
+}
+
+static void catch_faults(void) {
+  struct sigaction action = {0};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, NULL);
+  sigaction(SIGBUS, &action, NULL);
+}
+
+static enum toll_status take_charge(struct toll_run *r, char *start) {
+  if (pager.by == SIGNAL || pager.by == USERFAULT_SIGNAL) catch_faults();
+  if (pager.by < USERFAULT_SIGNAL) return TOLL_OK;
+  const uint64_t features = pager.by == USERFAULT_SIGNAL ? UFFD_FEATURE_SIGBUS : 0;
+  if (open_userfaults(features) < 0 || watch(start) < 0)
+    return toll_skip(r, "the kernel lets no program serve its own faults: %s", strerror(errno));
+  return TOLL_OK;
+}
+
+/* Without pages, and for the signal's pager without permission. */
+static void start_again(struct paged *paged) {
+  const size_t bytes = PAGES * pager.page_bytes;
+  toll_watch_stop();
+  madvise(paged->start, bytes, MADV_DONTNEED);
+  if (pager.by == SIGNAL) mprotect(paged->start, bytes, PROT_NONE);
+  paged->next = 0;
+  toll_watch_go();
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct paged *paged = r->state;
+  pager.by = toll_choice(r, "by");
+  pager.page_bytes = toll_page_bytes();
+  paged->start = mmap(NULL, PAGES * pager.page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (paged->start == MAP_FAILED) return toll_skip(r, "the system refused a map: %s", strerror(errno));
+  madvise(paged->start, PAGES * pager.page_bytes, MADV_NOHUGEPAGE); /* refused where there are none */
+  paged->next = PAGES;
+  return take_charge(r, paged->start);
+}
+
+static void touch(struct toll_run *r) {
+  struct paged *paged = r->state;
+  for (uint64_t i = r->iterations; i; i--) {
+    if (paged->next == PAGES) start_again(paged);
+    *(volatile char *)(paged->start + paged->next++ * pager.page_bytes) = MARK;
+  }
+  paged->asked += r->iterations;
+}
+
+/* The thread that pages: one message, one page. */
+static void serve(struct toll_run *r) {
+  struct paged *paged = r->state;
+  for (uint64_t i = r->iterations; i; i--) {
+    struct uffd_msg message;
+    if (read(pager.file, &message, sizeof message) != (ssize_t)sizeof message) return;
+    if (give_zeros(page_of((uintptr_t)message.arg.pagefault.address))) paged->served++;
+  }
+}
+
+static unsigned pagers(const struct toll_run *r) {
+  return toll_choice(r, "by") == USERFAULT;
+}
+static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
+  (void)r, (void)worker;
+  return 0;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct paged *paged = r->state;
+  const uint64_t served = pager.by == USERFAULT ? paged->served : pager.served;
+  if (pager.by != KERNEL && served != paged->asked)
+    return toll_wrong(r, "%llu of %llu touches were served by the pager", (unsigned long long)served,
+                      (unsigned long long)paged->asked);
+  for (size_t i = 0; i < paged->next; i++)
+    if (paged->start[i * pager.page_bytes] != MARK) return toll_wrong(r, "page %zu does not hold what was stored", i);
+  return TOLL_OK;
+}
+
+static const struct toll_role roles[] = {
+    {.name = "pager", .body = serve, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = pagers, .cpu = same_cpu},
+    {0}};
+static const char *const names[] = {"kernel", "signal", "userfault_signal", "userfault", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "by", .kind = TOLL_CHOICE, .summary = "who serves the fault", .choices = names}, {0}};
+static const struct toll_metric metrics[] = {{.name = "fault",
+                                              .unit = "ns",
+                                              .summary = "the first touch of one page, served",
+                                              .means = "supervised-fault",
+                                              .toll = "page fault served by {by}"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does a page fault cost when a program pages for itself?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct paged),
+    .prepare = prepare,
+    .body = touch,
+    .check = check,
+    .roles = roles,
+    .quantum = PAGES, /* whole regions */
+    .switches = true,
+    .faults = true,
+    .revision = 1,
+};
