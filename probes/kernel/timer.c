@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How late a sleeping program is woken by its timer, as rt-tests' cyclictest asks: the program sleeps until the next of a
+ * row of appointed times, and compares its clock with the appointment.
+ *
+ * Most of it is the slack that the kernel allows itself (50 us for an ordinary program, so that timers may share an
+ * interrupt), the way out of idle, and in a guest the hypervisor's own timer. A distribution whose tail matters more
+ * than its middle: the middle, the 99th of a hundred and the worst are told for each visit. An appointment that has
+ * passed already is late by as much, and the row begins anew behind it.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "toll.h"
+
+enum slack { USUAL, LEAST };
+enum { MOST_APPOINTMENTS = 1 << 16 };
+
+struct timer {
+  uint64_t interval_ns, next_ns, kept, early;
+  uint32_t *late_ns; /* of the first MOST_APPOINTMENTS */
+};
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct timer *timer = r->state;
+  timer->interval_ns = toll_number(r, "interval") * 1000;
+  if (!timer->interval_ns) return toll_skip(r, "an interval of nothing is no appointment");
+  timer->late_ns = toll_buffer(r, (struct toll_buffer_request){.bytes = MOST_APPOINTMENTS * sizeof *timer->late_ns});
+  if (!timer->late_ns) return toll_refused(r);
+  if (toll_choice(r, "slack") == LEAST && prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0) < 0)
+    return toll_skip(r, "the kernel keeps its timer slack");
+  return TOLL_OK;
+}
+
+static void sleep_until(uint64_t due_ns) {
+  const struct timespec due = {(time_t)(due_ns / 1000000000u), (long)(due_ns % 1000000000u)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR) continue;
+}
+
+static void keep_appointments(struct toll_run *r) {
+  struct timer *timer = r->state;
+  timer->next_ns = now_ns();
+  for (uint64_t i = r->iterations; i; i--) {
+    timer->next_ns += timer->interval_ns;
+    sleep_until(timer->next_ns);
+    const uint64_t now = now_ns(), late = now - timer->next_ns;
+    timer->early += now < timer->next_ns;
+    if (timer->kept < MOST_APPOINTMENTS) timer->late_ns[timer->kept] = late < UINT32_MAX ? (uint32_t)late : UINT32_MAX;
+    timer->kept++;
+    if (late > timer->interval_ns) timer->next_ns = now;
+  }
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct timer *timer = r->state;
+  if (timer->early) return toll_wrong(r, "%llu timers rang too early", (unsigned long long)timer->early);
+  return TOLL_OK;
+}
+
+static int by_size(const void *first, const void *second) {
+  const uint32_t a = *(const uint32_t *)first, b = *(const uint32_t *)second;
+  return (a > b) - (a < b);
+}
+
+static void finish(struct toll_run *r) {
+  const struct timer *timer = r->state;
+  const size_t count = timer->kept < MOST_APPOINTMENTS ? (size_t)timer->kept : MOST_APPOINTMENTS;
+  qsort(timer->late_ns, count, sizeof *timer->late_ns, by_size);
+  toll_report(r, "late", timer->late_ns[count / 2]);
+  toll_report(r, "late_99th", timer->late_ns[count * 99 / 100]);
+  toll_report(r, "late_worst", timer->late_ns[count - 1]);
+  toll_report(r, "appointments", (double)count);
+}
+
+static const char *const slacks[] = {"usual", "least", NULL};
+static const uint64_t intervals[] = {100, 1000, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "interval", .kind = TOLL_COUNT, .summary = "microseconds between two appointments", .values = intervals},
+    {.name = "slack",
+     .kind = TOLL_CHOICE,
+     .summary = "how late the kernel may let a timer ring: as it likes, or as little as can be asked for",
+     .choices = slacks},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "late",
+     .unit = "ns",
+     .summary = "how late the program wakes, in the middle",
+     .source = TOLL_GAUGE,
+     .toll = "wake late from a timer of {interval} us, {slack} slack"},
+    {.name = "late_99th", .unit = "ns", .summary = "how late one in a hundred times", .source = TOLL_GAUGE},
+    {.name = "late_worst", .unit = "ns", .summary = "how late at worst", .source = TOLL_GAUGE},
+    {.name = "appointments",
+     .unit = "count",
+     .better = TOLL_NEITHER,
+     .summary = "how many were kept",
+     .source = TOLL_GAUGE},
+    {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "How late does a timer wake a sleeping program?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct timer),
+    .prepare = prepare,
+    .body = keep_appointments,
+    .check = check,
+    .finish = finish,
+    .switches = true,
+    .revision = 1,
+};
