@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding the one file of many that has something to read: select, poll and epoll over 10 to 500 descriptors.
+ *
+ * select and poll are told all descriptors at each call and look at every one; epoll was told before, and is handed the
+ * ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason why epoll
+ * exists. The ready one is the last, so that nobody finds it early by chance.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum call { SELECT, POLL, EPOLL };
+enum kind { EVENT, UNIX_STREAM };
+enum { MOST_FILES = 1000 };
+
+struct watched {
+  unsigned files;
+  int file[MOST_FILES], other_end[MOST_FILES], epoll;
+  struct pollfd polled[MOST_FILES];
+  fd_set selected;
+  uint64_t asked, found;
+};
+
+static bool open_one(struct toll_run *r, int *file, int *other_end) {
+  int ends[2];
+  if (toll_choice(r, "kind") == EVENT) {
+    *file = *other_end = eventfd(0, EFD_CLOEXEC);
+    return *file >= 0;
+  }
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0) return false;
+  *file = ends[0], *other_end = ends[1];
+  return true;
+}
+
+static bool watch_one(struct watched *watched, unsigned i) {
+  struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = i}};
+  const int file = watched->file[i];
+  watched->polled[i] = (struct pollfd){.fd = file, .events = POLLIN};
+  if (file < FD_SETSIZE) FD_SET(file, &watched->selected);
+  return epoll_ctl(watched->epoll, EPOLL_CTL_ADD, file, &event) == 0;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct watched *watched = r->state;
+  const uint64_t one = 1;
+  watched->files = (unsigned)toll_number(r, "files");
+  watched->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (!watched->files || watched->files > MOST_FILES) return toll_skip(r, "1 to %d files are watched", MOST_FILES);
+  FD_ZERO(&watched->selected);
+  for (unsigned i = 0; i < watched->files; i++)
+    if (!open_one(r, &watched->file[i], &watched->other_end[i]) || !watch_one(watched, i))
+      return toll_skip(r, "the system gave only %u of %u files: %s", i, watched->files, strerror(errno));
+  const unsigned last = watched->files - 1;
+  if (toll_choice(r, "call") == SELECT && watched->file[last] >= FD_SETSIZE)
+    return toll_skip(r, "select knows %d descriptors only", FD_SETSIZE);
+  if (write(watched->other_end[last], &one, sizeof one) != (ssize_t)sizeof one)
+    return toll_fail(r, "the last file could not be made ready");
+  return TOLL_OK;
+}
+
+static bool select_last(struct watched *watched) {
+  fd_set ready = watched->selected;
+  const int last = watched->file[watched->files - 1];
+  return select(last + 1, &ready, NULL, NULL, NULL) == 1 && FD_ISSET(last, &ready);
+}
+static bool poll_last(struct watched *watched) {
+  return poll(watched->polled, watched->files, -1) == 1 && watched->polled[watched->files - 1].revents == POLLIN;
+}
+static bool epoll_last(struct watched *watched) {
+  struct epoll_event ready[8];
+  return epoll_wait(watched->epoll, ready, 8, -1) == 1 && ready[0].data.u32 == watched->files - 1;
+}
+
+static bool (*const ways[])(struct watched *watched) = {select_last, poll_last, epoll_last};
+
+static void find(struct toll_run *r) {
+  struct watched *watched = r->state;
+  bool (*const way)(struct watched *) = ways[toll_choice(r, "call")];
+  for (uint64_t i = r->iterations; i; i--) watched->found += way(watched);
+  watched->asked += r->iterations;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct watched *watched = r->state;
+  if (watched->found == watched->asked) return TOLL_OK;
+  return toll_wrong(r, "the ready file was found %llu of %llu times", (unsigned long long)watched->found,
+                    (unsigned long long)watched->asked);
+}
+
+static const char *const calls[] = {"select", "poll", "epoll", NULL};
+static const char *const kinds[] = {"event", "unix_stream", NULL};
+static const uint64_t counts[] = {10, 100, 250, 500, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "call", .kind = TOLL_CHOICE, .summary = "how the ready file is looked for", .choices = calls},
+    {.name = "files", .kind = TOLL_COUNT, .summary = "files that are watched", .values = counts, .typical = "100"},
+    {.name = "kind", .kind = TOLL_CHOICE, .summary = "what the files are", .choices = kinds, .typical = "unix_stream"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "call",
+                                              .unit = "ns",
+                                              .summary = "one call that finds the last file ready",
+                                              .toll = "find the ready file of 100 by {call}"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "What does it cost to find the one file of many that has something to read?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct watched),
+    .prepare = prepare,
+    .body = find,
+    .check = check,
+    .revision = 1,
+};
