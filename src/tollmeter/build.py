@@ -181,6 +181,14 @@ def build_abi(root: Path, abi: Abi, compiler: str) -> Made:
         return _build_abi(root, abi, compiler)
 
 
+def build_layout(root: Path, abi: Abi, compiler: str) -> Path:
+    """Compiles abis/layout.c for one ABI, and nothing else. Returns the object file."""
+    folder = root / "build" / abi.name
+    with _alone(root / "build" / f"{abi.name}.lock"):
+        _make(root, abi, compiler, f"build/{abi.name}/layout.o")
+    return folder / "layout.o"
+
+
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """Two builds of one ABI at once would each take away what the other made."""
@@ -208,7 +216,7 @@ def probe_names(folder: Path) -> set[str]:
     return {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
 
 
-def _make(root: Path, abi: Abi, compiler: str) -> None:
+def _make(root: Path, abi: Abi, compiler: str, goal: str = "all") -> None:
     machine = str(abi.elf.get("machine", ""))
     variables = {
         "ABI": abi.name,
@@ -217,7 +225,7 @@ def _make(root: Path, abi: Abi, compiler: str) -> None:
         "ARCH": _ARCHITECTURES.get(machine, platform.machine()),
     }
     options = ["--no-print-directory", "--keep-going", f"--jobs={os.cpu_count() or 1}"]
-    words = ["make", *options, *(f"{name}={value}" for name, value in variables.items()), "all"]
+    words = ["make", *options, *(f"{name}={value}" for name, value in variables.items()), goal]
     # A make that started this one has options of its own, which mean nothing here.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     try:
@@ -225,7 +233,7 @@ def _make(root: Path, abi: Abi, compiler: str) -> None:
     except OSError as error:
         raise Failure(f"make cannot be started: {error.strerror}", 5) from error
     if done.returncode != 0:
-        raise Failure(f"the probes do not build for {abi.name}: what the compiler said stands above", 1)
+        raise Failure(f"{goal} does not build for {abi.name}: what the compiler said stands above", 1)
 
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
 import tollmeter
-from tollmeter.cli import export, report, run, show
+from tollmeter.cli import export, layout, report, run, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -25,11 +27,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("list")(list_.list_)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("export")(export.export)
+VERBS: dict[str, Callable[..., Any]] = {
+    "run": run.run,
+    "list": list_.list_,
+    "show": show.show,
+    "report": report.report,
+    "export": export.export,
+    "layout": layout.layout,
+}
+
+
+def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Typer would end at a Ctrl-C without a word."""
+
+    @functools.wraps(verb)
+    def told(*args: Any, **options: Any) -> Any:
+        try:
+            return verb(*args, **options)
+        except KeyboardInterrupt as error:
+            raise Failure("interrupted", INTERRUPTED) from error
+
+    return told
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(stoppable(_verb))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -40,21 +62,20 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     try:
         return int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
-    except BrokenPipeError:
-        # Whoever read this has had enough; what is still buffered must not complain when Python ends.
+    except (BrokenPipeError, SystemExit):
+        # An exit is what typer and rich make of a closed pipe. Whoever read has had enough; what is still buffered must
+        # not complain when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Failure, TyperException, KeyboardInterrupt, OSError) as error:
+    except (Failure, TyperException, OSError) as error:
         sentence, code = _told(error)
         say(sentence)
         return code
 
 
-def _told(error: BaseException) -> tuple[str, int]:
+def _told(error: Failure | TyperException | OSError) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
         return f"{error.format_message()} (toll --help)", USAGE
-    if isinstance(error, OSError):
-        return f"{error.filename or 'the system'}: {error.strerror or error}", INFRASTRUCTURE
-    return "interrupted", INTERRUPTED
+    return f"{error.filename or 'the system'}: {error.strerror or error}", INFRASTRUCTURE
