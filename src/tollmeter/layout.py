@@ -61,11 +61,12 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 
 def double_order(raw: str) -> str:
-    """What the order of bytes and words of a double is called, from how 1.0 lies in memory."""
+    """How a double's bytes are ordered, from how 1.0 lies in memory: little, big, or mixed (little-endian words, the high
+    one first, as ARM's old floating-point accelerator had them)."""
     names = {
-        "000000000000f03f": "little-endian",
-        "3ff0000000000000": "big-endian",
-        "0000f03f00000000": "mixed: little-endian bytes, high word first (FPA)",
+        "000000000000f03f": "little",
+        "3ff0000000000000": "big",
+        "0000f03f00000000": "mixed",
     }
     return names.get(raw, "unknown")
 
