@@ -61,8 +61,8 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 
 def double_order(raw: str) -> str:
-    """How a double's bytes are ordered, from how 1.0 lies in memory: little, big, or mixed (little-endian words, the high
-    one first, as ARM's old floating-point accelerator had them)."""
+    """How a double's bytes are ordered, from how 1.0 lies in memory: little, big, or mixed (little-endian words, the
+    high one first, as ARM's old floating-point accelerator had them)."""
     names = {
         "000000000000f03f": "little",
         "3ff0000000000000": "big",
