@@ -8,7 +8,8 @@
 #include "walk.h"
 
 static enum toll_status prepare(struct toll_run *r) {
-  size_t lines = (size_t)toll_number(r, "lines"), apart = (size_t)toll_number(r, "apart");
+  size_t lines, apart;
+  if (asked(r, "lines", &lines) != TOLL_OK || asked(r, "apart", &apart) != TOLL_OK) return toll_refused(r);
   if (apart && lines > SIZE_MAX / apart)
     return toll_skip(r, "%zu lines %zu bytes apart exceed the address space", lines, apart);
   enum toll_pages pages = toll_choice(r, "pages") ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;

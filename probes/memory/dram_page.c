@@ -22,8 +22,8 @@ static size_t offset(const struct pairs *p, size_t pair) {
 
 static enum toll_status prepare(struct toll_run *r) {
   struct pairs *p = r->state;
-  size_t distance = (size_t)toll_number(r, "distance"), most = toll_huge_page_bytes() / 2;
-  size_t bytes = whole_huge_pages(4 * toll_last_cache_bytes());
+  size_t distance, most = toll_huge_page_bytes() / 2, bytes = whole_huge_pages(4 * toll_last_cache_bytes());
+  if (asked(r, "distance", &distance) != TOLL_OK) return toll_refused(r);
   if (distance < LINE || distance > most || distance & (distance - 1))
     return toll_fail(r, "a distance is a power of two from %zu to %zu bytes", LINE, most);
   char *memory = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_HUGE});

@@ -10,7 +10,8 @@ struct twins {
 };
 
 static enum toll_status lay(struct toll_run *r, struct walk *w, enum toll_pages pages) {
-  size_t bytes = (size_t)toll_number(r, "size");
+  size_t bytes;
+  if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
   void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = pages});
   return buffer ? walk_lay(r, w, buffer, bytes, toll_line_bytes(), TOLL_ORDER_RANDOM) : toll_refused(r);
 }

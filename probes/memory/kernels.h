@@ -83,8 +83,8 @@ struct kernel {
 #define KERNEL_NAME(name, ...)                                #name,
 #define KERNEL_ROW(name, feature, run, lane, step, unfetched) {#name, feature, run, lane, step, unfetched},
 
-static inline size_t whole_lines(uint64_t bytes) {
-  return (size_t)(bytes & ~(uint64_t)63);
+static inline size_t whole_lines(size_t bytes) {
+  return bytes & ~(size_t)63;
 }
 
 static inline enum toll_status kernel_ready(struct toll_run *r, const struct kernel *kernel) {
@@ -145,7 +145,8 @@ static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned 
 static inline enum toll_status bandwidth_prepare(struct toll_run *r, const struct kernel *kernels, unsigned sides) {
   struct bandwidth *b = (struct bandwidth *)r->state;
   b->kernel = &kernels[toll_choice(r, "kernel")];
-  b->span.bytes = whole_lines(toll_number(r, "size") / sides);
+  if (asked(r, "size", &b->span.bytes) != TOLL_OK) return toll_refused(r);
+  b->span.bytes = whole_lines(b->span.bytes / sides);
   if (!b->span.bytes) return toll_fail(r, "a size below %u bytes holds no line", 64 * sides);
   return kernel_ready(r, b->kernel);
 }

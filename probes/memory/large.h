@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-#include "toll.h"
+#include "asked.h"
 
 #define HUGE_SHARE_METRIC \
   { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }

@@ -18,7 +18,8 @@ enum { SMALL, HUGE_PAGES, LOCAL };
 
 static enum toll_status prepare(struct toll_run *r) {
   unsigned pages = toll_choice(r, "pages");
-  size_t bytes = (size_t)toll_number(r, "size");
+  size_t bytes;
+  if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
   void *buffer = toll_buffer(r, (struct toll_buffer_request){
                                     .bytes = bytes, .pages = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL});
   if (!buffer) return toll_refused(r);

@@ -29,7 +29,7 @@ static enum toll_status prepare(struct toll_run *r) {
     return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
                      r->cpu_count);
   for (uint64_t i = 0; i < count; i++) {
-    c->instances[i].bytes = (size_t)toll_number(r, "size");
+    if (asked(r, "size", &c->instances[i].bytes) != TOLL_OK) return toll_refused(r);
     if (c->instances[i].bytes < toll_line_bytes()) return toll_fail(r, "the size holds no line");
     c->instances[i].memory = large_buffer(r, whole_huge_pages(c->instances[i].bytes), 0);
     if (!c->instances[i].memory) return toll_refused(r);

@@ -21,7 +21,8 @@ static size_t offset(const struct pairs *p, size_t pair) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
-  size_t distance = (size_t)toll_number(r, "distance"), pointer = sizeof(void *);
+  size_t distance, pointer = sizeof(void *);
+  if (asked(r, "distance", &distance) != TOLL_OK) return toll_refused(r);
   if (distance < 2 * pointer || distance > BLOCK - pointer || distance % pointer)
     return toll_fail(r, "a distance is a multiple of %zu from %zu to %zu bytes", pointer, 2 * pointer, BLOCK - pointer);
   struct pairs *p = r->state;

@@ -10,7 +10,7 @@
  */
 #include <stdatomic.h>
 
-#include "toll.h"
+#include "asked.h"
 
 #define PAGE 4096
 
@@ -21,7 +21,8 @@ struct counters {
 
 static enum toll_status prepare(struct toll_run *r) {
   struct counters *c = r->state;
-  size_t distance = (size_t)toll_number(r, "distance");
+  size_t distance;
+  if (asked(r, "distance", &distance) != TOLL_OK) return toll_refused(r);
   if (distance < sizeof(long) || distance > PAGE / 2 || distance % sizeof(long))
     return toll_fail(r, "a distance is a multiple of %zu up to %d bytes", sizeof(long), PAGE / 2);
   char *page = toll_buffer(r, (struct toll_buffer_request){.bytes = PAGE, .pages = TOLL_PAGES_SMALL});

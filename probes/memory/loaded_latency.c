@@ -63,7 +63,8 @@ static unsigned companions(const struct toll_run *r) {
 
 static enum toll_status prepare(struct toll_run *r) {
   struct loaded *l = r->state;
-  size_t size = (size_t)toll_number(r, "size");
+  size_t size;
+  if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
   if (r->cpu_count < 2) return toll_skip(r, "needs a second CPU to make traffic, and this run may use one");
   l->mix = toll_choice(r, "mix");
   l->delay = toll_number(r, "delay");

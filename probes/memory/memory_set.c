@@ -26,7 +26,7 @@ static int byte_of(uint64_t batch) {
 static enum toll_status prepare(struct toll_run *r) {
   struct block *b = r->state;
   b->routine = toll_choice(r, "routine");
-  b->bytes = (size_t)toll_number(r, "bytes");
+  if (asked(r, "bytes", &b->bytes) != TOLL_OK) return toll_refused(r);
   if (!b->bytes) return toll_fail(r, "nothing is no size");
   b->copy = b->routine == MEMMOVE ? memmove : memcpy;
   b->set = memset;

@@ -8,7 +8,8 @@
 static enum toll_status prepare(struct toll_run *r) {
   struct bandwidth *b = r->state;
   b->kernel = kernel_widest(read_kernels, sizeof read_kernels / sizeof read_kernels[0]);
-  b->span.bytes = whole_lines(toll_number(r, "size"));
+  if (asked(r, "size", &b->span.bytes) != TOLL_OK) return toll_refused(r);
+  b->span.bytes = whole_lines(b->span.bytes);
   if (!b->span.bytes) return toll_fail(r, "a size below 64 bytes holds no line");
   b->source = numa_memory(r, b->span.bytes);
   if (!b->source) return toll_refused(r);

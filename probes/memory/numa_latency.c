@@ -6,7 +6,8 @@
 #include "walk.h"
 
 static enum toll_status prepare(struct toll_run *r) {
-  size_t bytes = (size_t)toll_number(r, "size");
+  size_t bytes;
+  if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
   char *memory = numa_memory(r, bytes);
   return memory ? walk_lay(r, r->state, memory, bytes, toll_line_bytes(), TOLL_ORDER_RANDOM) : toll_refused(r);
 }

@@ -56,7 +56,9 @@ static enum toll_status choose(struct toll_run *r) {
 static enum toll_status prepare(struct toll_run *r) {
   struct walks *w = r->state;
   if (choose(r) != TOLL_OK) return toll_refused(r);
-  size_t line = toll_line_bytes(), part = (size_t)(toll_number(r, "size") / w->count) / line * line;
+  size_t line = toll_line_bytes(), size;
+  if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
+  size_t part = size / (size_t)w->count / line * line;
   if (!part) return toll_fail(r, "the size holds no line for each of %llu chains", (unsigned long long)w->count);
   char *buffer = large_buffer(r, part * w->count, 0);
   if (!buffer) return toll_refused(r);

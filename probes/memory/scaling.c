@@ -60,7 +60,9 @@ static enum toll_status prepare(struct toll_run *r) {
                      r->cpu_count);
   s->operation = toll_choice(r, "operation");
   s->kernel = kernel_of(s->operation);
-  size_t bytes = whole_lines(toll_number(r, "size") / (s->operation == COPY ? 2 : 1));
+  size_t bytes;
+  if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
+  bytes = whole_lines(bytes / (s->operation == COPY ? 2 : 1));
   if (!bytes) return toll_fail(r, "the size holds no line");
   s->passes = passes_of(bytes);
   for (uint64_t i = 0; i < count; i++) {

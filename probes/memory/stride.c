@@ -12,10 +12,11 @@
 
 static enum toll_status prepare(struct toll_run *r) {
   static const enum toll_order orders[] = {TOLL_ORDER_FORWARD, TOLL_ORDER_BACKWARD, TOLL_ORDER_RANDOM};
-  size_t bytes = (size_t)toll_number(r, "size");
+  size_t bytes, stride;
+  if (asked(r, "size", &bytes) != TOLL_OK || asked(r, "stride", &stride) != TOLL_OK) return toll_refused(r);
   char *buffer = large_buffer(r, bytes, 0);
   if (!buffer) return toll_refused(r);
-  return walk_lay(r, r->state, buffer, bytes, (size_t)toll_number(r, "stride"), orders[toll_choice(r, "order")]);
+  return walk_lay(r, r->state, buffer, bytes, stride, orders[toll_choice(r, "order")]);
 }
 
 static void load(struct toll_run *r) {

@@ -65,12 +65,12 @@ struct transfer {
   enum who home;
   size_t line, groups;
   char *pool, *sweep;
-  struct node *head; /* of the next group, by the timed worker's account */
-  uint64_t accessed; /* groups */
-  _Atomic uint64_t turn;
+  struct node *head;     /* of the next group, by the timed worker's account */
+  uint64_t accessed;     /* groups */
+  _Atomic uint32_t turn; /* a visit is over long before 2 to the 32nd */
   char apart[128];
   struct own {
-    uint64_t turn;
+    uint32_t turn;
     char apart[128];
   } own[3];
   struct node *heads[POOL_BYTES / 32 / GROUP];
@@ -181,7 +181,7 @@ static void take_step(struct toll_run *r, struct transfer *t, enum what what, ui
 
 /* All workers go through the same steps in the same order; each takes its own when the turn has come to it. */
 static void turn_to(struct toll_run *r, struct transfer *t, enum who me, struct step step, uint64_t group) {
-  uint64_t mine = t->own[me].turn++;
+  uint32_t mine = t->own[me].turn++;
   if (step.who != me) return;
   while (atomic_load_explicit(&t->turn, memory_order_acquire) != mine) continue;
   take_step(r, t, step.what, group);

@@ -12,7 +12,7 @@
 #ifndef MEMORY_WALK_H
 #define MEMORY_WALK_H
 
-#include "toll.h"
+#include "asked.h"
 
 #define WALK_MILESTONES 512
 

@@ -64,7 +64,8 @@ static enum toll_status prepare(struct toll_run *r) {
   struct policy *p = r->state;
   p->test = toll_choice(r, "test");
   p->line = toll_line_bytes();
-  p->lines = (size_t)toll_number(r, "size") / p->line;
+  if (asked(r, "size", &p->bytes) != TOLL_OK) return toll_refused(r);
+  p->lines = p->bytes / p->line;
   p->bytes = p->lines * p->line;
   if (!p->lines) return toll_fail(r, "the size holds no line");
   p->sets = sets_of(p);
