@@ -64,7 +64,7 @@ UNIT_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/test_*.c)
 FUZZ_TESTS  := $(patsubst tests/runtime/%.c,%,$(wildcard tests/runtime/fuzz_*.c))
 CAN_32      = $(shell echo 'int main(void){}' | $(TEST_CC) $(FLAGS_32) -x c - -pthread -o /dev/null 2>/dev/null && \
               echo plain-32)
-FLAGS_32    := -m32 -idirafter /usr/include/x86_64-linux-gnu
+FLAGS_32    := -m32 -msse2 -mfpmath=sse -idirafter /usr/include/x86_64-linux-gnu
 SANITIZE    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 # $(call variant,NAME,COMPILER,FLAGS FOR ALL,FLAGS FOR TESTS,TESTS): build/tests/NAME/TEST from its file and the runtime

@@ -28,7 +28,7 @@ static void expect_places(void) {
 static void expect_refusal(void) {
   struct toll_run r = test_run(&visit, &probe);
   EXPECT(toll_refused(&r) == TOLL_OK);
-  EXPECT(toll_buffer(&r, (struct toll_buffer_request){.bytes = SIZE_MAX / 2}) == NULL);
+  EXPECT(toll_buffer(&r, (struct toll_buffer_request){.bytes = SIZE_MAX - 65536}) == NULL);
   EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
 }
 
