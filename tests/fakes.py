@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -51,6 +52,31 @@ def tree(root: Path, **behaviours: str) -> Path:
     (root / "suites").mkdir(exist_ok=True)
     (root / "suites" / "default.toml").write_text(SUITE)
     return root
+
+
+def change(root: Path, probe: str, behaviour: str) -> None:
+    """How a probe of the tree behaves from now on; its executable stays the same file."""
+    path = root / "build" / platform.machine() / f"{probe}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "behaviour": behaviour}))
+
+
+_TOLL = """
+import sys
+from pathlib import Path
+from tollmeter.cli import places
+places.ROOT = Path(sys.argv.pop(1))
+places.RUNS, places.SUITES = places.ROOT / "runs", places.ROOT / "suites"
+from tollmeter.cli.main import main
+sys.exit(main())
+"""
+
+
+def toll(root: Path, *words: str, **popen: Any) -> subprocess.Popen[str]:
+    """`toll WORDS` of the checkout of fakes, started there."""
+    command = [sys.executable, "-c", _TOLL, str(root), *words]
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2] / "src"), "COLUMNS": "100"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **{**pipes, "cwd": root, "env": environment, **popen})
 
 
 def sha256(path: Path) -> str:

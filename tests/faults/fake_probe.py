@@ -131,6 +131,13 @@ def interruptible(visit: dict[str, Any]) -> None:
     say(*stream([visit, CLOCK, CONTROL, *samples(1, 100)], stopped=bool(stopped)))
 
 
+def stubborn(visit: dict[str, Any]) -> None:
+    """Does not care who asks it to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    say(*stream(good(visit))[:4])
+    time.sleep(60)
+
+
 def fail(visit: dict[str, Any], record: dict[str, Any]) -> None:
     say(*stream([visit, record]))
 
@@ -152,6 +159,7 @@ BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "wrong": lambda visit: fail(visit, {"k": "fail", "status": "wrong_answer", "reason": "the sum is off by one"}),
     "closed_output": closed_output,
     "interruptible": interruptible,
+    "stubborn": stubborn,
 }
 
 

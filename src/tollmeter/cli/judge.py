@@ -5,28 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tollmeter.analysis import settle
+from tollmeter.analysis.rows import rows_of_point
 from tollmeter.model import Outcome, Probe
 
 
 class AnalysisJudge:
-    """Implements conduct.Judge. numpy is imported before the first visit, not between two."""
-
-    def __init__(self) -> None:
-        from tollmeter.analysis import rows, settle
-
-        self._settle = settle
-        self._rows = rows.rows_of_point
+    """Implements conduct.Judge."""
 
     def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool:
         """A count has no noise: one visit says all of it."""
         counted = [told for told in outcomes if told.status == "ok" and told.clock.kind == "instructions"]
-        return bool(counted) or self._settle.settled(outcomes, probe)
+        return bool(counted) or settle.settled(outcomes, probe)
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""
         medians = [(value, self._median(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        return self._settle.refine([(value, median) for value, median in medians if median is not None], list(grid))
+        return settle.refine([(value, median) for value, median in medians if median is not None], list(grid))
 
     def _median(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        made = self._rows(list(outcomes), probe)
+        made = rows_of_point(list(outcomes), probe)
         return made[0].median if made and made[0].status == "ok" else None

@@ -17,7 +17,10 @@ import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.cli import places
+from tollmeter.cli.answer import finished
 from tollmeter.cli.asked import asked, names, numbers, seconds
+from tollmeter.cli.judge import AnalysisJudge
+from tollmeter.cli.observer import observing
 from tollmeter.cli.options import DEFAULT_BUDGET, Options
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.conduct import Stage, Stopping, conduct, kept_on
@@ -31,8 +34,6 @@ from tollmeter.targets.ways import LOCAL
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.1, 1.0, 8.0
 """What analysis and report take of the budget."""
-_STARTED = time.monotonic()
-"""Near enough to when the person pressed return."""
 
 
 class Prepared(NamedTuple):
@@ -225,10 +226,6 @@ def _points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
 
 
 def _go(work: Work, journal: Journal, options: Options) -> int:
-    from tollmeter.cli.answer import finished
-    from tollmeter.cli.judge import AnalysisJudge
-    from tollmeter.cli.observer import observing
-
     places.remember(journal.folder)
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge()
@@ -241,7 +238,7 @@ def _go(work: Work, journal: Journal, options: Options) -> int:
             say(complaint)
         with observing(work.plan, work.machine, quiet=options.quiet) as observer:
             stage = Stage(targets, paths, journal, judge, observer, stopping)
-            session = conduct(_after_start(work.plan), stage, work.done, work.seconds_before)
+            session = conduct(_after_start(work.plan, options.began), stage, work.done, work.seconds_before)
     return finished(journal.folder, options, session)
 
 
@@ -261,7 +258,7 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[
             target.close()
 
 
-def _after_start(plan: Plan) -> Plan:
+def _after_start(plan: Plan, began: float) -> Plan:
     """What it took to get here is part of the budget."""
-    left = max(plan.budget_seconds / 2, plan.budget_seconds - (time.monotonic() - _STARTED))
+    left = max(plan.budget_seconds / 2, plan.budget_seconds - (time.monotonic() - began))
     return msgspec.structs.replace(plan, budget_seconds=left)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tollmeter.analysis.rows import rows_of_point
 from tollmeter.conduct import Observer
 from tollmeter.model import Machine, Outcome, Point, Visit
 from tollmeter.plan import Plan
@@ -39,11 +40,8 @@ class Watching:
     """Implements conduct.Observer. The first visit of each point of the machine's own ABI gives a first number."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
-        from tollmeter.analysis.rows import rows_of_point
-
         self._plan = plan
         self._progress = progress
-        self._rows_of_point = rows_of_point
         self._abi = next((point.abi for point in plan.points()), "")
         self._numbered: set[Point] = set()
 
@@ -54,4 +52,4 @@ class Watching:
         point = outcome.point
         if outcome.status == "ok" and point.abi == self._abi and point not in self._numbered:
             self._numbered.add(point)
-            self._progress.numbers(self._rows_of_point([outcome], self._plan.probes[point.probe]))
+            self._progress.numbers(rows_of_point([outcome], self._plan.probes[point.probe]))

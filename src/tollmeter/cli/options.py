@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `toll run`, as it was typed. None for what was not."""
+"""The command line of `toll run`, as it was typed, and when. None for what was not typed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ DEFAULT_BUDGET = "110s"
 
 
 class Options(NamedTuple):
+    """began: monotonic seconds."""
+
     words: tuple[str, ...]
     abi: str | None
     budget: str | None
@@ -18,4 +20,5 @@ class Options(NamedTuple):
     out: Path | None
     form: str
     quiet: bool
+    began: float
     target: str | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def run(
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
     from tollmeter.cli import measuring
 
-    options = Options(tuple(words or ()), abi, budget, seed, cpus, out, form, quiet, target)
+    options = Options(tuple(words or ()), abi, budget, seed, cpus, out, form, quiet, time.monotonic(), target)
     if resume:
         return measuring.resumed(resume, options)
     if dry_run:

@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll` as a person meets it: what is left on disk, what is said in how many lines, and with which exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+
+from fakes import change, toll, tree
+from tollmeter.cli import places
+from tollmeter.cli.main import main
+from tollmeter.store.journal import NAME, read
+from tollmeter.store.request import read_request
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/show.schema.json").read_text())
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    said: str
+
+
+def outside(root: Path, *words: str, **popen: Any) -> Done:
+    """In a process of its own, for what concerns the process."""
+    process = toll(root, *words, **popen)
+    out, said = process.communicate(timeout=120)
+    return Done(process.returncode, out, said)
+
+
+Toll = Callable[..., Done]
+
+
+@pytest.fixture
+def done(root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Toll:
+    """`toll WORDS` in the checkout of fakes."""
+    monkeypatch.chdir(root)
+    for name, path in (("ROOT", root), ("RUNS", root / "runs"), ("SUITES", root / "suites")):
+        monkeypatch.setattr(places, name, path)
+
+    def run(*words: str) -> Done:
+        code = main(words)
+        sys.stdout.flush()
+        return Done(code, *capfd.readouterr())
+
+    return run
+
+
+def shown(done: Toll, run: str = "LAST") -> dict[str, Any]:
+    told = json.loads(done("show", run, "--format", "json").out)
+    jsonschema.validate(told, SCHEMA)
+    assert isinstance(told, dict)
+    return told
+
+
+def one_line(told: Done) -> str:
+    assert told.said.count("\n") == 1, told.said
+    assert "Traceback" not in told.said
+    return told.said
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tree(tmp_path / "checkout", enter="good", loop="good")
+
+
+# ---- a run that goes well ---------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_folder_its_answer_and_its_page(done: Toll, root: Path) -> None:
+    told = done("run", "--seed", "4711")
+    assert "system call" in told.out
+    assert told.code == 0, told.said
+    folder = root / "runs/LAST"
+    assert {"journal.jsonl", "run.toml", "report.html"} <= {path.name for path in folder.iterdir()}
+    assert "entry" in read_request(folder).suite.question
+    assert read(folder).session.status == "settled"
+    index = shown(done)
+    assert index["run"]["seed"] == 4711
+    assert [(row["probe"], row["status"], row["median"], row["visits"]) for row in index["rows"]] == [
+        ("kernel.enter", "ok", 100, 3),
+        ("kernel.loop", "ok", 100, 3),
+    ]
+
+
+def test_runs_of_one_day_do_not_overwrite_each_other(done: Toll, root: Path) -> None:
+    for _ in range(3):
+        assert done("run", "kernel.loop", "--quiet").code == 0
+    names = [row["run"] for row in json.loads(done("list", "runs", "--format", "json").out)]
+    assert len(names) == 3
+    assert (root / "runs/LAST").resolve().name == names[-1]
+    assert done("show", names[0]).code == 0
+
+
+def test_every_option_of_run_does_something(done: Toll, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "elsewhere"
+    words = ["run", "kernel.loop", "--budget", "9s", "--cpus", "0", "--out", str(out), "--quiet", "--format", "csv"]
+    told = done(*words, "--seed", "7")
+    assert (told.code, told.said) == (0, "")
+    assert [line["probe"] for line in csv.DictReader(io.StringIO(told.out))] == ["kernel.loop"]
+    request, contents = read_request(out), read(out)
+    assert (request.budget_seconds, request.cpus, request.seed) == (9, (0,), 7)
+    assert {outcome.cpus for outcome in contents.outcomes} == {(0,)}
+    assert (root / "runs/LAST").resolve() == out
+    assert done("run", "kernel.loop", "--seed", "8").said
+
+
+def test_the_seed_decides_the_order(done: Toll, root: Path) -> None:
+    def order(seed: str, out: str) -> list[str]:
+        done("run", "--seed", seed, "--out", out, "--quiet")
+        return [outcome.point.probe for outcome in read(root / out).outcomes]
+
+    assert order("1", "a") == order("1", "b")
+    assert len({tuple(order(str(seed), f"c{seed}")) for seed in range(2, 8)}) > 1
+
+
+def test_a_dry_run_measures_and_leaves_nothing(done: Toll, root: Path) -> None:
+    told = done("run", "--dry-run")
+    assert told.code == 0
+    assert "kernel.enter" in told.out
+    assert not (root / "runs").exists()
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+def test_show_prints_what_run_ended_with(done: Toll, form: str) -> None:
+    ran = done("run", "--format", form, "--quiet", "--out", "mine")
+    again = done("show", "mine", "--format", form)
+    assert (ran.code, again.code) == (0, 0)
+    assert ran.out == again.out
+    assert len({done("show", "mine", "--format", other).out for other in ("table", "json", "csv", "md")}) == 4
+
+
+def test_raw_and_exported_samples_are_all_there(done: Toll, root: Path) -> None:
+    done("run", "--quiet")
+    taken = sum(len(outcome.samples) for outcome in read(root / "runs/LAST").outcomes)
+    assert len(done("show", "LAST", "--raw").out.splitlines()) == taken + 1
+    assert len(done("export", "LAST", "--what", "samples", "--format", "jsonl").out.splitlines()) == taken
+    assert done("export", "LAST", "--format", "json", "--out", "table.json").code == 0
+    assert len(json.loads((root / "table.json").read_text())) == 2
+
+
+def test_the_page_and_its_charts_are_written_where_asked(done: Toll, root: Path) -> None:
+    done("run", "--quiet")
+    told = done("report", "LAST", "--out", "page.html", "--charts", "charts")
+    assert told.code == 0, told.said
+    assert (root / "page.html").stat().st_size > 10_000
+    assert told.out.splitlines()[0] == "page.html"
+    assert all((root / line).is_file() for line in told.out.splitlines())
+
+
+def test_listing_loads_nothing_heavy(root: Path) -> None:
+    heavy = "{'numpy', 'scipy', 'altair', 'duckdb'}"
+    tell = f"import atexit, sys\natexit.register(lambda: print(sorted({heavy} & {{*sys.modules}})))\n"
+    (root / "sitecustomize.py").write_text(tell)
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parents[2] / 'src'}"}
+    for what in ("probes", "suites", "abis", "runs"):
+        told = outside(root, "list", what, env=environment)
+        assert told.out.splitlines()[-1] == "[]", told
+
+
+# ---- probes that go wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "status"),
+    [
+        ("crash", 1, "failed"),
+        ("wrong", 1, "wrong_answer"),
+        ("deadline", 1, "timeout"),
+        ("skip", 0, "unsupported"),
+        ("cut", 5, "infrastructure"),
+    ],
+)
+def test_one_bad_probe_costs_its_own_row_only(done: Toll, root: Path, behaviour: str, code: int, status: str) -> None:
+    tree(root, enter="good", bad=behaviour)
+    assert done("run", "--quiet").code == code
+    rows = {row["probe"]: row for row in shown(done)["rows"]}
+    assert rows["kernel.enter"]["status"] == "ok"
+    assert rows["kernel.bad"]["status"] == status
+    assert rows["kernel.bad"]["reason"]
+
+
+def test_nothing_measured_is_never_success(done: Toll, root: Path) -> None:
+    tree(root, enter="skip")
+    told = done("run", "--quiet")
+    assert told.code == 6
+    assert "no such gate" in told.out
+
+
+# ---- words that mean nothing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["run", "kernel.lop"], "kernel.loop"),
+        (["run", "kernel.loop", "sise=4096"], "sise"),
+        (["run", "--budget", "soon"], "soon"),
+        (["run", "--budget", "0"], "0"),
+        (["run", "--abi", "x99"], "x99"),
+        (["run", "--cpus", "two"], "two"),
+        (["run", "--cpus", "4095"], "4095"),
+        (["run", "--seed", "-1"], "-1"),
+        (["run", "--format", "xml"], "json"),
+        (["run", "missing.toml"], "missing.toml"),
+        (["run", "--resume", "nothing"], "nothing"),
+        (["show", "nothing"], "nothing"),
+        (["show", "LAST", "--format", "xml"], "xml"),
+        (["list", "prbes"], "probes"),
+        (["lst"], "list"),
+        (["export", "LAST", "--what", "all"], "rows"),
+        (["report", "\x1b[2J"], "run"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_leaves_nothing(done: Toll, root: Path, words: list[str], named: str) -> None:
+    told = done(*words)
+    assert told.code == 2
+    assert named in one_line(told)
+    assert "\x1b" not in told.said
+    assert not told.out
+    assert not list(root.glob("runs/*/journal.jsonl"))
+
+
+def test_nothing_built_is_said(done: Toll, root: Path) -> None:
+    shutil.rmtree(root / "build")
+    told = done("run")
+    assert told.code == 5
+    assert "--set-up" in one_line(told)
+
+
+def test_help_names_every_verb(done: Toll) -> None:
+    told = done()
+    assert told.code == 0
+    assert all(verb in told.out for verb in ("run", "list", "show", "report", "export"))
+
+
+# ---- folders and disks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", ["file", "file/inside", "/proc/toll"])
+def test_a_folder_that_cannot_be_written_is_one_line(done: Toll, root: Path, out: str) -> None:
+    (root / "file").write_text("")
+    told = done("run", "--out", out)
+    assert told.code in (2, 5)
+    assert out.rsplit("/", maxsplit=1)[-1] in one_line(told)
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    before = (root / "mine" / NAME).read_bytes()
+    told = done("run", "--out", "mine")
+    assert told.code == 2
+    assert "--resume mine" in one_line(told)
+    assert (root / "mine" / NAME).read_bytes() == before
+
+
+def test_a_full_disk_keeps_what_was_measured(done: Toll, root: Path) -> None:
+    limit = 5000
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    told = outside(root, "run", "--out", "mine", "--quiet", preexec_fn=full)
+    assert told.code == 5
+    assert "--resume mine" in one_line(told)
+    kept = read(root / "mine").outcomes
+    assert kept
+    assert done("run", "--resume", "mine", "--quiet").code == 0
+    after = read(root / "mine").outcomes
+    assert after[: len(kept)] == kept
+    assert set(Counter((outcome.point, outcome.round) for outcome in after).values()) == {1}
+
+
+def test_a_run_on_one_cpu_says_so_once(root: Path) -> None:
+    told = outside(root, "run", "kernel.loop", "--quiet", preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+    assert told.code == 0
+    assert "CPU" in one_line(told)
+
+
+# ---- stopping ---------------------------------------------------------------------------------------------------
+
+
+def started(root: Path) -> subprocess.Popen[str]:
+    """A run that is in a visit."""
+    process = toll(root, "run", "--out", "mine", "--quiet")
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        if alive(root):
+            time.sleep(0.5)
+            return process
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_ends_after_the_sample_and_resuming_does_the_rest(done: Toll, root: Path, number: int) -> None:
+    tree(root, enter="interruptible", loop="interruptible")
+    process = started(root)
+    process.send_signal(number)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert out
+    assert len([outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]) == 1
+    assert Counter(row["status"] for row in shown(done, "mine")["rows"]).keys() & {"interrupted"}
+    for probe in ("kernel.enter", "kernel.loop"):
+        change(root, probe, "good")
+    assert done("run", "--resume", "mine", "--quiet").code == 0
+    visits = [outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]
+    assert set(Counter((outcome.point, outcome.round) for outcome in visits).values()) == {1}
+    assert {row["status"] for row in shown(done, "mine")["rows"]} == {"ok"}
+
+
+def test_the_second_ctrl_c_ends_at_once_and_leaves_nobody(root: Path) -> None:
+    tree(root, enter="stubborn")
+    process = started(root)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.count("\n") == 1
+    assert time.monotonic() - began < 10
+    assert not alive(root)
+    assert read(root / "mine").session.status == "interrupted"
+
+
+def test_a_run_that_was_killed_opens_and_goes_on(done: Toll, root: Path) -> None:
+    change(root, "kernel.enter", "stubborn")
+    process = started(root)
+    process.kill()
+    process.communicate()
+    assert {row["status"] for row in shown(done, "mine")["rows"]} <= {"ok", "interrupted"}
+    for path in alive(root):
+        os.kill(path, signal.SIGKILL)
+    change(root, "kernel.enter", "good")
+    assert done("run", "--resume", "mine", "--quiet").code == 0
+    assert {row["status"] for row in shown(done, "mine")["rows"]} == {"ok"}
+
+
+def alive(root: Path) -> list[int]:
+    """Fakes of this checkout that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if str(root / "build").encode() in line and b"--visit" in line:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_finished_run_has_nothing_left_to_resume(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    before = read(root / "mine").outcomes
+    assert done("run", "--resume", "mine", "--quiet").code == 0
+    assert read(root / "mine").outcomes == before
+
+
+def test_resuming_with_another_executable_is_refused(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    tree(root, enter="good", loop="good")
+    path = next(root.glob("build/*/kernel.loop"))
+    path.write_text(path.read_text() + "\n")
+    assert done("run", "--resume", "mine").code == 5
+    assert done("run", "--resume", "mine", "kernel.loop").code == 2
+
+
+# ---- hostile runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "run.toml"])
+@pytest.mark.parametrize("content", [b"", b"\x1b]0;owned\x07\n", b"\xff" * 5000 + b"\n", b"[" * 200_000, b"{}\n" * 9])
+def test_a_hostile_run_is_one_line(done: Toll, root: Path, name: str, content: bytes) -> None:
+    done("run", "--out", "mine", "--quiet")
+    (root / "mine" / name).write_bytes(content)
+    for verb in (
+        ["show", "mine"],
+        ["show", "mine", "--format", "json"],
+        ["report", "mine"],
+        ["run", "--resume", "mine"],
+    ):
+        told = done(*verb)
+        assert told.code in (2, 5), told
+        assert "\x1b" not in one_line(told)
+
+
+def test_a_run_of_a_newer_tollmeter_is_named_as_such(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    path = root / "mine/run.toml"
+    path.write_text(path.read_text().replace("\nformat = 1\n", "\nformat = 2\n"))
+    told = done("show", "mine")
+    assert told.code == 2
+    assert "newer" in one_line(told)
+
+
+def test_a_closed_pipe_is_no_error(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    process = toll(root, "show", "mine", "--raw")
+    assert process.stdout
+    process.stdout.close()
+    assert process.stderr
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0
+
+
+def test_a_read_only_run_still_shows(done: Toll, root: Path) -> None:
+    done("run", "--out", "mine", "--quiet")
+    for name in ("index.sqlite", "index.sqlite-wal", "index.sqlite-shm"):
+        (root / "mine" / name).unlink(missing_ok=True)
+    (root / "mine/index.sqlite").mkdir()
+    assert [row["status"] for row in shown(done, "mine")["rows"]] == ["ok", "ok"]
