@@ -39,12 +39,24 @@ def _suites() -> Columns:
 
 
 def _abis() -> Columns:
-    catalog = places.built()
-    rows = []
-    for abi in catalog.abis:
-        executables = [made for (_, of_abi), made in catalog.executables.items() if of_abi == abi]
-        rows.append((abi, f"{len(executables)} probes", executables[0].build.compiler))
-    return Columns(("abi", "runs here", "compiler"), rows + [(abi, "no", why) for abi, why in catalog.gaps.items()])
+    import platform
+
+    from tollmeter.abis import survey
+
+    names = ("abi", "builds", "runs", "clock", "missing", "mend", "what it is")
+    rows = [
+        (
+            one.name,
+            one.compiler or "no",
+            one.target or "no",
+            one.clock or "",
+            one.missing or "",
+            one.apt or "",
+            one.summary,
+        )
+        for one in survey(places.ROOT, platform.machine())
+    ]
+    return Columns(names, rows)
 
 
 def _runs() -> Columns:

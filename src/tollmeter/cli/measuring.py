@@ -37,11 +37,14 @@ _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.1, 1.0, 8.0
 
 
 class Prepared(NamedTuple):
+    """built_s: what it took to build what was named, once."""
+
     request: Request
     catalog: Catalog
     machine: Machine
     clock: ClockReading
     plan: Plan
+    built_s: float = 0.0
 
 
 class Ground(NamedTuple):
@@ -52,13 +55,16 @@ class Ground(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What is to be measured with what, and what was already: outcomes, and seconds of wall time."""
+    """What is to be measured with what, and what was already: outcomes, and seconds of wall time. built_s: no part of
+    the budget, since it is paid once.
+    """
 
     plan: Plan
     machine: Machine
     executables: Mapping[tuple[str, str], Executable]
     done: Sequence[Outcome] = ()
     seconds_before: float = 0.0
+    built_s: float = 0.0
 
 
 # ---- the three ways to run --------------------------------------------------------------------------------------
@@ -86,7 +92,7 @@ def measured(options: Options) -> int:
     executables = _used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     with Journal.create(folder, ready.request, _head(ready, executables.values())) as journal:
-        return _go(Work(ready.plan, ready.machine, executables), journal, options)
+        return _go(Work(ready.plan, ready.machine, executables, built_s=ready.built_s), journal, options)
 
 
 def resumed(name: str, options: Options) -> int:
@@ -111,7 +117,9 @@ def resumed(name: str, options: Options) -> int:
 
 def _prepared(options: Options) -> Prepared:
     abis, targets = names(options.abi), names(options.target)
+    began = time.monotonic()
     catalog = places.made_ready(abis, targets)
+    built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
     check_asked(catalog, suite.select, settings, abis)
     machine, clock = _machine(catalog, targets)
@@ -129,7 +137,7 @@ def _prepared(options: Options) -> Prepared:
         words=options.words,
         targets=targets,
     )
-    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine))
+    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
 
 
 def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
@@ -238,7 +246,9 @@ def _go(work: Work, journal: Journal, options: Options) -> int:
             say(complaint)
         with observing(work.plan, work.machine, quiet=options.quiet) as observer:
             stage = Stage(targets, paths, journal, judge, observer, stopping)
-            session = conduct(_after_start(work.plan, options.began), stage, work.done, work.seconds_before)
+            session = conduct(
+                _after_start(work.plan, options.began + work.built_s), stage, work.done, work.seconds_before
+            )
     return finished(journal.folder, options, session)
 
 

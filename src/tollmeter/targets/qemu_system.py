@@ -11,6 +11,7 @@ A guest is booted when it is first needed, sleeps between visits, and dies with 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -103,13 +104,15 @@ class Guest:
     # ---- what a target offers ------------------------------------------------------------------------------------
 
     def prepare(self, executables: Sequence[str]) -> None:
-        """Packs what will be run, so that one boot is enough."""
+        """Packs what will be run, so that one boot is enough, and boots: no visit is to pay for that."""
         new = [executable for executable in executables if executable not in self._packed]
         for executable in new:
             # Names of one length, since what stands on the stack moves what a probe measures.
             self._packed[executable] = f"/probe/{len(self._packed):05}"
         if new:
             self._stop()
+            with contextlib.suppress(Failure):
+                self._awake().sleep()
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
