@@ -43,20 +43,13 @@ def _abis() -> Columns:
 
     from tollmeter.abis import survey
 
-    names = ("abi", "builds", "runs", "clock", "missing", "mend", "what it is")
-    rows = [
-        (
-            one.name,
-            one.compiler or "no",
-            one.target or "no",
-            one.clock or "",
-            one.missing or "",
-            one.apt or "",
-            one.summary,
-        )
-        for one in survey(places.ROOT, platform.machine())
-    ]
-    return Columns(names, rows)
+    names = ("abi", "builds", "runs", "clock", "missing", "mend", "compiler", "summary")
+    rows = []
+    for one in survey(places.ROOT, platform.machine()):
+        builds = "yes" if one.compiler else "no"
+        lacks = (one.target or "no", one.clock or "", one.missing or "", one.apt or "")
+        rows.append((one.name, builds, *lacks, one.compiler or "", one.summary))
+    return Columns(names, rows, narrow=6)
 
 
 def _runs() -> Columns:
