@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Another machine that is not the one it was, not there, or gone in the middle; and nothing left on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stands
+from tollmeter.model import Failure, Outcome, Point, Visit
+from tollmeter.protocol import outcome
+from tollmeter.targets.ssh import Ssh
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Iterator[list[str]]:
+    """Words for ssh that lead to a server of our own."""
+    stands.need("ssh", "ssh-keygen", "gcc")
+    with stands.sshd(tmp_path) as words:
+        yield words
+
+
+def told(target: Ssh, folder: Path, behaviour: str = "good") -> Outcome:
+    point = Point(probe="kernel.enter", abi="x86_64", target=target.name)
+    visit = Visit(id=5, point=point, round=2, cpus=(0,), samples=3, sample_ns=1000, seed=1, deadline_ms=20000)
+    return outcome(target.run(str(stands.rogue(folder, "gcc", behaviour)), visit, 1))
+
+
+def test_another_key_than_the_known_one_is_refused(options: list[str], tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    known = tmp_path / "known"
+    known.write_text(f"{known.read_text().split()[0]} {(tmp_path / 'other.pub').read_text()}")
+    target = Ssh("127.0.0.1", options)
+    with pytest.raises(Failure) as caught:
+        target.describe(str(stands.rogue(tmp_path, "gcc", "good")))
+    assert caught.value.exit_code == 5
+    assert "key" in caught.value.sentence
+    back = told(target, tmp_path)
+    assert (back.status, "key" in (back.reason or "")) == ("infrastructure", True)
+    target.close()
+
+
+def test_a_key_that_nobody_knows_is_refused_without_a_question(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "known").write_text("")
+    target = Ssh("127.0.0.1", options)
+    with pytest.raises(Failure, match="key"):
+        target.describe(str(stands.rogue(tmp_path, "gcc", "good")))
+    target.close()
+
+
+def test_a_machine_that_is_not_there_costs_one_wait_and_not_one_for_each_visit(tmp_path: Path) -> None:
+    stands.need("ssh", "gcc")
+    target = Ssh("127.0.0.1", ["-F", "none", "-p", str(stands._free_port())])
+    assert told(target, tmp_path).status == "infrastructure"
+    began = time.monotonic()
+    assert [told(target, tmp_path).status for _ in range(50)] == ["infrastructure"] * 50
+    assert time.monotonic() - began < 5
+    target.close()
+
+
+def test_nothing_is_left_there(options: list[str], tmp_path: Path) -> None:
+    target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={tmp_path}"])
+    assert told(target, tmp_path).status == "ok"
+    folder = Path(str(target._folder))
+    assert list(folder.iterdir())
+    target.close()
+    assert not folder.exists()
+
+
+def test_a_connection_that_breaks_is_named_and_made_again(options: list[str], tmp_path: Path) -> None:
+    target = Ssh("127.0.0.1", options)
+    assert told(target, tmp_path).status == "ok"
+    master = target._connection._master
+    assert master
+    breaking = threading.Timer(1.0, os.kill, (master.pid, signal.SIGKILL))
+    breaking.start()
+    back = told(target, tmp_path, "hang")
+    assert (back.status, back.samples) == ("infrastructure", ())
+    assert told(target, tmp_path).status == "ok"
+    target.close()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (entry / "exe").is_symlink() and "/toll." in _executable(entry):
+            os.kill(int(entry.name), signal.SIGKILL)
+
+
+def _executable(entry: Path) -> str:
+    try:
+        return str((entry / "exe").readlink())
+    except OSError:
+        return ""
