@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script that draws charts in the page: Vega, Vega-Lite and their expression interpreter as vl-convert carries them.
+"""The script that draws the page's charts: Vega, Vega-Lite and their expression interpreter, as vl-convert has them.
 
 Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
 and the text is kept under build/.

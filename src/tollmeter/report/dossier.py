@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tollmeter.analysis.witness import reasons
-from tollmeter.model import Book, Finding, Probe, Row, Value
+from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import Figure, count, quantity, size
 from tollmeter.report.tables import SIGNS, evidence, gaps
 
+RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
 HINTS = (
     (r"cache|huge|page|tlb|latency|l[123]", "latency"),
     (r"bandwidth|prefetch|stream", "bandwidth"),
@@ -171,10 +172,10 @@ def _aside_sentence(total: int, why: Counter[str]) -> str:
     return f"{count(why.total())} of {count(total)} samples set aside: {told}"
 
 
-def linked(found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
+def linked(book: Book, found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
     return tuple(
         Linked(finding.name, finding.severity, SIGNS[finding.severity], finding.claim,
-               tuple(evidence(item) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
+               tuple(evidence(item, book) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
         for finding in found
     )  # fmt: skip
 
@@ -186,7 +187,9 @@ def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
     if named:
         return min(named, key=lambda chart: len(chart.probes))
     by_name = {chart.name: chart for chart in drawn}
-    return next((by_name[name] for pattern, name in HINTS if name in by_name and re.search(pattern, finding.name)), None)
+    return next(
+        (by_name[name] for pattern, name in HINTS if name in by_name and re.search(pattern, finding.name)), None
+    )
 
 
 def command(book: Book) -> str:
@@ -203,19 +206,25 @@ def provenance(book: Book) -> list[tuple[str, str]]:
     """Machine facts, the run's own, and every option, as they were recorded."""
     machine, run = book.index.machine, book.index.run
     lines = [
-        ("host", machine.host), ("CPU", machine.cpu), ("architecture", machine.architecture), ("kernel", machine.kernel),
-        ("hypervisor", machine.hypervisor or "none seen"), ("CPUs", f"{machine.cpus}, allowed: {_list(machine.allowed_cpus)}"),
-        ("memory", str(size(machine.memory_bytes))), ("page", str(size(machine.page_bytes))),
-    ]  # fmt: skip
-    for cache in machine.caches:
-        shared = f", shared by CPUs {cache.shared_cpus}" if cache.shared_cpus else ""
-        said = f"{size(cache.size_bytes)}, {cache.ways} ways, lines of {cache.line_bytes} B{shared}"
-        lines.append((f"L{cache.level} {cache.kind}, as the system says", said))
-    lines += sorted(machine.facts.items())
-    lines += [("run", run.id), ("suite", run.suite), ("started", run.started), ("status", run.status),
-              ("seed", str(run.seed)), ("tollmeter", run.tollmeter), ("folder", run.folder)]  # fmt: skip
-    lines += [(f"asked: {name}", _list(value)) for name, value in book.request.items()]
+        ("host", machine.host),
+        ("CPU", machine.cpu),
+        ("architecture", machine.architecture),
+        ("kernel", machine.kernel),
+        ("hypervisor", machine.hypervisor or "none seen"),
+        ("CPUs", f"{machine.cpus}, allowed: {_list(machine.allowed_cpus)}"),
+        ("memory", str(size(machine.memory_bytes))),
+        ("page", str(size(machine.page_bytes))),
+        *((f"L{cache.level} {cache.kind}, as the system says", _cache(cache)) for cache in machine.caches),
+        *sorted(machine.facts.items()),
+        *((name, str(getattr(run, name))) for name in RUN_FACTS),
+        *((f"asked: {name}", _list(value)) for name, value in book.request.items()),
+    ]
     return [(name, value) for name, value in lines if value]
+
+
+def _cache(cache: Cache) -> str:
+    shared = f", shared by CPUs {cache.shared_cpus}" if cache.shared_cpus else ""
+    return f"{size(cache.size_bytes)}, {cache.ways} ways, lines of {cache.line_bytes} B{shared}"
 
 
 def _list(value: object) -> str:
@@ -235,5 +244,9 @@ class Executable:
 
 
 def executables(book: Book) -> tuple[Executable, ...]:
-    return tuple(Executable(b.probe, b.abi, b.compiler, b.flags, str(size(b.size_bytes)) if b.size_bytes else "", b.sha256)
-                 for b in sorted(book.builds, key=lambda b: (b.probe, b.abi)))  # fmt: skip
+    ranked = sorted(book.builds, key=lambda build: (build.probe, build.abi))
+    return tuple(Executable(b.probe, b.abi, b.compiler, b.flags, _built_size(b), b.sha256) for b in ranked)
+
+
+def _built_size(build: Build) -> str:
+    return str(size(build.size_bytes)) if build.size_bytes else ""

@@ -36,7 +36,7 @@ LIGHT: dict[str, str] = {
     "heat-2": "#c9dcf5",
     "heat-3": "#a1c2ec",
     "heat-4": "#729fde",
-    "heat-5": "#437cc8",
+    "heat-5": "#3871bb",
     "heat-6": "#2259a4",
     "heat-7": "#103a76",
     "heat-text-low": "#1a1f24",
@@ -94,7 +94,13 @@ def config(colour: Colour, font: str) -> dict[str, Any]:
         "view": {"stroke": None, "continuousWidth": 640, "continuousHeight": 320},
         "axis": _axis(colour),
         "legend": _legend(colour),
-        "header": {"labelAnchor": "start", "labelColor": colour("ink"), "labelFontSize": 12, "labelFontWeight": 600, "title": None},
+        "header": {
+            "labelAnchor": "start",
+            "labelColor": colour("ink"),
+            "labelFontSize": 12,
+            "labelFontWeight": 600,
+            "title": None,
+        },
         "title": {
             "color": colour("ink"),
             "subtitleColor": colour("muted"),
@@ -126,6 +132,7 @@ def _axis(colour: Colour) -> dict[str, Any]:
         "tickSize": 4,
         "titlePadding": 10,
         "labelOverlap": True,
+        "labelSeparation": 6,
     }
 
 
@@ -162,7 +169,13 @@ def _styles(colour: Colour) -> dict[str, Any]:
         "told-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
         "knee": {"color": colour("accent"), "fillOpacity": 0.13},
         "knee-line": {"color": colour("accent"), "strokeWidth": 1.2},
-        "knee-label": {"color": colour("accent"), "fontSize": 11, "align": "left", "baseline": "bottom", "fontWeight": 600},
+        "knee-label": {
+            "color": colour("accent"),
+            "fontSize": 11,
+            "align": "left",
+            "baseline": "bottom",
+            "fontWeight": 600,
+        },
         "rung": {"color": colour("accent"), "cornerRadiusEnd": 2},
         "rung-aside": {"color": colour("faint"), "cornerRadiusEnd": 2},
         "rung-line": {"color": colour("ink"), "strokeWidth": 1.4},

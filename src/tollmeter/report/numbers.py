@@ -63,10 +63,10 @@ def plain(value: float, significant: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: one digit below 1 %, whole ones above."""
+    """A share as a percentage: a decimal below 1 %, whole ones above, and no more than is worth telling."""
     value = abs(share) * 100
-    if value >= 1000:
-        return "1000 % and more"
+    if value >= 999.5:
+        return ">999 %"
     return f"{value:.1f} %" if value < 0.95 else f"{value:.0f} %"
 
 
@@ -76,7 +76,7 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
     half = half_width(median, low, high)
     if half is None:
         return ""
-    return f"±{percent(half)}" if half <= 9.99 else "±10× and more"
+    return f"±{percent(half)}"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:
@@ -96,7 +96,7 @@ def time(median: float | None, low: float | None = None, high: float | None = No
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. An exact one keeps its unit (960 KiB) and drops zeros after the point."""
+    """A size given in bytes, in powers of two. An exact one keeps its unit (960 KiB) and has no idle zeros."""
     if median is None or not math.isfinite(median):
         return NOTHING
     exact = low is None or high is None
@@ -115,7 +115,7 @@ def rate(median: float | None, unit: str = "B/s", low: float | None = None, high
 
 
 def cycles(value: float | None) -> str:
-    """Core cycles: a decimal below 20, where a pipeline stage still shows, and at most three digits that count above."""
+    """Core cycles: a decimal below 20, where a pipeline stage still shows, and three digits that count above."""
     if value is None or not math.isfinite(value):
         return DASH
     if abs(value) < 20:

@@ -9,6 +9,7 @@ island in which no `<` is left.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -39,7 +40,8 @@ def write(book: Book, path: Path) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
 
 
@@ -53,10 +55,10 @@ def render(book: Book) -> str:
         .render(
             **_words(book, drawn),
             policy=_policy(style, [drawing, script] if drawn else []),
-            style=Markup(style),  # noqa: S704  our own file
-            script=Markup(script),  # noqa: S704  our own file
-            bundle=Markup(drawing),  # noqa: S704  made harmless by bundle()
-            data=Markup(island({"config": look.config(look.by_variable, look.PAGE_FONT), "charts": _specs(drawn)})),  # noqa: S704
+            style=Markup(style),
+            script=Markup(script),
+            bundle=Markup(drawing),
+            data=Markup(island({"config": look.config(look.by_variable, look.PAGE_FONT), "charts": _specs(drawn)})),
             every_chart=drawn,
         )
     )
@@ -80,10 +82,11 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "extent": tables.extent(book),
         "answer": tables.answer(book),
         "sureness": _sureness(book),
+        "unfinished": tables.unfinished(book),
         "memory": tables.memory_table(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "tolls": tables.toll_table(book),
-        "findings": linked(tables.findings(book), drawn),
+        "findings": linked(book, tables.findings(book), drawn),
         "charts": [chart for chart in drawn if chart.general],
         "probes": probes,
         "families": families(probes),
@@ -105,7 +108,9 @@ def _sureness(book: Book) -> list[tuple[str, str]]:
 
 
 def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
-    return {chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.question}"}) for chart in drawn}
+    return {
+        chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.question}"}) for chart in drawn
+    }
 
 
 def _by_variable(node: Any) -> Any:
@@ -117,7 +122,11 @@ def _by_variable(node: Any) -> Any:
 
 
 def names_in(value: Any, names: Mapping[str, str]) -> Any:
-    return [names.get(item, item) if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
+    return (
+        [names.get(item, item) if isinstance(item, str) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

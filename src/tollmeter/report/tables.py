@@ -18,7 +18,7 @@ import numpy as np
 from tollmeter.analysis.meanings import native
 from tollmeter.analysis.tolls import Toll, tolls
 from tollmeter.analysis.witness import reasons
-from tollmeter.model import Book, Evidence, Finding, Level, Row
+from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -38,6 +38,7 @@ Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 DISAGREES_BY = 1.25
+ENDED = ("ok", "settled", "budget")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,11 @@ def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
 
 
 def machine_facts(book: Book) -> tuple[str, ...]:
+    return facts_of(book.index.machine)
+
+
+def facts_of(machine: Machine) -> tuple[str, ...]:
     """CPU, number of CPUs, memory, kernel, hypervisor, measured clock: what the head line is joined from."""
-    machine = book.index.machine
     memory = machine.memory_bytes / (1 << 30)
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
     parts = [short_cpu(machine.cpu), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
@@ -108,7 +112,7 @@ def memory_table(book: Book) -> Table | None:
     if not book.index.hierarchy:
         return None
     columns = [Column("Memory"), Column("measured size", True), Column(""),
-               *(Column(name, True) for name in ("OS says", "latency", "cycles", "read", "loads at once"))]  # fmt: skip
+               *(Column(name, True) for name in ("OS says", "latency", "cycles", "read", "parallel"))]  # fmt: skip
     return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
 
 
@@ -144,7 +148,10 @@ def toll_table(book: Book) -> Table | None:
     paid = book_tolls(book)
     if not paid:
         return None
-    columns = [Column("Tolls (one CPU unless said)"), *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms"))]
+    columns = [
+        Column("Tolls (one CPU unless said)"),
+        *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms")),
+    ]
     return table("Tolls", columns, [_toll(toll) for toll in paid])
 
 
@@ -158,26 +165,30 @@ def findings(book: Book) -> tuple[Finding, ...]:
     return tuple(sorted(book.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
 
 
-def evidence(item: Evidence) -> str:
-    """One number that a claim rests on, with its unit."""
-    if isinstance(item.value, str):
-        return f"{item.what}: {item.value}{f' {item.unit}' if item.unit else ''}"
-    return f"{item.what}: {quantity(item.value, item.unit)}"
+def evidence(item: Evidence, book: Book) -> str:
+    """One number that a claim rests on, with its unit; sizes among a row's parameters as people write them."""
+    sizes = {p.name for probe in book.probes.values() for p in probe.parameters if p.kind == "size"}
+    what = re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", item.what)
+    value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
+    unit = item.unit if isinstance(item.value, str) else ""
+    return " ".join(filter(None, (f"{what}:", value, unit)))
 
 
 def answer(book: Book) -> str:
     """The run in one sentence: the ends of the hierarchy and of the toll table. Empty where there is neither."""
     levels = [level for level in book.index.hierarchy if level.latency_ns]
-    paid = book_tolls(book)
     parts = []
     if len(levels) > 1:
-        first, last = levels[0], levels[-1]
-        parts.append(f"a load takes {_brief(first.latency_ns)} from {first.level} and {_brief(last.latency_ns)} from {last.level}")
-    entry = next((toll for toll in paid if _means(book, toll.row) == "entry"), None)
-    parts += [f"a system call {_brief(entry.median_ns)}"] if entry else []
-    switch = next((toll for toll in paid if _means(book, toll.row) == "switch"), None)
-    parts += [f"a switch of processes {_brief(switch.median_ns)}"] if switch else []
-    return f"{'; '.join(parts)}.".capitalize().replace(" l1", " L1") if parts else ""
+        near, far = (f"{_brief(level.latency_ns)} from {level.level}" for level in (levels[0], levels[-1]))
+        parts.append(f"a load takes {near} and {far}")
+    paid = {_means(book, toll.row): toll for toll in reversed(book_tolls(book))}
+    named = (("entry", "a system call"), ("switch", "a switch of processes"))
+    parts += [f"{words} takes {_brief(paid[means].median_ns)}" for means, words in named if means in paid]
+    return upper(f"{'; '.join(parts)}.") if parts else ""
+
+
+def upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _brief(ns: float | None) -> str:
@@ -205,7 +216,9 @@ def set_aside(book: Book) -> tuple[int, int, Counter[str]]:
 
 def steadiness(book: Book) -> str:
     """How far the control loop of the visits wandered: nine of ten visits lie within what is said."""
-    rates = np.array([rate for outcome in book.outcomes if outcome.clock.kind == "hardware" for rate in outcome.controls])
+    rates = np.array(
+        [rate for outcome in book.outcomes if outcome.clock.kind == "hardware" for rate in outcome.controls]
+    )
     rates = rates[rates > 0]
     if len(rates) < 4:
         return ""
@@ -237,6 +250,16 @@ def missing(book: Book) -> str:
     kinds = Counter(row.status for row in without)
     told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
     return f"{count(len(without))} of {count(len(book.index.rows))} rows have no number: {told}"
+
+
+def unfinished(book: Book) -> str:
+    """Why the run is not whole; empty where it ended by itself, its numbers settled or its budget spent."""
+    sentences = {
+        "interrupted": "It was stopped before its end: what is here was measured until then.",
+        "measuring": "It was cut off while it measured: what is here was kept until then.",
+    }
+    status = book.index.run.status
+    return "" if status in ENDED else sentences.get(status, f"It ended as: {status}.")
 
 
 def report_path(book: Book) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
-from tollmeter.report.charts import alignment, arithmetic, generic, kernel, memory, steadiness
+from tollmeter.report.charts import alignment, arithmetic, cores, generic, kernel, load, memory, steadiness
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.files import save
 
@@ -20,8 +20,9 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.latency,
     memory.bandwidth,
     kernel.ladder,
-    kernel.core_to_core,
+    cores.core_to_core,
     memory.parallelism,
+    load.load,
     memory.stride,
     memory.line,
     kernel.hand_off,
@@ -37,7 +38,12 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.bandwidth_by_kernel,
 )
 
-CLOCKS = {"virtual": "virtual time", "instructions": "counted instructions", "external": "timed from outside", "none": "no clock"}
+CLOCKS = {
+    "virtual": "virtual time",
+    "instructions": "counted instructions",
+    "external": "timed from outside",
+    "none": "no clock",
+}
 
 
 def charts(book: Book) -> tuple[Chart, ...]:

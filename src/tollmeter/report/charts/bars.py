@@ -7,41 +7,75 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from tollmeter.model import Row
-from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.charts.marks import bounds, datum, finished, hover, label_of, log_ticks, values
-from tollmeter.report.numbers import quantity
+from tollmeter.model import Level, Row
+from tollmeter.report.charts.chart import Bench, Datum, Spec
+from tollmeter.report.charts.marks import bounds, datum, finished, hover, label_of, log_ticks, values, within_reach
+from tollmeter.report.numbers import cycles, quantity, time
 
 STEP = 34
 LABEL_UP, BAR_DOWN = -8, 6
 NARROW, VALUE_ROOM = 460, 92  # pixels
 
 
-def rung(row: Row, label: str, said: str, tone: str = "rung") -> Datum:
+def rung(row: Row, label: str, said: str) -> Datum:
     """A bar of one row. said stands at the right end of its line; where the chart is narrow, the value alone."""
-    return datum(row, label=label, said=said, brief=str(quantity(row.median, row.unit, row.low, row.high)), tone=tone)
+    brief = str(quantity(row.median, row.unit, row.low, row.high))
+    return datum(row, label=label, said=said, brief=brief, tone="rung")
+
+
+def level_rungs(bench: Bench) -> list[Datum]:
+    """The levels of memory, to compare with; none for a clock that cannot see them."""
+    known = bench.book.index.hierarchy if bench.is_hardware else ()
+    return [_level(level) for level in known if level.latency_ns]
+
+
+def _level(level: Level) -> Datum:
+    """A level of the hierarchy has an interval but no visits of its own."""
+    text = str(time(level.latency_ns, level.latency_low, level.latency_high))
+    low, high = level.latency_low or level.latency_ns, level.latency_high or level.latency_ns
+    return {
+        "y": level.latency_ns,
+        "lo": low,
+        "hi": high,
+        "label": "load from memory" if level.level == "memory" else f"load from {level.level}",
+        "said": f"{text} · {cycles(level.latency_cycles)} cycles",
+        "brief": text,
+        "tone": "rung-aside",
+        "value": text,
+        "interval": f"{time(low)} to {time(high)}",
+        "samples": "from the curve of latency over size",
+    }
 
 
 def bars(rungs: Sequence[Datum], unit: str, x_title: str) -> Spec:
-    """From the least to the most. Bars start at the axis' end, which on a log scale is no zero: the axis says so."""
+    """From the least to the most, all above zero. A log scale has no zero: bars start at the end of the axis."""
     ranked = [{**r, "place": place} for place, r in enumerate(sorted(rungs, key=lambda r: float(r["y"])))]
-    floor, top = bounds([v for r in ranked for v in (r["y"], r["lo"], r["hi"]) if v])
-    floor = floor / 2 if floor >= min(r["y"] for r in ranked) * 0.7 else floor
-    scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
-    axis = alt.Axis(values=log_ticks((floor, top)), labelExpr=label_of(unit), orient="top", titleAnchor="start")
-    x = alt.X("y:Q", title=x_title, scale=scale, axis=axis)
-    y = alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.2))
+    floor, top = bounds(within_reach(ranked))
+    floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
     base = alt.Chart(values([{**r, "floor": floor} for r in ranked]))
-    layers = [
-        base.transform_filter(f"datum.tone == '{tone}'")
-        .mark_bar(style=tone, height=6, yOffset=BAR_DOWN, y2Offset=BAR_DOWN)
-        .encode(x, alt.X2("floor:Q"), y, tooltip=hover(("label", "boundary")))
-        for tone in dict.fromkeys(str(r["tone"]) for r in ranked)
-    ]
-    whisker = base.mark_rule(style="rung-line", yOffset=BAR_DOWN).encode(alt.X("lo:Q", title=x_title), alt.X2("hi:Q"), y)
-    label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - {VALUE_ROOM}")).encode(
-        y, x=alt.value(0), text="label:N"
-    )
-    said = base.mark_text(style="value", dy=LABEL_UP, text=alt.expr(f"width < {NARROW} ? datum.brief : datum.said"))
-    said = said.encode(y, x=alt.value("width"))
-    return finished(alt.layer(*layers, whisker, label, said), len(ranked) * STEP + 10)
+    axis = alt.Axis(values=log_ticks((floor, top)), labelExpr=label_of(unit), orient="top", titleAnchor="start")
+    scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
+    x = alt.X("y:Q", title=x_title, scale=scale, axis=axis)
+    layers = [_bar(base, x, tone) for tone in dict.fromkeys(str(r["tone"]) for r in ranked)]
+    whisker = base.mark_rule(style="rung-line", yOffset=BAR_DOWN, clip=True)
+    whisker = whisker.encode(alt.X("lo:Q", title=x_title), alt.X2("hi:Q"), _y())
+    return finished(alt.layer(*layers, whisker, *_words(base)), len(ranked) * STEP + 10)
+
+
+def _y() -> alt.Y:
+    return alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.2))
+
+
+def _bar(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
+    marked = base.transform_filter(f"datum.tone == '{tone}'")
+    marked = marked.mark_bar(style=tone, height=6, yOffset=BAR_DOWN, y2Offset=BAR_DOWN)
+    bar: alt.Chart = marked.encode(x, alt.X2("floor:Q"), _y(), tooltip=hover(("label", "boundary")))
+    return bar
+
+
+def _words(base: alt.Chart) -> list[alt.Chart]:
+    """The label at the left and the value at the right, both above the bar."""
+    label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - {VALUE_ROOM}"))
+    brief_or_said = alt.expr(f"width < {NARROW} ? datum.brief : datum.said")
+    said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)
+    return [label.encode(_y(), x=alt.value(0), text="label:N"), said.encode(_y(), x=alt.value("width"))]

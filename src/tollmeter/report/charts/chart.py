@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -30,6 +30,19 @@ class Chart:
     means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a chart is called, the question that it answers, and what the rows in it mean."""
+
+    name: str
+    title: str
+    question: str
+    means: tuple[str, ...]
+
+    def chart(self, spec: Spec, rows: Sequence[Row]) -> Chart:
+        return Chart(self.name, self.title, self.question, spec, self.means, names(rows))
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,10 @@ class Bench:
                 return chosen
         return []
 
+    def by_abi(self, rows: Sequence[Row]) -> list[Row]:
+        """The same rows, those of the machine's own ABI first."""
+        return sorted(rows, key=lambda row: self.abis.index(row.abi))
+
     def metric(self, row: Row) -> Metric | None:
         return metric_of(row, self.book.probes)
 
@@ -72,7 +89,7 @@ class Bench:
         probe = self.probe(row)
         return next((p for p in probe.parameters if p.name == name), None) if probe else None
 
-    @property
+    @cached_property
     def outcomes(self) -> list[Outcome]:
         return [o for o in self.book.outcomes if o.point.target == self.target and o.clock.kind == self.clock]
 
@@ -91,20 +108,16 @@ def names(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(sorted({row.probe for row in rows}))
 
 
-def varying(rows: Sequence[Row]) -> list[str]:
-    """Names of parameters of which these rows hold more than one value, in the order of the first row."""
+def varying(rows: Sequence[Row], *but: str) -> list[str]:
+    """Names of parameters of which these rows hold more than one value, in the order of the first row; less `but`."""
     seen: dict[str, set[object]] = {}
     for row in rows:
         for name, value in row.parameters.items():
             seen.setdefault(name, set()).add(value)
-    return [name for name, values in seen.items() if len(values) > 1]
+    return [name for name, values in seen.items() if len(values) > 1 and name not in but]
 
 
-def series_by(rows: Sequence[Row], axis: str) -> Mapping[tuple[object, ...], list[Row]]:
-    """Rows that differ along one parameter only, each series sorted along it."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        rest = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))
-        groups.setdefault((row.probe, row.metric, row.abi, rest), []).append(row)
-    return {key: sorted(group, key=lambda r: (isinstance(r.parameters.get(axis), str), r.parameters.get(axis, 0)))
-            for key, group in groups.items()}  # fmt: skip
+def spread(rows: Sequence[Row]) -> float:
+    """How many times the least median the largest is; 1 where there is none or one is not above zero."""
+    seen = [row.median for row in rows if row.median is not None]
+    return max(seen) / min(seen) if seen and min(seen) > 0 else 1.0

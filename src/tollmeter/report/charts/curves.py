@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import altair as alt
 
-from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Datum, Spec
+from tollmeter.model import Row, Value
+from tollmeter.report.charts.bars import bars, rung
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.marks import (
     ABOVE,
+    Curve,
     curve_layers,
     datum,
     finished,
@@ -19,18 +21,16 @@ from tollmeter.report.charts.marks import (
     linear_y,
     log_y,
     number_x,
+    panelled,
     series_colour,
     values,
 )
-from tollmeter.report.numbers import size
+from tollmeter.report.numbers import quantity, size
 
 DENSE_POINTS = 8
 HEADROOM = 1.6
+LEAST_FOR_LINE = 2
 Name = Callable[[Row], str]
-
-
-def no_panel(row: Row) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -44,41 +44,64 @@ class Curves:
     series: Name
     y_title: str
     x_title: str
-    panel: Name = no_panel
+    panel: Name | None = None
     log: bool = True
     legend: str | None = None
     height: int = 340
     more: Sequence[alt.Chart] = field(default=())
 
 
+def charted(bench: Bench, rows: Sequence[Row], subject: Subject, curves: Curves) -> Iterator[Chart]:
+    """One chart: curves, or bars where there is nothing to be drawn along; none where there is nothing to compare."""
+    spec = draw(bench, rows, curves)
+    if spec is not None:
+        yield subject.chart(spec, rows)
+
+
 def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Spec | None:
-    """The specification, or None where no row has the axis as a number."""
+    """The specification. Two values of the axis are a line; one is no line, and stands as bars."""
     usable = [row for row in rows if isinstance(row.parameters.get(curves.axis), int)]
-    if not usable:
-        return None
+    if len({row.parameters[curves.axis] for row in usable}) < LEAST_FOR_LINE:
+        return _as_bars(usable or rows, curves)
     in_bytes = is_size(bench, usable[0], curves.axis)
     data = [_datum(row, curves, in_bytes) for row in usable]
     order, panels = _ordered(data, "series"), _ordered(data, "panel")
-    headroom, above = (HEADROOM if curves.more else 1.0), (ABOVE if len(panels) == 1 else {})
-    y = (log_y if curves.log else linear_y)(data, usable[0].unit, curves.y_title, headroom, above)
-    x = number_x([d["x"] for d in data], curves.x_title, in_bytes)
-    tips = hover(*([("panel", "of")] if len(panels) > 1 else []), ("series", "series"), ("at", curves.axis))
-    dense = len(data) >= DENSE_POINTS * len(order) * len(panels)
-    inline = values(data)
-    own = curve_layers(inline, x, y, series_colour("series", order, curves.legend), tips, dense)
+    layers = curve_layers(_curve(data, usable[0].unit, curves, in_bytes), series_colour("series", order, curves.legend))
     if len(panels) == 1:
-        return finished(alt.layer(*curves.more, *own), curves.height)
-    bare = [layer.properties(data=alt.Undefined) for layer in own]
-    faceted = alt.layer(*bare, data=inline).properties(height=220, width=300)
-    spec = finished(faceted.facet(facet=alt.Facet("panel:N", title=None, sort=list(panels)), columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22}))
-    return {**spec, "usermeta": {"panels": len(panels)}}
+        return finished(alt.layer(*curves.more, *layers), curves.height)
+    bare = [layer.properties(data=alt.Undefined) for layer in layers]
+    return panelled(alt.layer(*bare, data=layers[0].data).properties(height=220, width=300), panels)
+
+
+def _curve(data: Sequence[Datum], unit: str, curves: Curves, in_bytes: bool) -> Curve:
+    order, panels = _ordered(data, "series"), _ordered(data, "panel")
+    headroom, above = (HEADROOM if curves.more else 1.0), (ABOVE if len(panels) == 1 else {})
+    return Curve(
+        data=values(data),
+        x=number_x([d["x"] for d in data], curves.x_title, in_bytes),
+        y=(log_y if curves.log else linear_y)(data, unit, curves.y_title, headroom, above),
+        tips=hover(*([("panel", "of")] if len(panels) > 1 else []), ("series", "series"), ("at", curves.axis)),
+        dense=len(data) >= DENSE_POINTS * len(order) * len(panels),
+    )
+
+
+def _as_bars(rows: Sequence[Row], curves: Curves) -> Spec | None:
+    positive = [row for row in rows if row.median is not None and row.median > 0]
+    if len(positive) < 2:
+        return None
+    names = [
+        ", ".join(filter(None, (curves.panel(row) if curves.panel else "", curves.series(row)))) for row in positive
+    ]
+    said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in positive)
+    rungs = [rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True)]
+    return bars(rungs, positive[0].unit, curves.y_title)
 
 
 def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
     x = row.parameters[curves.axis]
     assert isinstance(x, int)
     at = str(size(x)) if in_bytes else f"{x:,}"
-    return datum(row, x=x, at=at, series=curves.series(row), panel=curves.panel(row))
+    return datum(row, x=x, at=at, series=curves.series(row), panel=curves.panel(row) if curves.panel else "")
 
 
 def _ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
@@ -91,18 +114,21 @@ def is_size(bench: Bench, row: Row, name: str) -> bool:
     return parameter is not None and parameter.kind == "size"
 
 
+def panel_by(bench: Bench, rows: Sequence[Row], parameters: Sequence[str]) -> Name | None:
+    return named_by(bench, rows, parameters) if parameters else None
+
+
 def named_by(bench: Bench, rows: Sequence[Row], parameters: Sequence[str]) -> Name:
-    """Names a series by the parameters given: `huge`, `16 KiB`, `load, 8`; a bare number is told what it counts."""
+    """Names a series by the parameters given: `huge`, `16 KiB`, `processes 8`; by its metric where there are none."""
     sizes = {name for name in parameters if rows and is_size(bench, rows[0], name)}
 
+    def word(name: str, value: Value) -> str:
+        if not isinstance(value, int):
+            return value.replace("_", " ")
+        return str(size(value)) if name in sizes else f"{name} {value}"
+
     def name(row: Row) -> str:
-        parts = []
-        for key in parameters:
-            value = row.parameters.get(key)
-            if isinstance(value, int):
-                parts.append(str(size(value)) if key in sizes else f"{key} {value}")
-            elif value is not None:
-                parts.append(str(value))
+        parts = (word(key, row.parameters[key]) for key in parameters if key in row.parameters)
         return ", ".join(parts) or row.metric
 
     return name

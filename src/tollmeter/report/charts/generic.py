@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
 from tollmeter.report.charts.bars import bars, rung
-from tollmeter.report.charts.chart import Bench, Chart, varying
+from tollmeter.report.charts.chart import Bench, Chart, spread, varying
 from tollmeter.report.charts.curves import Curves, draw, named_by
 from tollmeter.report.charts.marks import TITLES
 from tollmeter.report.numbers import quantity
@@ -15,6 +15,7 @@ from tollmeter.report.numbers import quantity
 LEAST_SWEPT = 3
 MOST_SERIES = 8
 MOST_BARS = 40
+LINEAR_UP_TO = 8.0
 
 
 def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
@@ -53,7 +54,7 @@ def swept(rows: Sequence[Row]) -> str | None:
 
 
 def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] | None:
-    rest = [name for name in varying(rows) if name != axis]
+    rest = varying(rows, axis)
     several = len({row.abi for row in rows}) > 1
     by = named_by(bench, rows, rest)
 
@@ -65,10 +66,10 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] |
     curves = Curves(
         axis=axis,
         series=by if crowded and several and rest else series,
-        panel=(lambda row: row.abi) if crowded and several else (lambda row: ""),
+        panel=(lambda row: row.abi) if crowded and several else None,
         y_title=told.summary if told else TITLES.get(rows[0].unit, rows[0].unit),
         x_title=axis,
-        log=_wide(rows),
+        log=spread(rows) > LINEAR_UP_TO,
         height=280,
     )
     return draw(bench, rows, curves)
@@ -87,8 +88,3 @@ def _bars(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
         label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
         rungs.append(rung(row, label, str(quantity(row.median, row.unit, row.low, row.high))))
     return bars(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))
-
-
-def _wide(rows: Sequence[Row]) -> bool:
-    seen = [row.median for row in rows if row.median is not None]
-    return bool(seen) and min(seen) > 0 and max(seen) / min(seen) > 8

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import altair as alt
 
 from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.charts.marks import ABOVE, finished, hover, values
+from tollmeter.report.charts.marks import ABOVE, finished, hover, panelled, values
 from tollmeter.report.look import HEAT, by_value
-from tollmeter.report.numbers import scale_of
+from tollmeter.report.numbers import plain, scale_of
 
 
 def thresholds(seen: Sequence[float]) -> list[float]:
@@ -37,28 +39,38 @@ class Heat:
 
 
 def heat(data: Sequence[Datum], want: Heat) -> Spec:
-    """Cells coloured by threshold: the more, the further from the ground, in light and dark alike."""
+    """Cells in seven steps of colour: the more, the further from the ground, in light and dark alike."""
     divisor, unit = scale_of(max(float(d["y"]) for d in data), want.unit)
     edges = thresholds([float(d["y"]) / divisor for d in data])
-    scaled = [{**d, "c": float(f"{float(d['y']) / divisor:.5g}")} for d in data]
-    inline = values([{**d, "far": d["c"] >= edges[3]} for d in scaled])
-    layers = _layers(inline, want, edges, unit)
+    names = step_names(edges)
+    steps = [bisect.bisect_right(edges, float(d["y"]) / divisor) for d in data]
+    inline = values(
+        [{**d, "step": names[step], "far": step > len(HEAT) // 2} for d, step in zip(data, steps, strict=True)]
+    )
+    layers = _layers(inline, want, names, unit)
     if not want.panel:
         return {**finished(alt.layer(*layers), None), "height": {"step": want.step}}
     bare = [layer.properties(data=alt.Undefined) for layer in layers]
-    faceted = alt.layer(*bare, data=inline).properties(height=want.step * 8, width=300)
-    panels = len({d["panel"] for d in data})
-    spec = finished(faceted.facet(facet=alt.Facet("panel:N", title=None, sort=None), columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22}))
-    return {**spec, "usermeta": {"panels": panels}}
+    height = want.step * len({d[want.rows] for d in data})
+    faceted = alt.layer(*bare, data=inline).properties(height=height, width=300)
+    return panelled(faceted, list(dict.fromkeys(str(d["panel"]) for d in data)))
 
 
-def _layers(inline: alt.NamedData, want: Heat, edges: Sequence[float], unit: str) -> list[alt.Chart]:
-    plain = {"domain": False, "ticks": False}
-    x = alt.X(f"{want.columns}:O", title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain))
-    above = {} if want.panel else ABOVE
-    y = alt.Y(f"{want.rows}:O", title=want.titles[0], axis=alt.Axis(**plain, **above))
-    legend = alt.Legend(title=unit, type="symbol", symbolType="square", symbolSize=160, format=".3~g", columns=len(HEAT))
-    colour = alt.Color("c:Q", scale=alt.Scale(type="threshold", domain=list(edges), range=[by_value(name) for name in HEAT]), legend=legend)
+def step_names(edges: Sequence[float]) -> list[str]:
+    """What each colour stands for: below the first edge, between two, from the last on."""
+    texts = [plain(edge, 2) if edge < 100 else plain(edge) for edge in edges]
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+    return [f"below {texts[0]}", *between, f"{texts[-1]} and more"]
+
+
+def _layers(inline: alt.NamedData, want: Heat, names: Sequence[str], unit: str) -> list[alt.Chart]:
+    plain_axis: Spec = {"domain": False, "ticks": False}
+    above: Spec = {} if want.panel else ABOVE
+    x = alt.X(f"{want.columns}:O", title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain_axis))
+    y = alt.Y(f"{want.rows}:O", title=want.titles[0], axis=alt.Axis(**plain_axis, **above))
+    scale = alt.Scale(domain=list(names), range=[by_value(name) for name in HEAT])
+    legend = alt.Legend(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
+    colour = alt.Color("step:N", scale=scale, legend=legend)
     base = alt.Chart(inline)
     layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*want.tips))]
     for style, wanted in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if want.said else ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -28,6 +29,7 @@ COUNT_LABEL = "abs(datum.value) >= 1000 ? format(datum.value, ',.0f') : format(d
 TITLES = {"ns": "time", "B/s": "bytes per second", "flop/s": "floating-point operations per second",
           "op/s": "operations per second", "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
           "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
+REACH = 3.0
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
 
@@ -35,7 +37,10 @@ ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "tit
 def rate_label(suffix: str) -> str:
     """A decimal prefix and the unit: 40 GB/s."""
     steps = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
-    parts = [f"datum.value >= {step:g} ? format(datum.value / {step:g}, '.4~g') + '{name}{suffix}' : " for step, name in steps]
+    parts = [
+        f"datum.value >= {step:g} ? format(datum.value / {step:g}, '.4~g') + '{name}{suffix}' : "
+        for step, name in steps
+    ]
     return "".join(parts) + f"format(datum.value, '.4~g') + ' {suffix}'"
 
 
@@ -105,9 +110,20 @@ def _step(value: float, way: Any) -> float:
     return min(step for step in steps if step >= value * 0.999999)
 
 
+def within_reach(rows: Sequence[Datum]) -> list[float]:
+    """Medians, and ends of intervals as far as they are within REACH times the least and the largest median: one
+    disturbed point must not press all others flat. What lies beyond is cut off at the edge."""
+    medians = [float(d["y"]) for d in rows if d["y"] is not None]
+    if not medians:
+        return []
+    low, high = min(medians), max(medians)
+    ends = [float(end) for d in rows for end in (d["lo"], d["hi"]) if end is not None]
+    return [*medians, *(max(low / REACH, min(high * REACH, end)) for end in ends)]
+
+
 def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
     """headroom: how many times the largest value the axis reaches at least; above: where the title stands."""
-    seen = [v for d in rows for v in (d["y"], d["lo"], d["hi"]) if v is not None]
+    seen = within_reach(rows)
     domain = bounds([*seen, max(seen, default=1.0) * headroom])
     return alt.Y(
         "y:Q",
@@ -119,10 +135,10 @@ def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, a
 
 def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
     """From zero: a line that is twice as high is twice as much."""
-    top = max((d["hi"] or d["y"] or 0.0 for d in rows), default=1.0) * headroom
-    ticks = {"values": binary_ticks(top)} if unit == "B" and top > 0 else {"tickCount": 6}
-    return alt.Y("y:Q", title=title, scale=alt.Scale(domain=[0, top * 1.06 or 1.0], nice=unit != "B", clamp=True),
-                 axis=alt.Axis(labelExpr=label_of(unit), **ticks, **above))  # fmt: skip
+    top = max(within_reach(rows), default=1.0) * headroom
+    ticks: Spec = {"values": binary_ticks(top)} if unit == "B" and top > 0 else {"tickCount": 6}
+    scale = alt.Scale(domain=[0, top * 1.06 or 1.0], nice=unit != "B", clamp=True)
+    return alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=label_of(unit), **ticks, **above))
 
 
 def binary_ticks(top: float) -> list[float]:
@@ -131,17 +147,19 @@ def binary_ticks(top: float) -> list[float]:
     return [step * place for place in range(int(top / step) + 1)]
 
 
-def number_x(values: Iterable[float], title: str, in_bytes: bool, log: bool | None = None) -> alt.X:
+def number_x(values: Iterable[float], title: str, in_bytes: bool) -> alt.X:
     """Powers of two on a log axis where the values span more than eightfold, else a plain axis."""
     seen = sorted(set(values))
     positive = [value for value in seen if value > 0]
     wide = bool(positive) and len(positive) == len(seen) and positive[-1] / positive[0] > 8
     label = SIZE_LABEL if in_bytes else COUNT_LABEL
-    if log is False or not wide:
-        axis = alt.Axis(labelExpr=label, grid=False, tickMinStep=1, **({"values": seen} if len(seen) <= 9 else {}))
+    if not wide:
+        ticks: Spec = {"values": seen} if len(seen) <= 9 else {}
+        axis = alt.Axis(labelExpr=label, grid=False, tickMinStep=1, **ticks)
         return alt.X("x:Q", title=title, axis=axis, scale=alt.Scale(zero=False, nice=False, padding=12))
     axis = alt.Axis(labelExpr=label, values=powers_of_two(positive[0], positive[-1]), grid=False)
-    return alt.X("x:Q", title=title, axis=axis, scale=alt.Scale(type="log", base=2, nice=False, domain=[seen[0], seen[-1]]))
+    scale = alt.Scale(type="log", base=2, nice=False, domain=[seen[0], seen[-1]])
+    return alt.X("x:Q", title=title, axis=axis, scale=scale)
 
 
 def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
@@ -152,8 +170,10 @@ def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
 
 
 def series_colour(field: str, order: Sequence[str], title: str | None = None) -> Spec:
-    """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone. From the
-    seventh series on colours come again, with another shape and dash."""
+    """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
+
+    From the seventh series on colours come again, with another shape and dash.
+    """
     longest = max((len(name) for name in order), default=0) * LEGEND_LETTER + LEGEND_GAP
     shown = alt.Legend(title=title, columns=max(1, LEGEND_WIDTH // longest)) if len(order) > 1 else None
     domain, turns = list(order), [place + place // 6 for place in range(len(order))]
@@ -166,19 +186,44 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None) ->
     }
 
 
-def curve_layers(data: alt.NamedData, x: alt.X, y: alt.Y, by: Spec, tips: list[alt.Tooltip], dense: bool) -> list[alt.Chart]:
-    """Interval, line, points, and unseen targets that make the points easy to hit with a finger."""
-    base = alt.Chart(data)
+@dataclass(frozen=True)
+class Curve:
+    """What a curve is drawn from. dense: its points are so close that intervals make one band."""
+
+    data: alt.NamedData
+    x: alt.X
+    y: alt.Y
+    tips: Sequence[alt.Tooltip]
+    dense: bool
+
+
+def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
+    """Interval, line, points, and unseen targets that make the points easy to hit with a finger.
+
+    A series that is chosen in the legend stands alone, the others fade.
+    """
+    base, x, y = alt.Chart(curve.data), curve.x, curve.y
     alone = alt.selection_point(fields=["series"], bind="legend", name="alone")
-    low, high = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
-    around = base.mark_area(style="interval", clip=True) if dense else base.mark_rule(style="whisker")
-    interval = around.encode(x, low, high, color=by["color"]).transform_filter(alone)
-    dimmed = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
-    line = base.mark_line(style="curve", clip=True).encode(x, y, color=by["color"], strokeDash=by["dash"], opacity=dimmed)
-    points = base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"], opacity=dimmed)
-    line = line.add_params(alone)
-    target = base.mark_point(style="target").encode(x, y, tooltip=tips)
-    return [interval, line, points, target]
+    faded = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
+    around = base.mark_area(style="interval", clip=True) if curve.dense else base.mark_rule(style="whisker", clip=True)
+    ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
+    line = base.mark_line(style="curve", clip=True).encode(
+        x, y, color=by["color"], strokeDash=by["dash"], opacity=faded
+    )
+    # The layer that the legend chooses from comes first: Vega-Lite takes a legend's manners from the first it meets.
+    return [
+        line.add_params(alone),
+        around.encode(x, *ends, color=by["color"]).transform_filter(alone),
+        base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"], opacity=faded),
+        base.mark_point(style="target").encode(x, y, tooltip=list(curve.tips)),
+    ]
+
+
+def panelled(layered: Any, panels: Sequence[str]) -> Spec:
+    """Small multiples on shared axes. usermeta.panels says how many, so that a page can choose its columns."""
+    facet = alt.Facet("panel:N", title=None, sort=list(panels))
+    faceted = layered.facet(facet=facet, columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22})
+    return {**finished(faceted), "usermeta": {"panels": len(panels)}}
 
 
 class Named(str):
@@ -199,6 +244,7 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
     spec: Spec = chart.to_dict(validate=False)
     spec.pop("config", None)
     spec["datasets"] = _datasets(spec, {})
+    _rename_views(spec, {})
     if "facet" not in spec:
         spec["width"] = "container"
         if height is not None:
@@ -221,3 +267,19 @@ def _datasets(node: Any, found: dict[str, list[Datum]]) -> dict[str, list[Datum]
     for item in node.values():
         _datasets(item, found)
     return found
+
+
+def _rename_views(node: Any, names: dict[str, str]) -> None:
+    """Altair numbers the views of a process; within a specification their own order is enough."""
+    if isinstance(node, list):
+        for item in node:
+            _rename_views(item, names)
+    if not isinstance(node, dict):
+        return
+    for key in ("views", "name"):
+        if key == "views" and "views" in node:
+            node["views"] = [names.setdefault(view, f"view_{len(names)}") for view in node["views"]]
+        elif str(node.get(key, "")).startswith("view_"):
+            node[key] = names.setdefault(node[key], f"view_{len(names)}")
+    for item in node.values():
+        _rename_views(item, names)

@@ -9,11 +9,18 @@ from statistics import median
 import altair as alt
 
 from tollmeter.model import Outcome
-from tollmeter.report.charts.chart import Bench, Chart, Datum
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import ABOVE, finished, values
 
 MOST_POINTS = 800
 LEAST_SPAN = 0.01
+
+STEADINESS = Subject(
+    "steadiness",
+    "Was the machine steady?",
+    "How far did the plain control loop wander while the run lasted?",
+    ("control-loop",),
+)
 
 
 def steadiness(bench: Bench) -> Iterator[Chart]:
@@ -31,8 +38,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
     tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in (("of", "visit"), ("said", "control loop"))]
     points = base.mark_circle(style="visit").encode(x, y, tooltip=tips)
     zero = alt.Chart(values([{"y": 0}])).mark_rule(style="told").encode(alt.Y("y:Q"))
-    yield Chart("steadiness", "Was the machine steady?", "How far did the plain control loop wander while the run lasted?",
-                finished(alt.layer(zero, points), 200), ("control-loop",), ())  # fmt: skip
+    yield STEADINESS.chart(finished(alt.layer(zero, points), 200), [])
 
 
 def _datum(outcome: Outcome, middle: float) -> Datum:

@@ -84,7 +84,7 @@
       await draw(plot);
       await new Promise((resume) => setTimeout(resume));
     }
-    document.documentElement.dataset.drawn = String(drawn.size);
+    document.documentElement.dataset.drawnFor = String(innerWidth);
   }
 
   let waiting = drawAll();

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cache line costs from one CPU to another: a matrix of CPUs, or bars where two CPUs make no matrix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tollmeter.analysis.readings import costs, reading
+from tollmeter.analysis.stats import median_of_visits
+from tollmeter.model import Point, Row
+from tollmeter.report.charts.bars import bars, level_rungs, rung
+from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject, varying
+from tollmeter.report.charts.curves import named_by, panel_by
+from tollmeter.report.charts.heat import Heat, heat
+from tollmeter.report.charts.marks import datum
+from tollmeter.report.numbers import quantity
+
+CELLS_WITH_TEXT = 12
+LEAST_CPUS_FOR_MATRIX = 3
+MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 10, 44
+
+CORES = Subject(
+    "core-to-core",
+    "From core to core",
+    "How long does a cache line take to another CPU and back?",
+    ("core-to-core",),
+)
+
+
+def core_to_core(bench: Bench) -> Iterator[Chart]:
+    rows = [one for row in bench.own(bench.meaning(*CORES.means)) for one in by_pair(bench, row)]
+    if not rows:
+        return
+    cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
+    spec = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
+    yield CORES.chart(spec, rows)
+
+
+def cpus_of(row: Row) -> tuple[int, int] | None:
+    """The two CPUs that the parameter `pair` names: "3-11", "3,11" or "3:11"."""
+    found = re.fullmatch(r"\D{0,4}(\d+)\D{1,4}(\d+)", str(row.parameters.get("pair", "")))
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def by_pair(bench: Bench, row: Row) -> list[Row]:
+    """A row that pools visits of several pairs of CPUs, taken apart by the CPUs of its visits."""
+    probe, metric = bench.probe(row), bench.metric(row)
+    if "pair" in row.parameters or probe is None or metric is None:
+        return [row]
+    groups: dict[tuple[int, ...], list[list[float]]] = {}
+    for outcome in bench.outcomes:
+        if outcome.status == "ok" and len(outcome.cpus) > 1 and _is_of(outcome.point, row):
+            seen = costs(reading(outcome, probe), metric)
+            if seen is not None and len(seen):
+                groups.setdefault(tuple(sorted(outcome.cpus[:2])), []).append(seen.tolist())
+    return [_of_pair(row, pair, visits) for pair, visits in sorted(groups.items())] or [row]
+
+
+def _is_of(point: Point, row: Row) -> bool:
+    return (point.probe, point.abi, point.target, point.values()) == (row.probe, row.abi, row.target, row.parameters)
+
+
+def _of_pair(row: Row, pair: Sequence[int], visits: Sequence[Sequence[float]]) -> Row:
+    estimate = median_of_visits(visits)
+    return msgspec.structs.replace(
+        row,
+        parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"},
+        median=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        visits=len(visits),
+        samples=sum(map(len, visits)),
+        set_aside=0,
+    )
+
+
+def _pairs(bench: Bench, rows: Sequence[Row]) -> Spec:
+    others = varying(rows, "pair")
+    label = named_by(bench, rows, others)
+    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _said(row)) for row in rows]
+    beside = level_rungs(bench) if rows[0].unit == "ns" else []
+    return bars([*rungs, *beside], rows[0].unit, "round trip, beside loads that stay on one CPU")
+
+
+def _between(row: Row) -> str:
+    pair = cpus_of(row)
+    return f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
+
+
+def _said(row: Row) -> str:
+    return str(quantity(row.median, row.unit, row.low, row.high))
+
+
+def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:
+    """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
+    panel = panel_by(bench, rows, varying(rows, "pair"))
+    data = []
+    for row in rows:
+        pair = cpus_of(row)
+        for first, second in (pair, pair[::-1]) if pair else ():
+            words = {"pair": f"CPU {first} and CPU {second}", "said": quantity(row.median, row.unit).number}
+            data.append(datum(row, a=first, b=second, panel=panel(row) if panel else "", **words))
+    want = Heat(
+        rows="a",
+        columns="b",
+        titles=("CPU", "CPU"),
+        unit=rows[0].unit,
+        tips=(("pair", "between"),),
+        step=max(LEAST_CELL, min(WIDEST_CELL, MATRIX_PIXELS // len(cpus))),
+        said=len(cpus) <= CELLS_WITH_TEXT,
+        panel=panel is not None,
+    )
+    return heat(data, want)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer as Markdown: for an issue, a merge request, a wiki. The same words as on the terminal and the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tollmeter.model import Book, Finding, Row
+from tollmeter.report import tables
+from tollmeter.report.dossier import command
+from tollmeter.report.numbers import count, quantity
+from tollmeter.report.tables import Cell, Table
+from tollmeter.report.terminal import clean
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
+
+
+def render(book: Book) -> str:
+    """Head, memory, tolls, findings, all rows, gaps and the command to run again."""
+    parts = [_head(book)]
+    parts += [_table(table) for table in (tables.memory_table(book), tables.toll_table(book)) if table is not None]
+    parts += [_findings(book), _sure(book), _rows(book), _gaps(book), _again(book)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def text(value: str) -> str:
+    """Words that stay words: nothing in them is markup, and nothing ends the line."""
+    return SPECIAL.sub(r"\\\1", clean(value))
+
+
+def _head(book: Book) -> str:
+    facts = tables.machine_facts(book)
+    lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
+    return "\n\n".join([*lines, *([text(tables.answer(book))] if tables.answer(book) else [])])
+
+
+def _table(table: Table) -> str:
+    names = [column.name for column in table.columns]
+    lines = [(_with_note(row.cells[0], row.note), *map(_cell, row.cells[1:])) for row in table.rows]
+    return _grid([text(name) for name in names], lines, [column.right for column in table.columns])
+
+
+def _with_note(cell: Cell, note: str) -> str:
+    return f"{_cell(cell)} ({text(note)})" if note else _cell(cell)
+
+
+def _cell(cell: Cell) -> str:
+    return text(str(cell))
+
+
+def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
+    rule = "|".join("---:" if numbers else "---" for numbers in right)
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"| {' | '.join(names)} |\n|{rule}|\n{rows}"
+
+
+def _findings(book: Book) -> str:
+    told = [_finding(book, finding) for finding in tables.findings(book)]
+    return "\n".join(["## Findings", "", *told]) if told else ""
+
+
+def _finding(book: Book, finding: Finding) -> str:
+    rests_on = "; ".join(tables.evidence(item, book) for item in finding.evidence)
+    return f"* **{text(finding.claim)}** ({text(rests_on)}) {text(finding.remedy)}"
+
+
+def _sure(book: Book) -> str:
+    said = (tables.unfinished(book), tables.sureness(book), tables.missing(book))
+    return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
+
+
+def _rows(book: Book) -> str:
+    with_number = [row for row in book.index.rows if row.status == "ok"]
+    if not with_number:
+        return ""
+    names = ["probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples"]
+    return "## Rows\n\n" + _grid(names, map(_row, with_number), [False] * 6 + [True] * 2)
+
+
+def _row(row: Row) -> tuple[str, ...]:
+    parameters = ", ".join(f"{name} {value}" for name, value in row.parameters.items())
+    median = str(quantity(row.median, row.unit, row.low, row.high))
+    words = (row.probe, parameters, row.abi, row.target, row.clock, row.metric, median, count(row.samples))
+    return tuple(text(word) for word in words)
+
+
+def _gaps(book: Book) -> str:
+    gaps = tables.gaps(book.index.rows)
+    if not gaps:
+        return ""
+    lines = [(text(status.replace("_", " ")), text(reason), str(number)) for status, reason, number in gaps]
+    return "## Without a number\n\n" + _grid(["status", "reason", "rows"], lines, [False, False, True])
+
+
+def _again(book: Book) -> str:
+    return f"## Again\n\n    {clean(command(book))}"

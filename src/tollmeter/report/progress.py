@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is seen while a run measures, on standard error: the machine, where it is, the time left, the first numbers.
+
+It draws only when it is called, which is between visits: nothing of it runs while a probe is timed. On a terminal it
+is three lines that stay in place; elsewhere a plain line every ten seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from tollmeter.analysis.meanings import metric_of, with_meaning
+from tollmeter.model import Machine, Point, Probe, Row, Suite
+from tollmeter.report import tables
+from tollmeter.report.numbers import clock_face, duration, quantity, size
+from tollmeter.report.terminal import WIDEST, clean
+
+LEAST_SECONDS_BETWEEN_DRAWINGS = 0.2
+SECONDS_BETWEEN_LINES = 10.0
+BAR, PLACE = 26, 52
+BEST_KNOWN = {"entry": 0, "price-of-fault": 1, "switch": 2, "core-to-core": 3, "call-of-object": 4}
+
+
+class Progress:
+    """probes: descriptions by name, for the little line of numbers. now: monotonic seconds."""
+
+    def __init__(
+        self,
+        probes: Mapping[str, Probe] | None = None,
+        console: Console | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._probes = probes or {}
+        self._console = console or Console(stderr=True, highlight=False)
+        self._now = now
+        self._live: Live | None = None
+        self._machine: Machine | None = None
+        self._heads: list[str] = []
+        self._place = ""
+        self._share, self._left = 0.0, 0.0
+        self._numbers: dict[str, str] = {}
+        self._drawn = -SECONDS_BETWEEN_LINES
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, machine: Machine, suite: Suite | str, seed: int, total_visits: int, budget_seconds: float) -> None:
+        """Says at once what is measured, and how long it may take."""
+        self._machine, self._left = machine, budget_seconds
+        name = suite if isinstance(suite, str) else suite.name
+        facts = " · ".join(tables.facts_of(machine))
+        self._heads = [clean(f"tollmeter · {facts}"), clean(f"suite {name}, seed {seed}")]
+        self._place = f"{total_visits:,} visits planned"
+        if self._console.is_terminal:
+            self._live = Live(self._picture(), console=self._console, auto_refresh=False, transient=True)
+            self._live.start(refresh=True)
+        else:
+            self._say(f"{' · '.join(self._heads)}, at most {duration(budget_seconds)}")
+
+    def visit(self, point: Point, done: float, total: float, seconds_left: float) -> None:
+        """Before each visit. done of total in any one unit; a share of one will do."""
+        self._place = self._named(point)
+        self._share = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
+        self._left = seconds_left
+        self._draw()
+
+    def numbers(self, rows: Sequence[Row]) -> None:
+        """Adds the first numbers: the levels of memory, then whatever has a line in the toll table."""
+        self._numbers |= headlines(rows, self._probes, self._machine)
+        if self._live is not None:
+            self._draw()
+
+    def stop(self) -> None:
+        """Takes the lines away, so that what follows stands where they stood. May be called again."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _draw(self) -> None:
+        every = LEAST_SECONDS_BETWEEN_DRAWINGS if self._live is not None else SECONDS_BETWEEN_LINES
+        if self._now() - self._drawn < every:
+            return
+        self._drawn = self._now()
+        if self._live is not None:
+            self._live.update(self._picture(), refresh=True)
+        else:
+            first = ", ".join(f"{label} {text}" for label, text in list(self._numbers.items())[:3])
+            self._say(
+                f"{self._share:4.0%}  {clock_face(self._left)} left  {self._place}{f'  ({first})' if first else ''}"
+            )
+
+    def _picture(self) -> Group:
+        """Never wider than the terminal: a wrapped line could not be taken away again."""
+        width = min(WIDEST, max(20, self._console.width - 1))
+        joined = " · ".join(self._heads)
+        heads = [Text(line, style="bold") for line in ([joined] if len(joined) <= width else self._heads)]
+        numbers = Text("  " + "   ".join(f"{label} {text}" for label, text in self._numbers.items()))
+        for line in (*heads, numbers):
+            line.no_wrap = True
+            line.truncate(width, overflow="ellipsis")
+        return Group(*heads, self._bar(width), numbers)
+
+    def _bar(self, width: int) -> Text:
+        end = f" {self._share:4.0%}  {clock_face(self._left):>5} left"
+        bar = max(4, min(BAR, width - PLACE - len(end)))
+        full = round(bar * self._share)
+        line = Text(self._place, no_wrap=True)
+        line.truncate(max(4, width - bar - len(end) - 2), overflow="ellipsis", pad=True)
+        line.append("  ").append("━" * full, style="cyan").append("─" * (bar - full), style="dim")
+        return line.append(end)
+
+    def _named(self, point: Point) -> str:
+        sizes = (
+            {p.name for p in self._probes[point.probe].parameters if p.kind == "size"}
+            if point.probe in self._probes
+            else set()
+        )
+        values = [str(size(value)) if name in sizes and isinstance(value, int) else f"{name} {value}"
+                  for name, value in point.parameters]  # fmt: skip
+        return clean(f"{point.probe}  {', '.join([*values, point.abi])}")
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(clean(line)), soft_wrap=True, highlight=False)
+
+
+def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
+    """Short label and value of what a person knows: latency within each of the system's caches, then the tolls."""
+    found = _levels(with_meaning(rows, probes, "latency-of-size"), machine)
+    tolls = [(metric, row) for row in rows if (metric := metric_of(row, probes)) is not None and metric.toll]
+    for metric, row in sorted(tolls, key=lambda told: BEST_KNOWN.get(told[0].means or "", len(BEST_KNOWN))):
+        if row.status == "ok" and row.median is not None:
+            found.setdefault(_label(row, metric.toll or ""), _value(row))
+    return found
+
+
+def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
+    """Of each cache the row whose buffer lies midway between the one before and its own end, in logarithms:
+    neighbours may hold most of a shared cache. Of memory the largest buffer beyond the last cache.
+    """
+    caches = [cache for cache in (machine.caches if machine else ()) if cache.kind != "instruction"]
+    found: dict[str, str] = {}
+    below = 0
+    for cache in sorted(caches, key=lambda cache: cache.level):
+        inside = [row for row in rows if below < _bytes(row) <= cache.size_bytes * 0.75]
+        if inside:
+            name = f"L{cache.level}d" if cache.kind == "data" else f"L{cache.level}"
+            middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
+            found[name] = _value(min(inside, key=lambda row: abs(math.log(_bytes(row) / middle))))
+        below = cache.size_bytes
+    beyond = [row for row in rows if below and _bytes(row) >= 2 * below]
+    return found | ({"memory": _value(max(beyond, key=_bytes))} if beyond else {})
+
+
+def _bytes(row: Row) -> int:
+    value = row.parameters.get("size", 0)
+    return value if isinstance(value, int) else 0
+
+
+def _label(row: Row, toll: str) -> str:
+    for name, value in row.parameters.items():
+        toll = toll.replace(f"{{{name}}}", str(value))
+    return clean(toll)
+
+
+def _value(row: Row) -> str:
+    figure = quantity(row.median, row.unit, row.low, row.high)
+    return f"{figure.number} {figure.unit}"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's published figures beside what this machine says, and a sentence wherever nothing can stand beside one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tollmeter.analysis.meanings import main_abi, metric_of
+from tollmeter.model import Book, Published, Row, RowOf, Suite
+from tollmeter.report.numbers import DASH, Figure, plain, quantity
+
+Here = Figure | str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """said: why there is no number here, or what the claim gets wrong; empty where neither is so."""
+
+    what: str
+    published: str
+    here: Here
+    said: str
+
+
+def answers(book: Book, suite: Suite) -> tuple[Answer, ...]:
+    """One for each published figure, in the study's order."""
+    return tuple(_answer(book, claim) for claim in suite.published)
+
+
+def _answer(book: Book, claim: Published) -> Answer:
+    here, gap = _measured(book, claim)
+    said = " ".join(part for part in (gap, claim.correction) if part)
+    return Answer(claim.what, claim.figure, here, said)
+
+
+def _measured(book: Book, claim: Published) -> tuple[Here, str]:
+    """What stands beside the claim, or a dash and the sentence that says why nothing does."""
+    if claim.row is None:
+        return DASH, claim.missing or "No probe measures this yet."
+    rows = picked(book, claim.row)
+    if not rows:
+        return DASH, claim.missing or _why(book, claim.row)
+    if claim.over is None:
+        return _shown(rows), ""
+    others = picked(book, claim.over)
+    if not others:
+        return DASH, claim.missing or _why(book, claim.over)
+    return _ratio(rows, others), ""
+
+
+def picked(book: Book, wanted: RowOf) -> list[Row]:
+    """Rows with a number that match all that is asked; the ABI `native` is the machine's own."""
+    return [row for row in _matching(book, wanted) if row.status == "ok" and row.median is not None]
+
+
+def _matching(book: Book, wanted: RowOf) -> list[Row]:
+    abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
+    return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
+
+
+def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
+    metric = metric_of(row, book.probes)
+    return (
+        (wanted.probe is None or row.probe == wanted.probe)
+        and (wanted.metric is None or row.metric == wanted.metric)
+        and (wanted.means is None or (metric is not None and metric.means == wanted.means))
+        and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
+    )
+
+
+def _why(book: Book, wanted: RowOf) -> str:
+    """The reason of a row that has no number, else that there is no such row."""
+    failed = next((row for row in _matching(book, wanted) if row.reason), None)
+    if failed is not None:
+        return f"{failed.probe} gave no number: {failed.reason}."
+    named = wanted.probe or wanted.means or "such a row"
+    where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
+    return f"This run has no row of {named}{where}."
+
+
+def _shown(rows: Sequence[Row]) -> Here:
+    """One row with its interval; of several the least and the most."""
+    if len(rows) == 1:
+        row = rows[0]
+        return quantity(row.median, row.unit, row.low, row.high)
+    ranked = sorted(rows, key=lambda row: row.median or 0.0)
+    low, high = (quantity(row.median, row.unit) for row in (ranked[0], ranked[-1]))
+    return f"{low} to {high}"
+
+
+def _ratio(rows: Sequence[Row], others: Sequence[Row]) -> Here:
+    """Each row over the one at the same parameters, or over the only other one: least and most."""
+    ratios = [ratio for row in rows if (ratio := _over(row, others)) is not None]
+    if not ratios:
+        return DASH
+    if len(ratios) == 1:
+        return Figure(plain(ratios[0]), "×")
+    return f"{plain(min(ratios))} to {plain(max(ratios))} ×"
+
+
+def _over(row: Row, others: Sequence[Row]) -> float | None:
+    twin = next(
+        (other for other in others if other.parameters == row.parameters), others[0] if len(others) == 1 else None
+    )
+    return row.median / twin.median if twin is not None and row.median and twin.median else None

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a run on a terminal: the answer in columns, at most 100 wide and readable at 80.
+
+Nothing rests on colour alone, and a control character in a name from a machine never reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from tollmeter.model import Book, Finding, Suite
+from tollmeter.report import tables
+from tollmeter.report.numbers import Figure
+from tollmeter.report.studies import Answer, answers
+from tollmeter.report.tables import Cell, Column, Line, Table
+
+WIDEST, NARROWEST = 100, 40
+INDENT = 2
+LEAST_LABEL = 22
+SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
+
+
+def summary(book: Book, console: Console) -> None:
+    """Prints machine, memory table, toll table, findings and closing lines."""
+    width = _width(console)
+    _heading(book, console, width)
+    for table in (tables.memory_table(book), tables.toll_table(book)):
+        if table is not None:
+            console.print()
+            _print_table(table, console, width)
+    if book.index.findings:
+        _findings(book, console, width)
+    _closing(book, console, width)
+
+
+def study(book: Book, suite: Suite, console: Console) -> None:
+    """Prints a study's question, what it published, what this machine says, and a sentence for each gap."""
+    width = _width(console)
+    console.print()
+    _wrapped(console, suite.question, width, style="bold")
+    if suite.source:
+        _wrapped(console, f"Source: {suite.source}", width, style="dim")
+    told = answers(book, suite)
+    if not told:
+        return
+    console.print()
+    _print_table(_study_table(told), console, width)
+    for number, answer in enumerate((a for a in told if a.said), start=1):
+        console.print()
+        _wrapped(console, f"({number}) {answer.what}: {answer.said}", width, hanging=4)
+
+
+def _study_table(told: Sequence[Answer]) -> Table:
+    numbers = {id(answer): number for number, answer in enumerate((a for a in told if a.said), start=1)}
+    rows = [
+        Line((answer.what, answer.published, answer.here, f"({numbers[id(answer)]})" if answer.said else ""))
+        for answer in told
+    ]
+    return tables.table("What", [Column("What"), Column("published"), Column("here", right=True), Column("")], rows)
+
+
+def clean(text: str) -> str:
+    """Control characters, escape sequences among them, become a visible mark."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def _width(console: Console) -> int:
+    return max(NARROWEST, min(WIDEST, console.width))
+
+
+def _heading(book: Book, console: Console, width: int) -> None:
+    facts = clean(" · ".join(tables.machine_facts(book)))
+    extent = tables.extent(book)
+    if len(facts) + len(extent) + 3 <= width:
+        line = Text(facts, style="bold").append(" " * (width - len(facts) - len(extent))).append(extent, style="dim")
+        _out(console, line)
+        return
+    _wrapped(console, facts, width, style="bold")
+    _out(console, Text(extent, style="dim"))
+
+
+def _findings(book: Book, console: Console, width: int) -> None:
+    console.print()
+    _out(console, Text("Findings", style="bold"))
+    for finding in tables.findings(book):
+        _finding(finding, console, width)
+
+
+def _finding(finding: Finding, console: Console, width: int) -> None:
+    sign = tables.SIGNS[finding.severity]
+    body = textwrap.wrap(clean(finding.claim), width - INDENT - 3) or [""]
+    _out(
+        console,
+        Text(f"{'':{INDENT}}{sign:<3}", style=SIGN_STYLES[finding.severity]).append(body[0], style="not bold default"),
+    )
+    _indented(console, body[1:], "")
+    _indented(console, textwrap.wrap(clean(finding.remedy), width - INDENT - 3), "dim")
+
+
+def _indented(console: Console, lines: Sequence[str], style: str) -> None:
+    for line in lines:
+        _out(console, Text(f"{'':{INDENT + 3}}{line}", style=style))
+
+
+def _closing(book: Book, console: Console, width: int) -> None:
+    console.print()
+    for sentence in (tables.unfinished(book), tables.sureness(book), tables.missing(book)):
+        if sentence:
+            _wrapped(console, tables.upper(sentence), width)
+    for status, reason, number in tables.gaps(book.index.rows)[:5]:
+        _wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
+    report = tables.report_path(book)
+    folder = shlex.quote(book.index.run.folder)
+    where = report or f"not written yet: toll report {folder}"
+    for line in (f"Report  {where}", f"Again   toll show {folder}"):
+        _wrapped(console, line, width, hanging=8)
+
+
+def _wrapped(console: Console, text: str, width: int, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
+    """Words wrapped at the width; a path longer than a line is left whole, so that it can be copied."""
+    lines = textwrap.wrap(clean(text), width, initial_indent=" " * first, subsequent_indent=" " * hanging,
+                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    for line in lines:
+        _out(console, Text(line, style=style))
+
+
+def _out(console: Console, line: Text) -> None:
+    console.print(line, soft_wrap=True, highlight=False)
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def _print_table(table: Table, console: Console, width: int) -> None:
+    for line in table_lines(table, width):
+        _out(console, line)
+
+
+def table_lines(table: Table, width: int) -> list[Text]:
+    """Columns three blanks apart, fewer where it is narrow; then the first column's words are wrapped."""
+    columns = [_column(table, place) for place in range(len(table.columns))]
+    widths = [max(map(len, column)) for column in columns]
+    gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
+    spare = width - _total(widths, gap)
+    widths[0] = min(widths[0], max(LEAST_LABEL, widths[0] + spare))
+    lines = [_head(table, widths, gap)]
+    for place, row in enumerate(table.rows):
+        lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
+    return lines
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    return INDENT + sum(widths) + gap * (len(widths) - 1)
+
+
+def _column(table: Table, place: int) -> list[str]:
+    """Heading and cells as text of one width: numbers, units and intervals each below each other."""
+    cells = [row.cells[place] for row in table.rows]
+    parts = [_parts(cell) for cell in cells]
+    wide = [max((len(part[index]) for part in parts if len(part) > 1), default=0) for index in range(3)]
+    right = table.columns[place].right
+    texts = [_aligned(part, wide) for part in parts]
+    most = max([len(text) for text in texts] + [len(table.columns[place].name)])
+    figures = any(isinstance(cell, Figure) for cell in cells)
+    return [
+        _pad(table.columns[place].name, most, right and not wide[2]),
+        *(_pad(text, most, right and not (figures and wide[2])) for text in texts),
+    ]
+
+
+def _parts(cell: Cell) -> tuple[str, ...]:
+    if isinstance(cell, Figure):
+        return cell.number, cell.unit, cell.sure
+    return (clean(cell),)
+
+
+def _aligned(part: tuple[str, ...], wide: Sequence[int]) -> str:
+    if len(part) == 1:
+        return part[0]
+    number, unit, sure = part
+    return f"{number:>{wide[0]}} {unit:<{wide[1]}}" + (f" {sure:<{wide[2]}}" if wide[2] else "")
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
+    line = Text(table.title.ljust(widths[0] + INDENT), style="bold")
+    for place, column in enumerate(table.columns[1:], start=1):
+        name = _column(table, place)[0]
+        line.append(" " * gap).append(
+            name.ljust(widths[place]) if column.name else " " * widths[place], style="not bold dim"
+        )
+    return _trimmed(line)
+
+
+def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width: int) -> list[Text]:
+    """One line, more where the label is wrapped; a note stands behind it, or below where it does not fit."""
+    label = textwrap.wrap(cells[0].rstrip(), widths[0]) or [""]
+    line = Text(" " * INDENT + label[0].ljust(widths[0]))
+    for cell, wide in zip(cells[1:], widths[1:], strict=True):
+        line.append(" " * gap).append(cell.ljust(wide), style="bold yellow" if cell.strip() == "!" else "")
+    line = _trimmed(line)
+    note = clean(row.note)
+    if note and len(line) + gap + len(note) <= width:
+        line.append(" " * gap).append(note, style="dim")
+        note = ""
+    rest = [Text(" " * (INDENT * 2) + more) for more in label[1:]]
+    below = [Text(" " * (INDENT * 2) + more, style="dim") for more in textwrap.wrap(note, width - INDENT * 2)]
+    return [line, *rest, *below]
+
+
+def _trimmed(line: Text) -> Text:
+    line.rstrip()
+    return line

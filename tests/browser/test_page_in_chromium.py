@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page where it is read: in a browser, light and dark, on a phone, printed, and with everything hostile in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+import books
+from browser.browser import Gallery, Shown
+from tollmeter.model import Book
+from tollmeter.report.look import DARK, LIGHT
+
+pytestmark = pytest.mark.browser
+
+ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.emulated, books.many_cpus, books.empty)
+
+
+@pytest.mark.parametrize("make", ALL_BOOKS)
+def test_every_chart_is_drawn_in_peace(gallery: Gallery, make: Callable[[], Book]) -> None:
+    with gallery.show(make) as shown:
+        for plot in shown.page.locator(".plot").all():
+            marks = plot.locator("svg [class*='mark-'][role='graphics-object'] :is(path, line, text)")
+            assert marks.count() > 0, plot.get_attribute("data-chart")
+        assert shown.complaints == []
+        assert shown.refused() == []
+        assert shown.requests == []
+
+
+def test_a_line_has_all_its_points(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        rows = [r for r in books.healthy().index.rows if r.probe == "memory.latency" and r.abi == "x86_64"]
+        targets = shown.page.locator("#chart-latency svg .mark-symbol.role-mark path[opacity='0']")
+        assert targets.count() == len(rows)
+
+
+def test_hostile_names_are_text(gallery: Gallery) -> None:
+    with gallery.show(books.hostile) as shown:
+        page = shown.page
+        assert shown.dialogs == []
+        assert page.evaluate("document.images.length") == 0
+        assert page.evaluate("document.querySelectorAll('script').length") == 3
+        assert books.HOSTILE in page.locator("h1").inner_text()
+        assert books.HOSTILE in page.locator("#chart-latency svg").text_content()  # type: ignore[operator]
+        target = page.locator("#chart-latency svg path[opacity='0']").last
+        target.hover(force=True)
+        assert page.locator(".tip").is_visible()
+        assert page.evaluate("document.images.length") == 0
+
+
+@pytest.mark.parametrize("make", [books.healthy, books.hostile, books.failed, books.many_cpus])
+def test_the_page_never_scrolls_sideways(gallery: Gallery, make: Callable[[], Book]) -> None:
+    with gallery.show(make, width=1920) as shown:
+        for width in (1920, 1280, 1180, 768, 390, 320):
+            shown.page.set_viewport_size({"width": width, "height": 900})
+            shown.drawn_for(width)
+            assert shown.overflow() <= 0, width
+            ends = shown.page.locator(".plot svg").evaluate_all(
+                "all => all.map(one => one.getBoundingClientRect().right)"
+            )
+            assert ends and max(ends) <= width + 1, width
+        assert shown.complaints == []
+
+
+def test_a_phone_has_one_column_and_tables_that_scroll_by_themselves(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, width=390, is_mobile=True, has_touch=True) as shown:
+        page = shown.page
+        assert not page.locator("nav").is_visible()
+        box = page.locator("#memory").evaluate("one => [one.scrollWidth, one.parentElement.clientWidth]")
+        assert box[0] > box[1]
+        panels = page.locator("#chart-flops svg .cell > g > path.background").all()
+        lefts = {panel.evaluate("one => Math.round(one.getBoundingClientRect().x)") for panel in panels}
+        assert len(panels) == 3
+        assert len(lefts) == 1
+
+
+def test_a_wide_window_keeps_the_contents_in_sight(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, width=1400) as shown:
+        page = shown.page
+        page.evaluate("window.scrollTo(0, 6000)")
+        box = page.locator("nav").bounding_box()
+        assert box is not None and box["y"] == 0
+        page.locator("nav a", has_text="Provenance").click()
+        expect(page.locator("#provenance h2")).to_be_in_viewport()
+
+
+def test_narrowing_the_window_draws_panels_anew(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, width=1280) as shown:
+        panels = "all => new Set(all.map(one => Math.round(one.getBoundingClientRect().x))).size"
+        cells = shown.page.locator("#chart-flops svg .cell > g > path.background")
+        assert cells.evaluate_all(panels) == 3
+        shown.page.set_viewport_size({"width": 420, "height": 900})
+        shown.drawn_for(420)
+        assert cells.evaluate_all(panels) == 1
+        assert shown.complaints == []
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def rgb(value: str) -> str:
+    return f"rgb({', '.join(str(int(value[place : place + 2], 16)) for place in (1, 3, 5))})"
+
+
+def check_colours(shown: Shown, palette: dict[str, str]) -> None:
+    """Words reach a contrast of 4.5 and lines one of 3 to the ground that the palette names."""
+    ground = shown.colours("body", "backgroundColor")[0]
+    assert ground == rgb(palette["ground"])
+    for selector in ("h1", ".facts", "td", "th", ".claim", ".evidence li", ".remedy", "figcaption p", "summary"):
+        assert all(contrast(colour, ground) >= 4.5 for colour in set(shown.colours(selector, "color"))), selector
+    labels = set(shown.colours(".plot svg .role-axis-label text, .plot svg .role-legend-label text", "fill"))
+    assert labels and all(contrast(colour, ground) >= 4.5 for colour in labels)
+    lines = set(shown.colours(".plot svg .mark-line path", "stroke"))
+    assert lines and all(contrast(colour, ground) >= 3 for colour in lines)
+
+
+@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_words_and_lines_stand_out_in_light_and_dark(gallery: Gallery, scheme: str, palette: dict[str, str]) -> None:
+    with gallery.show(books.many_cpus, scheme=scheme) as shown:  # type: ignore[arg-type]
+        check_colours(shown, palette)
+        cells = set(shown.colours("#chart-core-to-core svg .mark-rect path", "fill"))
+        assert cells and cells <= {rgb(palette[f"heat-{step}"]) for step in range(1, 8)}
+
+
+def test_changing_to_dark_changes_charts_already_drawn(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        before = shown.colours("#chart-latency svg .mark-line path", "stroke")
+        shown.page.emulate_media(color_scheme="dark")
+        after = shown.colours("#chart-latency svg .mark-line path", "stroke")
+        assert before and len(before) == len(after) and set(before).isdisjoint(after)
+        check_colours(shown, DARK)
+
+
+def test_paper_is_white_even_at_night(gallery: Gallery, tmp_path: Path) -> None:
+    with gallery.show(books.healthy, scheme="dark") as shown:
+        shown.page.emulate_media(media="print")
+        check_colours(shown, LIGHT)
+        assert not shown.page.locator("nav").is_visible()
+        shown.page.emulate_media(media="screen")
+        shown.page.pdf(path=str(tmp_path / "page.pdf"), format="A4")
+        pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes()))
+        assert pages >= 5
+
+
+def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        page = shown.page
+        target = page.locator("#chart-parallelism svg path[opacity='0']").first
+        target.scroll_into_view_if_needed()
+        target.hover(force=True)
+        tip = page.locator(".tip")
+        expect(tip).to_be_visible()
+        words = tip.inner_text().split("\n")
+        assert {"value", "95 % interval", "samples"} <= set(words)
+        row = next(r for r in books.healthy().index.rows if r.probe == "memory.parallelism")
+        assert f"{row.samples} in {row.visits} visits" in words
+        box = tip.bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1280
+        page.mouse.move(5, 5)
+        expect(tip).to_be_hidden()
+        assert shown.refused() == []
+
+
+def test_a_series_chosen_in_the_legend_stands_alone(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        page = shown.page
+        lines = page.locator("#chart-parallelism svg .mark-line path")
+        assert [line.get_attribute("opacity") for line in lines.all()] == ["1", "1", "1"]
+        page.locator("#chart-parallelism svg .role-legend-label text", has_text="512 KiB").click()
+        expect(page.locator("#chart-parallelism svg .mark-line path[opacity='1']")).to_have_count(1)
+        assert shown.complaints == []
+
+
+def test_without_scripts_every_number_is_still_there(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, scripts=False) as shown:
+        page = shown.page
+        assert page.locator("noscript").count() == 1
+        assert page.locator("#tolls tbody tr").count() > 5
+        assert page.locator("#memory tbody tr").count() == 4
+
+
+def test_every_finding_leads_to_its_chart(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        page = shown.page
+        for link in page.locator(".findings a").all():
+            link.click()
+            target = page.locator(str(link.get_attribute("href")))
+            expect(target).to_be_in_viewport()
+            assert target.locator("svg").count() == 1
+        assert page.locator(".findings a").count() == 3

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as data: drawn by what rows mean, from the rows' own numbers, clocks apart, and valid Vega-Lite."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import altair
+import msgspec
+import pytest
+
+import books
+from tollmeter.model import Book, Failure, Metric, Parameter, Probe
+from tollmeter.report import look
+from tollmeter.report.charts import Chart, charts, save
+
+ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.empty, books.emulated, books.many_cpus)
+
+
+@functools.cache
+def drawn(make: Callable[..., Book], *arguments: Any) -> tuple[Chart, ...]:
+    return charts(make(*arguments))
+
+
+def by_name(make: Callable[..., Book], *arguments: Any) -> dict[str, Chart]:
+    return {chart.name: chart for chart in drawn(make, *arguments)}
+
+
+def data_of(chart: Chart) -> list[dict[str, Any]]:
+    return list(itertools.chain.from_iterable(chart.spec["datasets"].values()))
+
+
+def points_of(chart: Chart) -> list[dict[str, Any]]:
+    """The data that stand for rows: those that say how sure they are."""
+    return [datum for datum in data_of(chart) if "samples" in datum]
+
+
+@pytest.mark.parametrize("make", ALL_BOOKS)
+def test_every_specification_is_valid_vega_lite(make: Callable[[], Book]) -> None:
+    for chart in drawn(make):
+        json.dumps(chart.spec, allow_nan=False)
+        few = {name: rows[:2] for name, rows in chart.spec["datasets"].items()}
+        config = look.config(look.by_value, look.PICTURE_FONT)
+        altair.Chart.from_dict({**chart.spec, "datasets": few, "config": config}, validate=True)
+
+
+@pytest.mark.parametrize("make", ALL_BOOKS)
+def test_names_are_unique_and_safe_as_files(make: Callable[[], Book]) -> None:
+    names = [chart.name for chart in drawn(make)]
+    assert len(set(names)) == len(names)
+    assert all(name and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for name in names)
+
+
+def test_the_questions_come_in_a_persons_order() -> None:
+    names = list(by_name(books.healthy))
+    assert names[:4] == ["latency", "bandwidth", "ladder", "core-to-core"]
+    assert {"parallelism", "line", "hand-off", "switches", "flops", "speed-up", "access", "copy"} <= set(names)
+
+
+def test_a_chart_asks_for_meanings_and_never_for_names() -> None:
+    book = books.healthy()
+    renamed = {f"other.p{place}": name for place, name in enumerate(book.probes)}
+    back = {old: new for new, old in renamed.items()}
+    probes = {back[n]: msgspec.structs.replace(p, probe=back[n]) for n, p in book.probes.items()}
+    rows = [msgspec.structs.replace(row, probe=back[row.probe]) for row in book.index.rows]
+    told = msgspec.structs.replace(books.with_rows(book, rows), probes=probes, outcomes=())
+    general = {chart.name for chart in drawn(books.healthy) if chart.general} - {"steadiness"}
+    assert {chart.name for chart in charts(told) if chart.general} == general
+
+
+def test_latency_holds_each_row_with_its_own_interval() -> None:
+    book = books.healthy(("x86_64",))
+    rows = [row for row in book.index.rows if row.probe == "memory.latency"]
+    points = points_of(by_name(books.healthy, ("x86_64",))["latency"])
+    assert len(points) == len(rows)
+    found = {(p["x"], p["series"]): (p["y"], p["lo"], p["hi"]) for p in points}
+    for row in rows:
+        name = {"small": "small pages", "huge": "huge pages"}.get(str(row.parameters["pages"]))
+        if name:
+            assert found[row.parameters["size"], name] == pytest.approx((row.median, row.low, row.high), rel=1e-5)
+
+
+def test_latency_marks_the_systems_sizes_and_the_knees_with_their_intervals() -> None:
+    data = data_of(by_name(books.healthy)["latency"])
+    assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20, 32 << 20}
+    knees = [datum for datum in data if "level" in datum]
+    assert [(k["level"], k["lo"] < k["x"] < k["hi"]) for k in knees] == [("L1d", True), ("L2", True), ("L3", True)]
+
+
+def test_a_size_beyond_the_axis_is_not_drawn_beside_it() -> None:
+    book = books.healthy(("x86_64",))
+    rows = [row for row in book.index.rows if int(row.parameters.get("size", 0) or 0) <= 1 << 20]
+    data = data_of({chart.name: chart for chart in charts(books.with_rows(book, rows))}["latency"])
+    assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20}
+
+
+def test_bandwidth_shows_the_best_kernel_of_each_operation_all_along() -> None:
+    book = books.healthy(("x86_64",))
+    points = points_of(by_name(books.healthy, ("x86_64",))["bandwidth"])
+    assert {p["series"] for p in points} == {f"{name}, avx512" for name in ("read", "write", "copy", "update")}
+    kept = [row for row in book.index.rows if row.parameters.get("kernel") == "avx512"]
+    assert sorted(p["y"] for p in points) == pytest.approx(sorted(row.median or 0.0 for row in kept), rel=1e-5)
+
+
+def test_a_kernel_that_was_measured_at_one_size_makes_no_line_of_its_own() -> None:
+    book = books.healthy(("x86_64",))
+    few = [r for r in book.index.rows if r.parameters.get("kernel") != "avx512" or r.parameters.get("size") == 4096]
+    made = {chart.name: chart for chart in charts(books.with_rows(book, few))}
+    assert {p["series"] for p in points_of(made["bandwidth"])} == {
+        f"{name}, avx2" for name in ("read", "write", "copy", "update")
+    }
+
+
+def test_one_disturbed_point_does_not_press_the_others_flat() -> None:
+    book = books.healthy(("x86_64",))
+    rows = [
+        msgspec.structs.replace(r, low=1e-9, high=1e9) if r.parameters.get("size") == 49152 else r
+        for r in book.index.rows
+    ]
+    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    domains = [
+        e["y"]["scale"]["domain"]
+        for e in _encodings(made["latency"].spec)
+        if "domain" in e.get("y", {}).get("scale", {})
+    ]
+    assert domains and all(low >= 0.1 and high <= 1000 for low, high in domains)
+
+
+def test_too_few_offsets_for_a_square_make_bars() -> None:
+    book = books.healthy(("x86_64",))
+    rows = [
+        r
+        for r in book.index.rows
+        if r.probe == "alignment.copy" and r.parameters["target"] == 0 and r.parameters["source"] in (0, 2)
+    ]
+    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    labels = {p["label"] for p in points_of(made["copy"])}
+    assert {"libc, source 0", "libc, source 2", "words, source 2"} <= labels
+
+
+def test_one_length_alone_makes_bars() -> None:
+    book = books.healthy()
+    rows = [r for r in book.index.rows if r.parameters.get("n") == 1024]
+    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    assert "dot, over ia32, float" in {p["label"] for p in points_of(made["speed-up"])}
+
+
+def test_cells_are_in_the_step_that_their_number_is_in() -> None:
+    points = points_of(by_name(books.many_cpus, 6)["core-to-core"])
+    near, far = ({p["step"] for p in points if low < p["y"] < high} for low, high in ((40, 50), (150, 170)))
+    assert len(near) == len(far) == 1
+    assert near.pop().startswith("below") and far.pop().endswith("and more")
+    assert {p["far"] for p in points if p["y"] > 150} == {True}
+
+
+def test_clocks_never_share_a_chart() -> None:
+    book = books.emulated()
+    emulated = {row.probe for row in book.index.rows if row.clock == "instructions"}
+    assert emulated
+    for chart in drawn(books.emulated):
+        abis = {datum["abi"] for datum in data_of(chart) if "abi" in datum}
+        assert len(abis & {"x86_64"}) + len(abis & {"arm-soft"}) <= 1, chart.name
+        assert ("arm-soft" in abis) == chart.name.endswith("-qemu_user-instructions")
+        assert ("arm-soft" in abis) == ("counted instructions" in chart.title)
+
+
+def test_an_emulated_chart_has_neither_the_systems_caches_nor_a_ladder() -> None:
+    emulated = by_name(books.emulated)
+    assert not any("text" in datum for datum in data_of(emulated["latency-qemu_user-instructions"]))
+    assert "ladder-qemu_user-instructions" not in emulated
+
+
+def test_several_abis_stand_in_panels_on_shared_axes() -> None:
+    chart = by_name(books.healthy)["latency-by-abi"]
+    assert {point["panel"] for point in points_of(chart)} == {"x86_64", "ia32"}
+    assert "facet" in chart.spec and "resolve" not in chart.spec
+    assert "latency-by-abi" not in by_name(books.healthy, ("x86_64",))
+
+
+def test_speed_up_is_the_ratio_of_medians_and_its_interval_the_widest() -> None:
+    book = books.healthy()
+    own, other = (
+        next(
+            r
+            for r in book.index.rows
+            if r.probe == "float.dot" and r.abi == abi and r.parameters == {"n": 16, "precision": "float"}
+        )
+        for abi in ("x86_64", "ia32")
+    )
+    point = next(
+        p for p in points_of(by_name(books.healthy)["speed-up"])
+        if p["panel"] == "dot" and p["x"] == 16 and p["series"] == "over ia32, float"
+    )  # fmt: skip
+    assert own.median and other.median and own.low and other.high and own.high and other.low
+    expected = (own.median / other.median, own.low / other.high, own.high / other.low)
+    assert (point["y"], point["lo"], point["hi"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_ladder_climbs() -> None:
+    points = points_of(by_name(books.healthy)["ladder"])
+    costs = [point["y"] for point in sorted(points, key=lambda point: point["place"])]
+    assert costs == sorted(costs)
+    labels = {point["label"] for point in points}
+    assert {"load from L1d", "load from memory", "system call"} <= labels
+    assert all(point["floor"] < point["y"] for point in points)
+
+
+def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
+    points = points_of(by_name(books.many_cpus, 6)["core-to-core"])
+    cells = {(p["a"], p["b"], p["panel"]): p["y"] for p in points}
+    assert len(cells) == 6 * 5 * 2
+    assert cells[0, 1, "swap"] == cells[1, 0, "swap"] == pytest.approx(48.0, rel=1e-3)
+    assert cells[0, 5, "flag"] == pytest.approx(160.0, rel=1e-3)
+
+
+def test_two_cpus_make_bars() -> None:
+    points = points_of(by_name(books.healthy)["core-to-core"])
+    assert any("between CPU 0 and CPU 1" in point["label"] for point in points)
+
+
+def test_a_row_without_a_number_is_in_no_chart() -> None:
+    named = by_name(books.failed)
+    assert {"core-to-core", "access"}.isdisjoint(named)
+    assert {point["panel"] for point in points_of(named["flops"])} == {"dot", "distance"}
+
+
+def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
+    probe = Probe(
+        probe="memory.newcomer",
+        question="What is new?",
+        revision=1,
+        metrics=(Metric(name="cost", unit="ns", better="less", summary="one of them"),),
+        parameters=(Parameter(name="depth", kind="count", summary="how deep", values=(1, 2, 4, 8)),),
+    )
+    book = books.healthy(("x86_64",))
+    like = next(row for row in book.index.rows if row.unit == "ns")
+    rows = [
+        msgspec.structs.replace(
+            like, probe=probe.probe, metric="cost", parameters={"depth": depth}, median=float(depth)
+        )
+        for depth in (1, 2, 4, 8)
+    ]
+    told = msgspec.structs.replace(books.with_rows(book, rows), probes={probe.probe: probe}, outcomes=())
+    told = msgspec.structs.replace(told, index=msgspec.structs.replace(told.index, hierarchy=()))
+    made = charts(told)
+    assert [(chart.probes, chart.general) for chart in made] == [((probe.probe,), False)]
+    assert [(point["x"], point["y"]) for point in points_of(made[0])] == [(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]
+
+
+def test_no_difference_rests_on_colour_alone() -> None:
+    for chart in drawn(books.healthy):
+        encodings = list(_encodings(chart.spec))
+        coloured = [e for e in encodings if e.get("color", {}).get("field") == "series"]
+        if coloured:
+            assert any(e.get("shape", {}).get("field") == "series" for e in encodings), chart.name
+            assert any(e.get("strokeDash", {}).get("field") == "series" for e in encodings), chart.name
+
+
+def _encodings(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield from (node[key] for key in node if key == "encoding")
+        for key, value in node.items():
+            if key != "datasets":
+                yield from _encodings(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _encodings(item)
+
+
+def test_every_style_that_a_mark_names_exists() -> None:
+    known = set(look.config(look.by_value, look.PICTURE_FONT)["style"])
+    for chart in drawn(books.healthy):
+        named = {mark["style"] for mark in _marks(chart.spec) if "style" in mark}
+        assert named and named <= known, chart.name
+
+
+def _marks(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if isinstance(node.get("mark"), dict):
+            yield node["mark"]
+        for key, value in node.items():
+            if key != "datasets":
+                yield from _marks(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _marks(item)
+
+
+def test_the_same_book_makes_the_same_charts() -> None:
+    assert [chart.spec for chart in charts(books.healthy())] == [chart.spec for chart in drawn(books.healthy)]
+
+
+def test_an_empty_run_has_no_chart() -> None:
+    assert charts(books.empty()) == ()
+
+
+def test_pictures_are_written_whole(tmp_path: Path) -> None:
+    book = books.healthy(("x86_64",))
+    few = books.with_rows(book, [r for r in book.index.rows if r.probe in ("memory.latency", "memory.parallelism")])
+    few = msgspec.structs.replace(few, outcomes=())
+    written = save(few, tmp_path / "a" / "b")
+    assert {path.name for path in written} == {f"{c.name}.{kind}" for c in charts(few) for kind in ("svg", "png")}
+    for path in written:
+        content = path.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n" if path.suffix == ".png" else b"<svg"), path
+    svg = (tmp_path / "a/b/latency.svg").read_text(encoding="utf-8")
+    assert "Memory latency over size" in svg and "OS: L2 1 MiB" in svg and "var(" not in svg
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Failure) as failure:
+        save(books.healthy(("x86_64",)), tmp_path / "file")
+    assert failure.value.exit_code == 5

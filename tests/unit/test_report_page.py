@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page as text: it names nothing outside itself, lets nothing hostile through, and every row is in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import books
+from tollmeter.model import Book, Failure
+from tollmeter.report import bundle as bundles
+from tollmeter.report.page import island, render, write
+
+MOST_BYTES = 2_000_000
+MOST_MIB = 300
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Collects tags, scripts and styles as a browser would see them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self.raw[tag].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.open[-1] if self.open else ""
+        if inside in self.raw:
+            self.raw[inside][-1] += data
+        else:
+            self.words.append(data)
+
+    def policy(self) -> str:
+        return next(str(a["content"]) for t, a in self.tags if t == "meta" and a.get("http-equiv"))
+
+
+@pytest.fixture(scope="module")
+def page() -> Reader:
+    return Reader(render(books.healthy()))
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Reader:
+    return Reader(render(books.hostile()))
+
+
+def test_every_element_is_closed(page: Reader, hostile: Reader) -> None:
+    assert page.open == [] == hostile.open
+
+
+def test_the_answer_comes_first(page: Reader) -> None:
+    order = [
+        str(a.get("id"))
+        for _, a in page.tags
+        if a.get("id") in ("memory", "tolls", "findings", "charts", "probes", "provenance")
+    ]
+    assert order == ["memory", "tolls", "findings", "charts", "probes", "provenance"]
+    text = " ".join(page.words)
+    assert (
+        text.index("AMD EPYC (Zen 5)")
+        < text.index("L1d")
+        < text.index("system call")
+        < text.index("neighbours use the rest")
+    )
+
+
+def test_everything_inline_is_pinned_by_its_hash_and_nothing_else_may_run(page: Reader) -> None:
+    policy = page.policy()
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy and "http" not in policy and "*" not in policy
+    scripts = [text for text, (_, a) in zip(page.raw["script"], _of(page, "script"), strict=True) if "type" not in a]
+    assert len(scripts) == 2 and len(page.raw["style"]) == 1
+    for text in (*scripts, *page.raw["style"]):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert policy.count("sha256-") == 3
+
+
+def _of(reader: Reader, tag: str) -> list[tuple[str, dict[str, str | None]]]:
+    return [(name, attributes) for name, attributes in reader.tags if name == tag]
+
+
+def test_nothing_outside_the_page_is_named(page: Reader, hostile: Reader) -> None:
+    for reader in (page, hostile):
+        for tag, attributes in reader.tags:
+            assert tag not in {"img", "link", "iframe", "object", "embed", "base", "form"}, tag
+            assert "src" not in attributes and "style" not in attributes
+            assert not any(name.startswith("on") for name in attributes)
+            assert str(attributes.get("href", "#")).startswith("#")
+
+
+def test_every_link_leads_somewhere(page: Reader) -> None:
+    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    links = [str(a["href"]) for t, a in page.tags if t == "a"]
+    assert links and {link[1:] for link in links} <= set(ids)
+
+
+def test_hostile_names_are_words(hostile: Reader) -> None:
+    text = "".join(hostile.words)
+    assert text.count(books.HOSTILE) > 10
+    assert len(_of(hostile, "script")) == 3
+
+
+@pytest.mark.parametrize("make", [books.healthy, books.hostile, books.failed, books.emulated, books.many_cpus])
+def test_the_island_is_json_that_cannot_end_its_element(make: Callable[[], Book]) -> None:
+    reader = Reader(render(make()))
+    text = next(t for t, (_, a) in zip(reader.raw["script"], _of(reader, "script"), strict=True) if a.get("type"))
+    assert "<" not in text and ">" not in text and "\u2028" not in text
+    charts = json.loads(text)["charts"]
+    drawn = [a["data-chart"] for _, a in reader.tags if "data-chart" in a]
+    assert sorted(charts) == sorted(str(name) for name in drawn) and charts
+
+
+@pytest.mark.parametrize("value", ["</script>", "<!--", "a\u2028b", "&lt;", "\x00", "]]>"])
+def test_the_island_gives_back_what_was_put_in(value: str) -> None:
+    text = island({"key": [value]})
+    assert json.loads(text) == {"key": [value]}
+    assert not set("<>&\u2028") & set(text)
+
+
+def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None:
+    book = books.failed()
+    reader = Reader(render(book))
+    text = " ".join(" ".join(reader.words).split())
+    with_number = [row for row in book.index.rows if row.status == "ok"]
+    lines = re.findall(r"(\d+) rows?\b", " ".join(w for w in reader.words if re.fullmatch(r"\s*\d+ rows?\s*", w)))
+    assert sum(map(int, lines)) == len(book.index.rows)
+    assert len(with_number) < len(book.index.rows)
+    for reason in {row.reason for row in book.index.rows if row.reason}:
+        assert reason in text
+
+
+def test_each_binary_stands_with_its_hash_and_flags(page: Reader) -> None:
+    text = " ".join(page.words)
+    for build in books.healthy().builds:
+        assert build.sha256 in text
+    assert "-O2 -static -m32" in text
+
+
+def test_the_command_that_measures_the_same_again_is_there(page: Reader) -> None:
+    assert "toll run default --seed 4711" in " ".join(page.words)
+
+
+def test_an_empty_run_has_a_page_without_scripts() -> None:
+    reader = Reader(render(books.empty()))
+    assert [a.get("type") for _, a in _of(reader, "script")] == ["application/json"]
+    assert "script-src 'none'" in reader.policy()
+    assert "not whole" in " ".join(reader.words)
+
+
+def test_a_page_of_a_default_run_is_small() -> None:
+    book = books.small()
+    assert 250 <= len(book.index.rows) <= 400
+    assert len(render(book).encode()) < MOST_BYTES
+
+
+def test_the_same_run_makes_the_same_page() -> None:
+    assert render(books.small()) == render(books.small())
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    write(books.empty(), tmp_path / "new" / "report.html")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Failure) as failure:
+        write(books.empty(), tmp_path / "file" / "report.html")
+    assert failure.value.exit_code == 5
+    assert "\n" not in failure.value.sentence
+
+
+def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path: Path) -> None:
+    """In a process of its own, as a run's end is; its budget is three seconds on a quiet machine."""
+    code = (
+        "import resource, sys, time, books\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
+        "book = books.large()\nassert sum(len(o.samples) for o in book.outcomes) == 100_000\n"
+        "began = time.process_time()\nwrite(book, Path(sys.argv[1]))\n"
+        "print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    render(books.small())
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "report.html")], env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seconds, mib = map(float, done.stdout.split())
+    work = _unit_of_work()
+    assert seconds < 40 * work, f"{seconds:.2f} s, {work:.3f} s a unit"
+    assert mib < MOST_MIB
+
+
+def _unit_of_work() -> float:
+    """Seconds of this CPU for a fixed piece of Python: a quarter of a second where the page may take three."""
+    began = time.process_time()
+    total: dict[int, Any] = {}
+    for number in range(400_000):
+        total[number % 1000] = str(number)
+    return max(time.process_time() - began, 1e-3)
+
+
+def test_the_script_is_kept_for_the_next_time_and_made_again_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    text = "/* vega */" * 20_000 + "</script><!-- "
+
+    def make() -> str:
+        made.append(1)
+        return text
+
+    monkeypatch.setattr(bundles, "_made", make)
+    first, second = bundles.bundle(tmp_path), bundles.bundle(tmp_path)
+    assert first == second and len(made) == 1
+    assert "</script" not in first and "<!--" not in first
+    for kept in tmp_path.iterdir():
+        kept.write_text("cut")
+    assert bundles.bundle(tmp_path) == first and len(made) == 2
+
+
+def test_where_the_script_cannot_be_kept_the_page_is_still_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "build").write_text("in the way")
+    monkeypatch.setattr(bundles, "_made", lambda: "x" * 200_000)
+    assert bundles.bundle(tmp_path / "build") == "x" * 200_000

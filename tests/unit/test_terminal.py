@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a run on a terminal: it fits, it is aligned, it says what the page says, and nothing hostile acts."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from rich.console import Console
+
+import books
+from tollmeter.model import Book, Published, RowOf, Select, Suite
+from tollmeter.report import tables
+from tollmeter.report.markdown import render as markdown
+from tollmeter.report.terminal import study, summary
+
+
+def printed(book: Book, width: int, *, colour: bool = False) -> str:
+    stream = io.StringIO()
+    summary(
+        book, Console(file=stream, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
+    )
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("make", [books.healthy, books.failed, books.empty, books.many_cpus])
+def test_no_line_is_wider_than_the_terminal_or_a_hundred(make: Callable[[], Book], width: int) -> None:
+    text = printed(make(), width)
+    assert text.strip()
+    assert max(len(line) for line in text.splitlines()) <= min(width, 100)
+
+
+def test_numbers_stand_below_each_other() -> None:
+    lines = [line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  (L\d|memory)", line)]
+    assert len(lines) == 4
+    ends = {re.search(r"[\d.]+ ns", line).end() for line in lines}  # type: ignore[union-attr]
+    assert len(ends) == 1
+    assert len({line.index("±", line.index(" ns")) for line in lines}) == 1
+
+
+def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
+    book = books.healthy()
+    text = printed(book, 100)
+    paid = tables.book_tolls(book)
+    assert paid
+    for toll in paid:
+        line = next(line for line in text.splitlines() if line.strip().startswith(toll.label))
+        assert str(tables.time(toll.median_ns)).split()[1] in line
+        assert tables.cycles(toll.cycles) in line and tables.about(toll.per_millisecond) in line
+
+
+def test_what_disagrees_is_marked_without_colour() -> None:
+    lines = {line.split()[0]: line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  L\d", line)}
+    assert ["!" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
+    coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(books.healthy(), 100, colour=True))
+    assert coloured == printed(books.healthy(), 100)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_label_that_does_not_fit_is_wrapped_and_not_cut(width: int) -> None:
+    words = " ".join(printed(books.healthy(), width).split())
+    for word in ["ask", "an", "object", "over", "shared", "memory,", "two", "CPUs"]:
+        assert word in words
+
+
+def test_findings_come_gravest_first_with_their_remedy() -> None:
+    book = books.healthy()
+    found = list(reversed(book.index.findings))
+    told = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, findings=tuple(found)))
+    text = printed(told, 100)
+    claims = [text.index(finding.claim) for finding in tables.findings(told)]
+    assert claims == sorted(claims)
+    assert text.index("2 MiB pages") > text.index("waking a process")
+    assert all(finding.remedy in text for finding in found)
+
+
+def test_gaps_are_sentences() -> None:
+    text = " ".join(printed(books.failed(), 100).split())
+    for reason in ("no answer within 20,000 ms", "error 3.1e-2 is beyond the bound", "needs two CPUs"):
+        assert reason in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_markup_and_escape_sequences_in_names_stay_words(width: int) -> None:
+    book = books.hostile()
+    machine = msgspec.structs.replace(book.index.machine, cpu="\x1b[2J\x07[bold]evil[/bold]\r\n")
+    text = printed(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine)), width)
+    assert "\x1b" not in text and "\x07" not in text and "\r" not in text
+    assert "[bold]evil[/bold]" in text and "[/nonsense]" in text
+
+
+def test_markdown_says_the_same_and_nothing_in_it_is_markup() -> None:
+    book = books.healthy()
+    text = markdown(book)
+    for toll in tables.book_tolls(book):
+        assert toll.label in text
+    assert all(finding.claim in text for finding in book.index.findings)
+    hostile = markdown(books.hostile())
+    assert not re.search(r"(?<!\\)<", hostile.split("## Again")[0])
+    rows = [line for line in hostile.splitlines() if line.startswith("| memory.latency")]
+    assert rows and {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
+
+
+# ---- studies ----------------------------------------------------------------------------------------------------
+
+
+def suite(*published: Published) -> Suite:
+    return Suite(
+        name="old-paper",
+        question="Does it hold here?",
+        select=(Select(probe="*"),),
+        source="A paper, 1999",
+        published=published,
+    )
+
+
+def told(book: Book, *published: Published, width: int = 100) -> str:
+    stream = io.StringIO()
+    study(book, suite(*published), Console(file=stream, width=width))
+    return " ".join(stream.getvalue().split())
+
+
+def test_a_study_shows_the_published_figure_beside_the_machines_own() -> None:
+    row = RowOf(means="entry", abi="native")
+    text = told(books.healthy(), Published(what="kernel entry", figure="1.84 M/s", row=row))
+    assert "Does it hold here? Source: A paper, 1999" in text
+    assert re.search(r"kernel entry 1\.84 M/s 12\d ns ±", text)
+
+
+def test_a_ratio_is_of_one_row_over_another() -> None:
+    place = {"n": 1024, "precision": "float"}
+    top, bottom = (RowOf(probe="float.dot", abi=abi, parameters=place) for abi in ("x86_64", "ia32"))
+    text = told(books.healthy(), Published(what="speed-up", figure="10 times", row=top, over=bottom))
+    assert re.search(r"speed-up 10 times 2\.2\d ×", text)
+
+
+def test_what_cannot_be_filled_is_a_sentence() -> None:
+    text = told(
+        books.failed(),
+        Published(what="serial time", figure="418 k/s", missing="No serial line is measured yet."),
+        Published(what="line", figure="27 ns", row=RowOf(means="core-to-core")),
+        Published(what="wide", figure="3", row=RowOf(probe="float.dot", abi="arm-soft")),
+    )
+    assert "serial time: No serial line is measured yet." in text
+    assert "memory.ping_pong gave no number: needs two CPUs" in text
+    assert "This run has no row of float.dot for arm-soft." in text
+
+
+def test_a_correction_stands_by_its_claim() -> None:
+    row = RowOf(means="entry", abi="native")
+    text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On 64-bit only."))
+    assert "(1) entry: On 64-bit only." in text
+
+
+def test_of_several_rows_the_least_and_the_most_are_shown() -> None:
+    text = told(books.healthy(), Published(what="faults", figure="?", row=RowOf(means="price-of-fault", abi="native")))
+    assert re.search(r"faults \? 4\d\d ns to 6\d\d ns", text)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_study_fits(width: int) -> None:
+    stream = io.StringIO()
+    claims = [
+        Published(
+            what=f"a claim of some length, number {n}",
+            figure="about 10 times slower than the other",
+            row=RowOf(means="entry"),
+        )
+        for n in range(3)
+    ]
+    study(books.healthy(), suite(*claims), Console(file=stream, width=width))
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= width
