@@ -78,7 +78,7 @@ def planned(options: Options) -> int:
     print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
     effort = plan.effort
     say(
-        f"{len(plan.points())} points; three visits to each take about {expected_seconds(plan):.0f} s of the "
+        f"{len(plan.points())} points; the visits wanted take about {expected_seconds(plan):.0f} s of the "
         f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
         f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
     )

@@ -17,7 +17,7 @@ from tollmeter.conduct.quiet import kept_on
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import Costs, Curve, Plan, visit_order
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
+from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
@@ -27,7 +27,6 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "conduct", "kept_on"]
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
-_ROUNDS_AFTER_REFINING = 2
 
 
 class Judge(Protocol):
@@ -76,6 +75,7 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
+        self._share_s = plan.fair_share_s()
         self._seen: dict[Point, list[Outcome]] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._settled: set[Point] = set()
@@ -125,12 +125,20 @@ class _Run:
     # ---- one round ----------------------------------------------------------------------------------------------
 
     def _due(self, round_: int) -> list[Point]:
+        """Those that are open and within their share of the budget; when none is left of these, the others."""
         known = [point for point, first in self._first_round.items() if first <= round_]
-        return [point for point in known if not self._is_done(point)] if round_ else known
+        if round_ == 0:
+            return known
+        still = [point for point in known if not self._is_done(point)]
+        return [point for point in still if self._is_fair(point)] or still
+
+    def _is_fair(self, point: Point) -> bool:
+        visits, cost = len(self._seen.get(point, ())), self._costs.of(point, self._plan.effort)
+        return not visits or (visits + 1) * cost <= self._share_s
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
-        effort = self._effort(round_, points)
+        effort = self._effort(points)
         whole = True
         for point in visit_order(self._plan, points, round_):
             for cpus in self._plan.placements(point):
@@ -144,15 +152,19 @@ class _Run:
                 self._make(self._visit(point, round_, cpus, effort), effort)
         return whole
 
-    def _effort(self, round_: int, points: Sequence[Point]) -> Effort:
-        """The best that lets this round and those still wanted after it end in time, by what visits have cost."""
-        rounds = max(1, VISITS_WANTED - round_)
+    def _effort(self, points: Iterable[Point]) -> Effort:
+        """The best with which the visits still wanted end in time, by what visits have cost."""
         allowed = EFFORTS[EFFORTS.index(self._plan.effort) :]
-        fitting = (effort for effort in allowed if rounds * self._total(points, effort) <= self._left())
-        return next(fitting, allowed[-1])
+        return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
 
-    def _total(self, points: Iterable[Point], effort: Effort) -> float:
-        return sum(self._costs.of(point, effort) * len(self._plan.placements(point)) for point in points)
+    def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:
+        """Wall time of the visits that points still want: one at least, since they are open."""
+        total = 0.0
+        for point in points:
+            cost = self._costs.of(point, effort)
+            missing = visits_wanted(cost, self._share_s) - len(self._seen.get(point, ()))
+            total += max(1, missing) * cost * len(self._plan.placements(point))
+        return total
 
     def _left(self) -> float:
         return self._plan.budget_seconds - self.elapsed()
@@ -181,14 +193,9 @@ class _Run:
             self._settled.discard(told.point)
 
     def _progress(self) -> tuple[float, float]:
-        """Fraction done and seconds left: of the budget, or of the rounds wanted where those end before it."""
-        open_points = [point for point in self._first_round if point not in self._settled]
-        missing = (max(0, VISITS_WANTED - len(self._seen.get(point, ()))) for point in open_points)
-        wanted = sum(
-            count * self._costs.of(point, self._plan.effort) for count, point in zip(missing, open_points, strict=True)
-        )
-        left = max(0.0, min(self._left(), wanted) if self._seen else self._left())
-        return self.elapsed() / max(1e-9, self.elapsed() + left), left
+        """Fraction done and seconds left of the budget, which is the latest end."""
+        budget = max(1e-9, self._plan.budget_seconds)
+        return min(1.0, self.elapsed() / budget), max(0.0, self._left())
 
     # ---- between rounds -----------------------------------------------------------------------------------------
 
@@ -204,15 +211,15 @@ class _Run:
         return done
 
     def _refine(self, round_: int) -> None:
-        """Adds the points that the judge wishes for, curve by curve, as long as two more rounds still fit."""
+        """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits."""
         open_points = [point for point in self._first_round if not self._is_done(point)]
-        cost = self._total(open_points, self._plan.effort)
+        wanted = self._wanted_s(open_points, self._plan.effort)
         for curve in self._plan.curves():
             added = [point for point in self._wished(curve) if point not in self._first_round]
-            more = self._total(added, self._plan.effort)
-            if _ROUNDS_AFTER_REFINING * (cost + more) > self._left():
+            more = self._wanted_s(added, self._plan.effort)
+            if wanted + more > self._left():
                 continue
-            cost += more
+            wanted += more
             self._first_round.update(dict.fromkeys(added, round_))
 
     def _wished(self, curve: Curve) -> list[Point]:

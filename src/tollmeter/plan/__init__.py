@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tollmeter.catalog import Catalog
 from tollmeter.model import Failure, Machine, Point, Probe, Record, Suite, Value, Visit
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
+from tollmeter.plan.effort import EFFORTS, Costs, Effort, fair_share_s, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
 __all__ = ["Costs", "Curve", "Effort", "Entry", "Plan", "check_asked", "expected_seconds", "make", "visit_order"]
@@ -45,6 +45,10 @@ class Plan(Record, frozen=True):
 
     def gaps(self) -> dict[Point, str]:
         return {point: reason for entry in self.entries for point, reason in entry.gaps.items()}
+
+    def fair_share_s(self) -> float:
+        """Seconds that all visits of one point may take while others are not settled."""
+        return fair_share_s(self.budget_seconds, len(self.points()))
 
     def costs(self) -> Costs:
         return Costs({name: _size_names(probe) for name, probe in self.probes.items()})
@@ -96,11 +100,11 @@ def make(
     return plan
 
 
-def expected_seconds(plan: Plan, rounds: int = VISITS_WANTED) -> float:
-    """Wall time of so many rounds over the points that a run begins with."""
-    costs = plan.costs()
-    once = sum(costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
-    return rounds * once
+def expected_seconds(plan: Plan) -> float:
+    """Wall time of the visits wanted to the points that a run begins with."""
+    costs, share_s = plan.costs(), plan.fair_share_s()
+    each = ((costs.of(point, plan.effort), len(plan.placements(point))) for point in plan.points())
+    return sum(visits_wanted(cost, share_s) * places * cost for cost, places in each)
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:

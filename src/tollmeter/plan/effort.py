@@ -9,9 +9,11 @@ from tollmeter.model import Point, Record
 
 VISITS_WANTED = 3
 """An interval over visits needs at least as many."""
+_LEAST_SHARE, _SHARES = 1 / 40, 2
+"""Of the budget for one point: twice what it would have if all had the same, and at least a fortieth."""
 
 _STARTING_S = 0.012
-_PREPARING_S_PER_BYTE = 2.5e-9
+_PREPARING_S_PER_BYTE = 4.5e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's visit takes."""
 _BATCHES = 3
 """n and 2n iterations."""
@@ -38,6 +40,16 @@ EFFORTS = (
     Effort(samples=3, sample_ns=100_000, thin=4),
 )
 """From the best to the least. Below a hundred microseconds a batch no longer dwarfs an interrupt."""
+
+
+def fair_share_s(budget_s: float, points: int) -> float:
+    """Seconds for all visits of one point: what takes long must not cost all others their visits."""
+    return budget_s * max(_LEAST_SHARE, _SHARES / max(1, points))
+
+
+def visits_wanted(cost_s: float, share_s: float) -> int:
+    """How many visits a point may have before all others are settled: one at least."""
+    return max(1, min(VISITS_WANTED, int(share_s / max(cost_s, 1e-9))))
 
 
 class Costs:
