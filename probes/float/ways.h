@@ -280,6 +280,9 @@ inline enum toll_status ways_catch(struct toll_run *r, void (*handler)(int, sigi
 /* Whether the visit's way exists for this ABI; sets up the handler where it is asked for. */
 inline enum toll_status ways_prepare(struct toll_run *r) {
   const unsigned way = toll_choice(r, "way");
+  if (way == WAY_TRAPPED && !toll_accounts_are_own())
+    return toll_skip(
+        r, "most of a trap is the kernel's work, which an emulator of a CPU alone does not count: take a guest");
 #ifdef TOLL_FPA
   if (way != WAY_TRAPPED) return toll_skip(r, "this ABI knows only instructions of an accelerator that is not there");
   return ways_catch(r, on_accelerator);
