@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A discrete-event simulation: the earliest event is taken from the queue and handled by the module that it is for, which
+ * allocates one or more to come and frees it.
+ *
+ * Network simulators spend their time so (omnetpp, of the studies of pointer width): a heap of pointers, small objects
+ * that live shortly, virtual calls. The queue is a skew heap (Sleator and Tarjan 1986), which is pointers only. A hop moves
+ * a packet to another module after a random delay, as the hold model asks (Jones 1986): as many events come as go, so
+ * that the queue keeps its length. Every thousandth packet is answered by a copy and every copy ends, so that objects
+ * of two kinds live and die in the same heap.
+ */
+#include "heap.h"
+#include "toll.h"
+
+namespace {
+
+enum { MODULES = 1024, MOST_DELAY = 4096, COPY_EVERY = 1000 };
+
+struct Packet {
+  uint32_t id, hops;
+};
+
+class Module;
+
+struct Event {
+  Event *left, *right;
+  Module *target;
+  Packet *packet;
+  uint32_t due;
+};
+
+struct Simulation {
+  Event *queue;
+  Module **modules;
+  uint32_t now;
+  uint64_t random, handled, pending, copies, copies_ended, hops, unordered;
+};
+
+/* Times wrap around; the earlier of two is the one that the other lies less than half the range behind. */
+bool is_earlier(uint32_t first, uint32_t second) {
+  return static_cast<int32_t>(first - second) < 0;
+}
+
+Event *merge(Event *first, Event *second) {
+  Event *root = nullptr, **link = &root;
+  while (first && second) {
+    if (is_earlier(second->due, first->due)) {
+      Event *other = first;
+      first = second;
+      second = other;
+    }
+    Event *rest = first->right;
+    *link = first;
+    first->right = first->left;
+    link = &first->left;
+    first = rest;
+  }
+  *link = first ? first : second;
+  return root;
+}
+
+void schedule(Simulation *simulation, Module *target, Packet *packet) {
+  const uint32_t due = simulation->now + 1 + static_cast<uint32_t>(toll_random_below(&simulation->random, MOST_DELAY));
+  simulation->queue = merge(simulation->queue, new Event{nullptr, nullptr, target, packet, due});
+  simulation->pending++;
+}
+
+class Module {
+ public:
+  explicit Module(Module **all) : all_(all) {}
+  virtual ~Module() {}
+  TOLL_APART virtual void handle(Simulation *simulation, Packet *packet) { forward(simulation, packet); }
+
+ protected:
+  void forward(Simulation *simulation, Packet *packet) {
+    packet->hops++;
+    simulation->hops++;
+    schedule(simulation, all_[toll_random_below(&simulation->random, MODULES)], packet);
+  }
+
+ private:
+  Module **all_;
+};
+
+/* Ends copies, and answers every thousandth packet by one. */
+class Host : public Module {
+ public:
+  explicit Host(Module **all) : Module(all), seen_(0) {}
+  TOLL_APART void handle(Simulation *simulation, Packet *packet) override {
+    if (packet->id == 0) {
+      simulation->copies_ended++;
+      delete packet;
+      return;
+    }
+    if (++seen_ % COPY_EVERY == 0) {
+      simulation->copies++;
+      forward(simulation, new Packet{0, 0});
+    }
+    forward(simulation, packet);
+  }
+
+ private:
+  uint32_t seen_;
+};
+
+TOLL_APART void step(Simulation *simulation) {
+  Event *event = simulation->queue;
+  simulation->queue = merge(event->left, event->right);
+  simulation->pending--;
+  simulation->unordered += is_earlier(event->due, simulation->now);
+  simulation->now = event->due;
+  event->target->handle(simulation, event->packet);
+  delete event;
+  simulation->handled++;
+}
+
+enum toll_status prepare(struct toll_run *r) {
+  Simulation *simulation = static_cast<Simulation *>(r->state);
+  const uint64_t packets = toll_number(r, "packets");
+  if (!packets) return toll_skip(r, "without packets nothing ever happens");
+  simulation->random = r->seed;
+  simulation->modules = static_cast<Module **>(calloc(MODULES, sizeof(Module *)));
+  if (!simulation->modules) return toll_skip(r, "no memory for %d modules", MODULES);
+  for (unsigned i = 0; i < MODULES; i++)
+    simulation->modules[i] = i % 2 ? new Module(simulation->modules) : new Host(simulation->modules);
+  for (uint64_t i = 0; i < packets; i++)
+    schedule(simulation, simulation->modules[i % MODULES], new Packet{static_cast<uint32_t>(i) + 1, 0});
+  return TOLL_OK;
+}
+
+void simulate(struct toll_run *r) {
+  Simulation *simulation = static_cast<Simulation *>(r->state);
+  for (uint64_t i = r->iterations; i; i--) step(simulation);
+}
+
+/* Every event came in its order, and what is pending are the packets and the copies that have not ended. */
+enum toll_status check(struct toll_run *r) {
+  const Simulation *simulation = static_cast<const Simulation *>(r->state);
+  const uint64_t alive = toll_number(r, "packets") + simulation->copies - simulation->copies_ended;
+  if (simulation->unordered) return toll_wrong(r, "an event was handled after a later one");
+  if (simulation->pending != alive) return toll_wrong(r, "events were lost");
+  if (simulation->hops != simulation->handled - simulation->copies_ended + simulation->copies)
+    return toll_wrong(r, "packets were lost");
+  if (heap::account.objects != MODULES + 2 * alive) return toll_wrong(r, "objects were lost");
+  return TOLL_OK;
+}
+
+void finish(struct toll_run *r) {
+  const uint64_t resident = heap::resident_peak_bytes();
+  if (resident) toll_report(r, "resident_peak", static_cast<double>(resident));
+  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
+  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+}
+
+const uint64_t packet_counts[] = {100, 10000, 1000000, TOLL_END};
+const struct toll_parameter parameters[] = {
+    {"packets", TOLL_COUNT, "packets under way", 0, 0, TOLL_ABSOLUTE, 1, packet_counts, nullptr, "10000", false}, {}};
+const struct toll_metric metrics[] = {
+    {"event", "ns", TOLL_LESS, "one event taken, handled and followed by another", TOLL_BODY, "object-store",
+     "simulate an event, {packets} pending"},
+    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
+    {"asked", "B", TOLL_LESS, "bytes of all objects alive", TOLL_GAUGE, nullptr, nullptr},
+    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
+    {}};
+
+}  // namespace
+
+extern "C" const struct toll_probe toll_probe = {
+    "What does pointer width cost a simulation whose events are small objects in a queue?",
+    metrics,
+    parameters,
+    sizeof(Simulation),
+    prepare,
+    simulate,
+    nullptr, /* control */
+    check,
+    finish,
+    nullptr, /* work */
+    nullptr, /* roles */
+    0,       /* quantum */
+    false,   /* switches */
+    false,   /* faults */
+    1,       /* revision */
+};

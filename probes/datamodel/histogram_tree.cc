@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A sparse histogram kept as a tree of bins: filled, merged with another one, and walked in order.
+ *
+ * That is how analysis programs keep distributions whose range nobody knows before, and how the maps of the standard
+ * library are made: a bin is two pointers, a key and a count. Filling follows one path from the root, and each step
+ * waits for the one before and guesses its direction; walking and merging meet every bin, in the order of the keys, which
+ * is not the order in memory. The tree is a treap whose priorities are a hash of the keys: balanced without turning, and
+ * of the same shape for the same keys, so that two of them merge in one walk.
+ */
+#include "heap.h"
+#include "toll.h"
+
+namespace {
+
+enum Act { FILL, MERGE, WALK };
+
+struct Bin {
+  Bin *left, *right;
+  uint32_t key, count;
+};
+
+struct Histogram {
+  Bin *root;
+};
+
+struct State {
+  size_t bins;
+  Histogram filled, other;
+  uint64_t random, fills, merges, walks;
+  uint64_t sum; /* of keys times their place in the order, over all walks */
+};
+
+/* Thomas Wang's mixing of 32 bits: every key bit moves every priority bit. */
+uint32_t priority(uint32_t key) {
+  key = (key ^ 61) ^ key >> 16;
+  key *= 9;
+  key ^= key >> 4;
+  key *= 0x27d4eb2du;
+  return key ^ key >> 15;
+}
+
+/* Parts a tree at a key that it does not hold. */
+void split(Bin *tree, uint32_t key, Bin **left, Bin **right) {
+  while (tree) {
+    if (tree->key < key) {
+      *left = tree;
+      left = &tree->right;
+      tree = tree->right;
+    } else {
+      *right = tree;
+      right = &tree->left;
+      tree = tree->left;
+    }
+  }
+  *left = *right = nullptr;
+}
+
+void insert(Histogram *histogram, uint32_t key) {
+  Bin **place = &histogram->root;
+  while (*place && priority((*place)->key) > priority(key))
+    place = key < (*place)->key ? &(*place)->left : &(*place)->right;
+  Bin *bin = new Bin{nullptr, nullptr, key, 0};
+  split(*place, key, &bin->left, &bin->right);
+  *place = bin;
+}
+
+TOLL_APART void fill(Histogram *histogram, uint32_t key) {
+  Bin *bin = histogram->root;
+  while (bin->key != key) bin = key < bin->key ? bin->left : bin->right;
+  bin->count++;
+}
+
+void merge(Bin *into, const Bin *from) {
+  for (; from; into = into->right, from = from->right) {
+    into->count += from->count;
+    merge(into->left, from->left);
+  }
+}
+
+/* Adds up in order; a bin's place counts, so that a wrong order shows. */
+uint64_t walk(const Bin *bin, uint64_t *place) {
+  uint64_t sum = 0;
+  for (; bin; bin = bin->right) {
+    sum += walk(bin->left, place);
+    sum += ++*place * bin->key;
+  }
+  return sum;
+}
+
+uint64_t total(const Bin *bin) {
+  return bin ? bin->count + total(bin->left) + total(bin->right) : 0;
+}
+
+/* Keys are even numbers in random order, so that memory order and key order have nothing to do with each other. */
+void plant(State *state, Histogram *histogram) {
+  const uint32_t bins = static_cast<uint32_t>(state->bins);
+  uint32_t *keys = static_cast<uint32_t *>(malloc(bins * sizeof *keys));
+  if (!keys) abort();
+  for (uint32_t i = 0; i < bins; i++) keys[i] = 2 * i;
+  for (uint32_t i = bins; i > 1; i--) {
+    const uint32_t other = static_cast<uint32_t>(toll_random_below(&state->random, i)), kept = keys[i - 1];
+    keys[i - 1] = keys[other];
+    keys[other] = kept;
+  }
+  for (uint32_t i = 0; i < bins; i++) insert(histogram, keys[i]);
+  free(keys);
+}
+
+enum toll_status prepare(struct toll_run *r) {
+  State *state = static_cast<State *>(r->state);
+  state->bins = static_cast<size_t>(toll_number(r, "bins"));
+  state->random = r->seed;
+  if (!state->bins || state->bins > UINT32_MAX / 4) return toll_skip(r, "no tree can have that many bins");
+  plant(state, &state->filled);
+  if (toll_choice(r, "act") == MERGE) plant(state, &state->other);
+  return TOLL_OK;
+}
+
+void fill_again(State *state, uint64_t times) {
+  for (uint64_t i = times; i; i--)
+    fill(&state->filled, 2 * static_cast<uint32_t>(toll_random_below(&state->random, state->bins)));
+  state->fills += times;
+}
+
+void act(struct toll_run *r) {
+  State *state = static_cast<State *>(r->state);
+  switch (toll_choice(r, "act")) {
+    case FILL: fill_again(state, r->iterations); break;
+    case MERGE:
+      for (uint64_t i = r->iterations; i; i--) {
+        state->other.root->count++;
+        merge(state->filled.root, state->other.root);
+      }
+      state->merges += r->iterations;
+      break;
+    case WALK:
+      for (uint64_t i = r->iterations; i; i--) {
+        uint64_t place = 0;
+        state->sum += walk(state->filled.root, &place);
+      }
+      state->walks += r->iterations;
+      break;
+  }
+}
+
+enum toll_status check(struct toll_run *r) {
+  const State *state = static_cast<const State *>(r->state);
+  const uint64_t n = state->bins, in_order = (n - 1) * n * (n + 1) / 3 * 2; /* sum of 2 (i - 1) i */
+  /* One more in the other's root before each merge: 1 + 2 + ... so far. Counts are 32 bits wide. */
+  const uint64_t merged = state->merges * (state->merges + 1) / 2;
+  if (static_cast<uint32_t>(total(state->filled.root)) != static_cast<uint32_t>(state->fills + merged))
+    return toll_wrong(r, "entries were lost");
+  if (state->sum != state->walks * in_order) return toll_wrong(r, "the bins are not in order");
+  return TOLL_OK;
+}
+
+void finish(struct toll_run *r) {
+  const uint64_t resident = heap::resident_peak_bytes();
+  if (resident) toll_report(r, "resident_peak", static_cast<double>(resident));
+  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
+  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+}
+
+void work(const struct toll_run *r, struct toll_work *work) {
+  if (toll_choice(r, "act") != FILL) work->operations = static_cast<double>(static_cast<const State *>(r->state)->bins);
+}
+
+const char *const acts[] = {"fill", "merge", "walk", nullptr};
+const uint64_t bin_counts[] = {1000, 10000, 100000, 400000, TOLL_END};
+const struct toll_parameter parameters[] = {
+    {"act", TOLL_CHOICE, "one entry filled in, or every bin merged or walked", 0, 0, TOLL_ABSOLUTE, 1, nullptr, acts,
+     "fill", false},
+    {"bins", TOLL_COUNT, "bins of the histogram", 0, 0, TOLL_ABSOLUTE, 1, bin_counts, nullptr, "100000", false},
+    {}};
+const struct toll_metric metrics[] = {
+    {"bin", "ns", TOLL_LESS, "one entry, or one bin on the way", TOLL_BODY, "object-store",
+     "fill a histogram that is a tree of {bins} bins"},
+    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
+    {"asked", "B", TOLL_LESS, "bytes of all bins", TOLL_GAUGE, nullptr, nullptr},
+    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
+    {}};
+
+}  // namespace
+
+extern "C" const struct toll_probe toll_probe = {
+    "What does pointer width cost a histogram that is a tree?",
+    metrics,
+    parameters,
+    sizeof(State),
+    prepare,
+    act,
+    nullptr, /* control */
+    check,
+    finish,
+    work,
+    nullptr, /* roles */
+    0,       /* quantum */
+    false,   /* switches */
+    false,   /* faults */
+    1,       /* revision */
+};
