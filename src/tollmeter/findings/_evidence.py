@@ -12,6 +12,11 @@ def own_rows(book: Book, *meanings: str) -> list[Row]:
     return with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, *meanings)
 
 
+def native_rows(book: Book) -> list[Row]:
+    """All rows of the machine's own ABI and clock, for inferences that ask for meanings themselves."""
+    return native(book.index.rows, book.index.machine.architecture)
+
+
 def of_row(row: Row) -> Evidence:
     """The row's estimate under its name and parameters."""
     parameters = " ".join(f"{name}={value}" for name, value in row.parameters.items())

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tollmeter.analysis.bounds import bounds
 from tollmeter.model import Book, Evidence, Finding, Level
 
 LEAST_SHARE = 0.4
-LOADS_PER_CYCLE = 2
 FEATURE_BYTES = 16
 """Every 64-bit core of today loads 16 bytes twice a cycle; wider ones are not asked for here."""
 
@@ -17,18 +17,10 @@ def find(book: Book) -> Iterable[Finding]:
     """Each level whose best reading is under 40 % of its bound: load ports for L1d, lines under way elsewhere."""
     clock = book.index.machine.core_clock_hz
     line = max((cache.line_bytes for cache in book.index.machine.caches), default=0) or 64
-    for level in book.index.hierarchy:
-        bound = _bound(level, clock, line)
-        if bound and level.read_bytes_per_second and level.read_bytes_per_second < LEAST_SHARE * bound:
-            yield _finding(level, level.read_bytes_per_second, bound)
-
-
-def _bound(level: Level, clock_hz: float | None, line_bytes: int) -> float | None:
-    if level.level == "L1d":
-        return clock_hz * LOADS_PER_CYCLE * FEATURE_BYTES if clock_hz else None
-    if not level.parallelism or not level.latency_ns:
-        return None
-    return level.parallelism * line_bytes / level.latency_ns * 1e9
+    levels = book.index.hierarchy
+    for level, bound in zip(levels, bounds(levels, clock, FEATURE_BYTES, line), strict=True):
+        if bound.share is not None and bound.bytes_per_second and bound.share < LEAST_SHARE:
+            yield _finding(level, bound.share * bound.bytes_per_second, bound.bytes_per_second)
 
 
 def _finding(level: Level, read: float, bound: float) -> Finding:

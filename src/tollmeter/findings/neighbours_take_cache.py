@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cache shared with CPUs that are not this machine's, of which clearly less than the whole serves here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.analysis.hierarchy import os_sizes
+from tollmeter.model import Book, Evidence, Finding, Level, Machine
+
+LEAST_LEFT = 0.75
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Of the last cache, where the upper end of its size stays under three quarters of the system's word, and others
+    can be at work in it: on a host with guests, or on CPUs that this run may not use."""
+    machine = book.index.machine
+    for level in [level for level in book.index.hierarchy if level.size_bytes][-1:]:
+        told, high = level.os_size_bytes, level.size_high or level.size_bytes
+        if told and high and _is_last(level, machine) and _others_there(machine) and high < LEAST_LEFT * told:
+            yield _finding(level, told)
+
+
+def _is_last(level: Level, machine: Machine) -> bool:
+    return level.os_size_bytes == os_sizes(machine)[-1].size_bytes
+
+
+def _others_there(machine: Machine) -> bool:
+    return machine.hypervisor is not None or len(machine.allowed_cpus) < machine.cpus
+
+
+def _finding(level: Level, told: int) -> Finding:
+    size = level.size_bytes or 0.0
+    return Finding(
+        name="memory.neighbours_take_cache",
+        severity="warning",
+        claim=f"{size / told:.0%} of {level.level} serves this machine: neighbours hold the rest",
+        evidence=(
+            Evidence(what=f"{level.level} size measured", value=size, unit="B"),
+            Evidence(what=f"{level.level} size by the system", value=told, unit="B"),
+        ),
+        remedy="ask the host for a share of its own (cache allocation, resctrl), or plan for what is left",
+    )
