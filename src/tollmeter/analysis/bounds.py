@@ -35,8 +35,7 @@ def bounds(
 ) -> tuple[Bound, ...]:
     """One for each level. load_bytes: of the widest load that this CPU can do; None where it is not known."""
     return tuple(
-        _ports(level, clock_hz, load_bytes) if not place else _misses(level, line_bytes)
-        for place, level in enumerate(levels)
+        _ports(level, clock_hz, load_bytes) if level.level == "L1d" else _misses(level, line_bytes) for level in levels
     )
 
 

@@ -46,7 +46,7 @@ def _shared(shares: list[Share]) -> Iterable[Finding]:
         yield Finding(
             name="memory.more_cpus_get_less",
             severity="warning",
-            claim=f"{share.instances} CPUs over {_size(share) >> 10} KiB each together move {together:.0%} of what one does",
+            claim=f"{share.instances} CPUs over {_size(share) >> 10} KiB each get {together:.0%} of what one gets",
             evidence=(_evidence(share),),
             remedy="run fewer at once, or look for what they take from each other: cache, memory channels, quota",
         )
