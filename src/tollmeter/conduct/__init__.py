@@ -211,12 +211,15 @@ class _Run:
         return done
 
     def _refine(self, round_: int) -> None:
-        """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits."""
+        """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits.
+
+        Where a knee lies matters more than how steady each point is, so the least effort is enough to make room.
+        """
         open_points = [point for point in self._first_round if not self._is_done(point)]
-        wanted = self._wanted_s(open_points, self._plan.effort)
+        wanted = self._wanted_s(open_points, EFFORTS[-1])
         for curve in self._plan.curves():
             added = [point for point in self._wished(curve) if point not in self._first_round]
-            more = self._wanted_s(added, self._plan.effort)
+            more = self._wanted_s(added, EFFORTS[-1])
             if wanted + more > self._left():
                 continue
             wanted += more
