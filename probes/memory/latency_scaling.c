@@ -24,10 +24,10 @@ static unsigned companions(const struct toll_run *r) {
 static enum toll_status prepare(struct toll_run *r) {
   struct chases *c = r->state;
   uint64_t count = toll_number(r, "instances");
-  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
   if (count > r->cpu_count)
     return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
                      r->cpu_count);
+  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
   for (uint64_t i = 0; i < count; i++) {
     if (asked(r, "size", &c->instances[i].bytes) != TOLL_OK) return toll_refused(r);
     if (c->instances[i].bytes < toll_line_bytes()) return toll_fail(r, "the size holds no line");

@@ -54,10 +54,10 @@ static uint64_t passes_of(size_t bytes) {
 static enum toll_status prepare(struct toll_run *r) {
   struct scaling *s = r->state;
   uint64_t count = toll_number(r, "instances");
-  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
   if (count > r->cpu_count)
     return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
                      r->cpu_count);
+  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
   s->operation = toll_choice(r, "operation");
   s->kernel = kernel_of(s->operation);
   size_t bytes;

@@ -141,10 +141,10 @@ static inline enum toll_status stream_prepare(struct toll_run *r, const struct s
   struct stream *s = (struct stream *)r->state;
   uint64_t threads = toll_number(r, "threads");
   size_t size;
-  if (threads < 1 || threads > MOST_THREADS) return toll_fail(r, "threads are 1 to %d", MOST_THREADS);
   if (threads > r->cpu_count)
     return toll_skip(r, "%llu threads need as many CPUs, and this run may use %u", (unsigned long long)threads,
                      r->cpu_count);
+  if (threads < 1 || threads > MOST_THREADS) return toll_fail(r, "threads are 1 to %d", MOST_THREADS);
   if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
   if (stream_choose(r, kernels) != TOLL_OK) return toll_refused(r);
   s->threads = (unsigned)threads;

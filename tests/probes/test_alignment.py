@@ -16,10 +16,21 @@ pytestmark = pytest.mark.machine
 
 X86 = platform.machine() in ("x86_64", "i686")
 BREAKS = (
-    ("alignment/access.c", "EIGHT(IN_PLACE(word4) = (word4)value);", "EIGHT(IN_PLACE(word2) = (word2)value);",
-     {"op": "store", "width": 4}),
+    (
+        "alignment/access.c",
+        "EIGHT(IN_PLACE(word4) = (word4)value);",
+        "EIGHT(IN_PLACE(word2) = (word2)value);",
+        {"op": "store", "width": 4},
+    ),
     ("alignment/copy.c", "copy->source, copy->bytes);\n}", "copy->source, copy->bytes + 1);\n}", {"routine": "bytes"}),
-)  # fmt: skip
+    (
+        "alignment/checksum.c",
+        "return odd ? swap(folded) : folded;",
+        "return folded;",
+        {"routine": "halfwords", "offset": 1},
+    ),
+    ("alignment/header.c", "return first | second << 16;", "return first | second << 15;", {"way": "halves"}),
+)
 BROKEN_MERGE = (
     ("alignment/routines.h", "return first >> shift", "return first >> 1 >> shift"),
     ("alignment/copy.c", "", ""),
@@ -90,8 +101,11 @@ def test_every_routine_copies_every_offset(abi: str) -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31])
 def test_short_and_odd_lengths_are_copied_whole(abi: str, length: int) -> None:
-    points = [point | {"bytes": length} for point in all_points(describe(abi, "alignment.copy"))
-              if point["bytes"] == 64 and point["source"] in (0, 1, 3, 7) and point["target"] in (0, 1, 6)]  # fmt: skip
+    points = [
+        point | {"bytes": length}
+        for point in all_points(describe(abi, "alignment.copy"))
+        if point["bytes"] == 64 and point["source"] in (0, 1, 3, 7) and point["target"] in (0, 1, 6)
+    ]
     for done in visits(abi, "alignment.copy", points):
         assert done.status == ("unsupported" if "string" in done.point.values().values() and not X86 else "ok"), (
             done.point
@@ -110,3 +124,37 @@ def test_words_else_bytes_falls_off_a_cliff_and_merging_words_does_not(abi: str)
 def test_bytes_are_what_the_rate_is_made_of(abi: str) -> None:
     for length in (64, 9000):
         assert visit(abi, "alignment.copy", bytes=length, samples=1).work.bytes == length
+
+
+def test_every_sum_is_right_at_every_offset_and_length(abi: str) -> None:
+    points = [
+        point | {"bytes": length}
+        for point in all_points(describe(abi, "alignment.checksum"))
+        if point["bytes"] == 64
+        for length in (1, 2, 3, 4, 5, 63, 1500, 65535)
+    ]
+    for done in visits(abi, "alignment.checksum", points):
+        assert done.status == "ok", (done.point, done.reason)
+
+
+def test_no_datagram_is_longer_than_its_length_field_can_say(abi: str) -> None:
+    assert visit(abi, "alignment.checksum", bytes=65536).status == "unsupported"
+
+
+def test_a_fused_copy_costs_less_than_a_copy_and_then_a_sum(abi: str) -> None:
+    fused, apart = (
+        visit(abi, "alignment.checksum", routine=one, bytes=9000) for one in ("copy_and_sum", "copy_then_sum")
+    )
+    assert cost(fused) < cost(apart)
+
+
+@pytest.mark.parametrize("way", ["overlay", "packed", "halves", "copy", "shifted", "trapped"])
+def test_every_way_reads_the_header(abi: str, way: str) -> None:
+    done = visit(abi, "alignment.header", way=way)
+    assert done.status == "ok" or (done.status == "unsupported" and not X86), done.reason
+
+
+@pytest.mark.skipif(not X86, reason="elsewhere a program cannot ask for alignment traps")
+def test_a_trapped_header_costs_many_times_a_copied_one(abi: str) -> None:
+    trapped, copied = (visit(abi, "alignment.header", way=way) for way in ("trapped", "copy"))
+    assert cost(trapped) > 20 * cost(copied)

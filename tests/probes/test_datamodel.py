@@ -23,6 +23,25 @@ BREAKS = (
         "hit->next ? hit->left_by->track->take(hit) : void();",
         {"events": 10},
     ),
+    (
+        "datamodel/histogram_tree.cc",
+        "into->count += from->count;",
+        "into->count |= from->count;",
+        {"act": "merge", "bins": 1000},
+    ),
+    (
+        "datamodel/event_queue.cc",
+        "return static_cast<int32_t>(first - second) < 0;",
+        "return static_cast<int32_t>(first - second) < -64;",
+        {"packets": 100},
+    ),
+    (
+        "datamodel/bit_boards.c",
+        "return one << 16 | one >> 16 | two << 8 | two >> 8;",
+        "return one << 16 | one >> 16 | two << 8;",
+        {},
+    ),
+    ("datamodel/malloc_threshold.c", "byte[at] = 1;", "byte[at] = at != 0;", {"size": 4096}),
 )
 
 
@@ -44,7 +63,7 @@ def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str
     assert done.status == "wrong_answer"
 
 
-@pytest.mark.parametrize("probe", ["datamodel.virtual_call", "datamodel.event_store"])
+@pytest.mark.parametrize("probe", ["datamodel.virtual_call", "datamodel.event_store", "datamodel.bit_boards"])
 def test_every_point_has_a_number(abi: str, probe: str) -> None:
     for done in visits(abi, probe, all_points(describe(abi, probe))):
         assert done.status == "ok", (done.point, done.reason)
@@ -88,3 +107,37 @@ def test_objects_grow_with_the_pointer(abi: str) -> None:
     """Of an object that is mostly pointers, more than four and less than twelve words."""
     size = stored(abi, 100).gauges["object"]
     assert 3.5 * pointer_bytes(abi) < size < 6 * pointer_bytes(abi)
+
+
+@pytest.mark.parametrize("act", ["fill", "merge", "walk"])
+def test_a_bin_of_a_large_tree_costs_more_than_one_of_a_small_tree(abi: str, act: str) -> None:
+    small, large = (visit(abi, "datamodel.histogram_tree", act=act, bins=bins) for bins in (1000, 100000))
+    assert cost(large) > 1.3 * cost(small)
+
+
+def test_a_bin_is_two_pointers_and_two_numbers(abi: str) -> None:
+    done = visit(abi, "datamodel.histogram_tree", act="fill", bins=1000)
+    assert done.gauges["asked"] == 1000 * (2 * pointer_bytes(abi) + 8)
+
+
+def test_a_long_queue_costs_more_an_event_than_a_short_one(abi: str) -> None:
+    short, long = (visit(abi, "datamodel.event_queue", packets=packets) for packets in (100, 100000))
+    assert cost(long) > 1.3 * cost(short)
+    assert long.gauges["asked"] > 500 * short.gauges["asked"]
+
+
+def test_narrow_registers_cost_wide_integers() -> None:
+    both = [abi for abi in ("x86_64", "ia32") if (ROOT / f"build/{abi}/datamodel.bit_boards.describe").is_file()]
+    if len(both) < 2:
+        pytest.skip("needs two ABIs")
+    wide, narrow = (cost(visit(abi, "datamodel.bit_boards", depth=3)) for abi in both)
+    assert narrow > 1.2 * wide
+
+
+def test_a_block_under_the_ceiling_is_cheaper_than_one_above(abi: str) -> None:
+    """Where this malloc has a ceiling: half of it is kept, twice of it is mapped anew each time."""
+    ceiling = visit(abi, "datamodel.malloc_threshold", size=65536).gauges.get("ceiling")
+    if ceiling is None:
+        pytest.skip("this malloc does not move its threshold")
+    under, over = (visit(abi, "datamodel.malloc_threshold", size=int(ceiling * by)) for by in (0.5, 2))
+    assert cost(over) > 8 * cost(under)

@@ -24,6 +24,13 @@ PROBES = (
     "page_fault",
     "process_create",
     "signal_self",
+    "enter_checked",
+    "supervise_call",
+    "supervise_fault",
+    "file_call",
+    "file_bandwidth",
+    "select",
+    "operations",
 )
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
 
@@ -66,6 +73,42 @@ BREAKS = (
         {"how": "fork"},
     ),
     ("kernel/signal_self.c", "sent->refused += !send_self(sent);", "i -= i > 1 && send_self(sent);", {}),
+    ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
+    ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "notice"}),
+    ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
+    (
+        "kernel/wake.c",
+        "atomic_store(&bell->heard, last + 1);",
+        "atomic_store(&bell->heard, bell->rung); bell->rung++;",
+        {"idle": 50},
+    ),
+    ("kernel/timer.c", "const uint64_t now = now_ns(), late", "const uint64_t now = timer->next_ns - 1, late", {}),
+    (
+        "kernel/file_call.c",
+        "read(file->zero, file->buffer, 1) == 1",
+        "read(file->zero, file->buffer, 1) == (file->done ? 2 : 1)",
+        {"call": "read_zero"},
+    ),
+    (
+        "kernel/mapping.c",
+        "return start == MAP_FAILED ? NULL : start;",
+        "return start == MAP_FAILED ? NULL : NULL;",
+        {"act": "map"},
+    ),
+    (
+        "kernel/select.c",
+        "const int last = watched->file[watched->files - 1];",
+        "const int last = watched->file[0];",
+        {"call": "select"},
+    ),
+    (
+        "kernel/stream_bandwidth.c",
+        "done += (size_t)took;",
+        "done += (size_t)took, stream->received[0] ^= 1;",
+        {"message": 1024},
+    ),
+    ("kernel/file_bandwidth.c", "sum[3] += words[i + 3];", "sum[3] += words[i + 2];", {"route": "kept_map"}),
+    ("kernel/operations.cc", "for (int i = 0; i < UNROLL; i++) {", "for (int i = 1; i < UNROLL; i++) {", {}),
 )
 
 
@@ -173,3 +216,76 @@ def test_fork_costs_more_the_larger_the_parent(abi: str) -> None:
 def test_a_delivered_signal_costs_more_than_a_blocked_one(abi: str) -> None:
     deliver, blocked = (visit(abi, "kernel.signal_self", step=step) for step in ("deliver", "blocked"))
     assert cost(deliver) > 1.2 * cost(blocked)
+
+
+def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
+    few, many = (visit(abi, "kernel.enter_checked", check="arguments", rules=rules) for rules in (1, 256))
+    if few.status == "unsupported":
+        pytest.skip(str(few.reason))
+    if cost(few) > 1000:
+        pytest.skip("this gate into the kernel costs so much that 256 rules do not show")
+    assert cost(many) > 1.1 * cost(few)
+
+
+@pytest.mark.parametrize("by", ["trap", "notice", "trace"])
+def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
+    done = visit(abi, "kernel.supervise_call", by=by)
+    if done.status == "unsupported":
+        pytest.skip(str(done.reason))
+    assert cost(done) > 1.2 * cost(visit(abi, "kernel.supervise_call", by="kernel"))
+
+
+@pytest.mark.parametrize("by", ["signal", "userfault"])
+def test_a_fault_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
+    done = visit(abi, "kernel.supervise_fault", by=by)
+    if done.status == "unsupported":
+        pytest.skip(str(done.reason))
+    assert cost(done) > 1.5 * cost(visit(abi, "kernel.supervise_fault", by="kernel"))
+
+
+def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> None:
+    def made(act: str, size: int) -> float:
+        return cost(visit(abi, "kernel.mapping", act=act, size=size))
+
+    assert made("map", 16 << 20) < 3 * made("map", 4096)
+    assert made("map_and_touch", 1 << 20) > 10 * made("map_and_touch", 4096)
+    assert made("protect", 1 << 20) > 2 * made("protect", 4096)
+
+
+def test_poll_looks_at_every_file_and_epoll_does_not(abi: str) -> None:
+    def looked(call: str, files: int) -> float:
+        return cost(visit(abi, "kernel.select", call=call, files=files))
+
+    assert looked("poll", 500) > 5 * looked("poll", 10)
+    assert looked("epoll", 500) < 3 * looked("epoll", 10)
+
+
+@pytest.mark.parametrize("route", ["pipe", "vmsplice", "unix_stream", "tcp"])
+def test_large_messages_go_faster_than_small_ones(abi: str, route: str) -> None:
+    small, large = (visit(abi, "kernel.stream_bandwidth", route=route, message=size) for size in (1024, 65536))
+    assert large.work.bytes / cost(large) > 1.5 * small.work.bytes / cost(small)
+
+
+def test_a_new_map_of_a_file_is_slower_to_read_than_one_that_stays(abi: str) -> None:
+    new, kept = (visit(abi, "kernel.file_bandwidth", route=route, size=1 << 20) for route in ("new_map", "kept_map"))
+    assert cost(new) > 1.5 * cost(kept)
+
+
+@pytest.mark.parametrize("kind", ["int32", "float", "double"])
+def test_operations_side_by_side_cost_less_than_in_a_chain(abi: str, kind: str) -> None:
+    chain, many = (visit(abi, "kernel.operations", type=kind, op="multiply", mode=m) for m in ("latency", "throughput"))
+    assert cost(many) < 0.8 * cost(chain)
+    assert cost(visit(abi, "kernel.operations", type=kind, op="divide", mode="latency")) > 1.5 * cost(chain)
+
+
+def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
+    usual, least = (visit(abi, "kernel.timer", interval=100, slack=slack) for slack in ("usual", "least"))
+    for done in (usual, least):
+        assert done.gauges["late"] <= done.gauges["late_99th"] <= done.gauges["late_worst"]
+    assert least.gauges["late"] < usual.gauges["late"]
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
+def test_a_wake_up_is_a_number_or_the_other_cpu_was_not_idle(abi: str) -> None:
+    done = visit(abi, "kernel.wake", samples=1, idle=50)
+    assert done.status == "ok" or "not idle" in str(done.reason)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory's tolls: every point has a number or a sentence, and the numbers stand to each other as physics wants."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from probes.visiting import all_points, control_cost, cost, describe, visit, visits
+from tollmeter.model import Outcome, Value
+
+pytestmark = pytest.mark.machine
+
+TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
+X86 = platform.machine() in ("x86_64", "i686")
+MIB = 1 << 20
+
+# Few enough values of the long axes that every combination with the others is made.
+FEW: dict[str, dict[str, tuple[Value, ...]]] = {
+    "memory.associativity": {"lines": (1, 8, 64), "apart": (4096, 65536)},
+    "memory.dram_page": {"distance": (128, 1 << 20)},
+    "memory.huge_page_gain": {},
+    "memory.latency": {},
+    "memory.latency_scaling": {"instances": (1, 2)},
+    "memory.line": {},
+    "memory.line_sharing": {"distance": (8, 512)},
+    "memory.loaded_latency": {"delay": (0, 65536), "size": (32 * MIB,)},
+    "memory.memory_set": {"bytes": (8, 100)},
+    "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7)},
+    "memory.numa_latency": {"node": (0, 7), "home": (0, 7)},
+    "memory.page_walk": {},
+    "memory.parallelism": {},
+    "memory.ping_pong": {},
+    "memory.read_bandwidth": {"size": (1024, 1280, 65536)},
+    "memory.write_bandwidth": {"size": (1024, 1280, 65536)},
+    "memory.copy_bandwidth": {"size": (1024, 1280, 65536)},
+    "memory.update_bandwidth": {"size": (1024, 1280, 65536)},
+    "memory.scaling": {"instances": (1, 2)},
+    "memory.stream": {"size": (4 * MIB,), "threads": (1, 2)},
+    "memory.stream2": {"size": (4 * MIB,), "threads": (1, 2)},
+    "memory.stride": {"stride": (16, 64, 4096)},
+    "memory.tlb": {"count": (8, 100)},
+    "memory.transfer": {"home": ("timed",)},
+    "memory.write_policy": {},
+}
+
+
+def points(abi: str, probe: str) -> list[dict[str, Value]]:
+    """All points of a probe, with the few values above in place of an axis' own."""
+    every: list[dict[str, Value]] = all_points(describe(abi, probe))
+    for axis, values in FEW[probe].items():
+        others = {tuple((k, v) for k, v in point.items() if k != axis): None for point in every}
+        every = [{**dict(other), axis: value} for other in others for value in values]
+    return every
+
+
+def rate(done: Outcome) -> float:
+    """Bytes a nanosecond of the shortest batch."""
+    assert done.work.bytes > 0
+    return done.work.bytes / (cost(done) * done.work.operations)
+
+
+@pytest.mark.parametrize("probe", FEW)
+def test_every_point_has_a_number_or_a_sentence(abi: str, probe: str) -> None:
+    for done in visits(abi, probe, points(abi, probe)):
+        assert done.status == "ok" or (done.status == "unsupported" and done.reason), (done.point, done.reason)
+
+
+def test_every_probe_of_the_family_is_held_here(root: Path) -> None:
+    found = {f"memory.{path.stem}" for path in root.glob("probes/memory/*.c")}
+    assert found == set(FEW) | {"memory.clock"}
+
+
+def test_the_clock_is_the_rate_of_the_control_loop(abi: str) -> None:
+    done = visit(abi, "memory.clock", samples=9)
+    assert 1 / cost(done) == pytest.approx(max(done.controls) / 1e9, rel=0.2)
+
+
+def test_memory_answers_later_than_the_first_cache(abi: str) -> None:
+    near, far = (visit(abi, "memory.latency", size=size, pages="small") for size in (16384, 128 * MIB))
+    assert cost(far) > 4 * cost(near)
+
+
+def test_the_first_cache_answers_after_whole_cycles(own_abi_name: str) -> None:
+    """Either clock may have moved between the loops, so some try has to meet the same clock."""
+    seen = []
+    for _ in range(8):
+        done = visit(own_abi_name, "memory.latency", samples=9, size=8192, pages="small")
+        seen.append(cost(done) * max(done.controls) / 1e9)
+        if abs(seen[-1] - round(seen[-1])) < 0.05 * seen[-1]:
+            break
+    else:
+        pytest.fail(f"cycles: {seen}")
+    assert 1 < seen[-1] < 12
+
+
+def test_a_page_at_a_time_saves_translations(own_abi_name: str) -> None:
+    small, local = (visit(own_abi_name, "memory.latency", size=128 * MIB, pages=pages) for pages in ("small", "local"))
+    assert cost(local) < cost(small)
+
+
+def test_chains_overlap_but_never_more_than_they_are(abi: str) -> None:
+    alone, eight = (visit(abi, "memory.parallelism", chains=chains, size=256 << 10) for chains in (1, 8))
+    assert cost(alone) / 9 < cost(eight) < cost(alone) / 2
+
+
+def test_a_second_access_is_nearly_free_in_the_same_line_only(abi: str) -> None:
+    inside, beyond = (visit(abi, "memory.line", samples=9, distance=distance) for distance in (16, 256))
+    assert cost(inside) - control_cost(inside) < 0.6 * (cost(beyond) - control_cost(beyond))
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
+def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) -> None:
+    shared, apart = (
+        median(sample.body[1] / sample.iterations for sample in done.samples)
+        for done in (visit(own_abi_name, "memory.line_sharing", samples=15, distance=d) for d in (8, 1024))
+    )
+    assert shared > 1.5 * apart
+
+
+def test_more_lines_than_ways_conflict(abi: str) -> None:
+    few, many = (visit(abi, "memory.associativity", lines=lines, apart=4096, pages="small") for lines in (2, 64))
+    assert cost(many) > 2 * cost(few)
+
+
+def test_many_pages_cost_translations(abi: str) -> None:
+    done = visit(abi, "memory.tlb", count=4096, pages="small")
+    assert cost(done) > 1.2 * control_cost(done)
+
+
+def test_a_longer_reach_costs_longer_walks(own_abi_name: str) -> None:
+    done = visit(own_abi_name, "memory.page_walk", reach=1 << 30)
+    assert cost(done) > 1.5 * control_cost(done)
+
+
+def test_every_byte_is_counted_and_no_more(abi: str) -> None:
+    """1.25 KiB is no power of two, and a sparse kernel touches 4 of 16 bytes."""
+    for operation, sides in (("read", 1), ("write", 1), ("copy", 2), ("update", 1)):
+        probe = f"memory.{operation}_bandwidth"
+        whole, sparse = (visit(abi, probe, samples=1, size=1280, kernel=kernel) for kernel in ("portable", "sparse"))
+        assert whole.work.bytes == 1280 / sides
+        assert sparse.work.bytes == whole.work.bytes / 4
+        assert sparse.work.bus_bytes == whole.work.bus_bytes >= whole.work.bytes
+
+
+@pytest.mark.skipif(not X86, reason="these kernels are x86's")
+@pytest.mark.parametrize("operation", ["read", "write", "copy", "update"])
+def test_wider_kernels_are_faster_in_the_first_cache(own_abi_name: str, operation: str) -> None:
+    probe = f"memory.{operation}_bandwidth"
+    narrow, wide = (visit(own_abi_name, probe, size=16384, kernel=kernel) for kernel in ("portable", "avx2"))
+    if wide.status == "unsupported":
+        pytest.skip(str(wide.reason))
+    assert rate(wide) > 1.5 * rate(narrow)
+
+
+@pytest.mark.skipif(not X86, reason="these kernels are x86's")
+def test_stores_past_the_caches_do_not_stay_in_them(own_abi_name: str) -> None:
+    kept, past = (
+        visit(own_abi_name, "memory.write_bandwidth", size=16384, kernel=kernel) for kernel in ("sse2", "sse2_nt")
+    )
+    assert rate(kept) > 1.5 * rate(past)
+    assert (kept.work.bus_bytes, past.work.bus_bytes) == (2 * 16384, 16384)
+
+
+def test_the_read_rate_stays_below_what_the_load_ports_could_do(own_abi_name: str) -> None:
+    """Two loads of 64 bytes a cycle are more than any core of today makes from its first cache."""
+    for kernel in ("portable", "avx2", "avx512"):
+        done = visit(own_abi_name, "memory.read_bandwidth", size=16384, kernel=kernel)
+        if done.status == "ok":
+            assert rate(done) < 2 * 64 * max(done.controls) / 1e9 * 1.15
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
+def test_traffic_beside_follows_its_delay(own_abi_name: str) -> None:
+    fast, slow = (
+        visit(own_abi_name, "memory.loaded_latency", size=32 * MIB, delay=delay, mix="1:0") for delay in (0, 65536)
+    )
+    bursts = [max(done / ns for sample in one.samples for done, ns in sample.lanes) for one in (fast, slow)]
+    assert bursts[0] > 10 * bursts[1]
+
+
+def test_a_mix_counts_lines_read_and_lines_written(own_abi_name: str) -> None:
+    if not TWO_CPUS:
+        pytest.skip("one CPU")
+    read, mixed, even = (
+        visit(own_abi_name, "memory.loaded_latency", samples=1, size=32 * MIB, mix=mix).work.bytes
+        for mix in ("1:0", "3:1", "1:1")
+    )
+    assert (mixed / read, even / read) == (pytest.approx(4 / 3), 2)
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
+def test_stream_counts_each_vector_once_and_the_fetch_apart(own_abi_name: str) -> None:
+    copy, triad = (visit(own_abi_name, "memory.stream", samples=1, size=4 * MIB, kernel=k) for k in ("copy", "triad"))
+    assert triad.work.bytes == 1.5 * copy.work.bytes
+    assert copy.work.bus_bytes == 1.5 * copy.work.bytes
+
+
+def test_where_a_store_fetches_its_line_a_chase_hits_it(own_abi_name: str) -> None:
+    done = visit(own_abi_name, "memory.write_policy", test="reload", size=16384)
+    assert cost(done) < control_cost(done)

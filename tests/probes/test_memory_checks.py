@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No check can be fooled: each probe of the memory, with one line of its work broken, has a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from probes.visiting import build_broken, visit
+from tollmeter.model import Abi, Value
+
+pytestmark = pytest.mark.machine
+
+TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
+X86 = platform.machine() in ("x86_64", "i686")
+MIB = 1 << 20
+
+# A file and what is broken in it.
+BREAKS = (
+    ("clock.c", "turns = r->iterations / TURN; turns;", "turns = r->iterations / TURN; turns > 1;"),
+    ("walk.h", "turns = loads / WALK_TURN; turns;", "turns = loads / WALK_TURN; turns > 1;"),
+    ("pairs.h", "p->at = pairs_follow(p->at, r->iterations);", "p->at = pairs_follow(p->at, r->iterations - 1);"),
+    ("read_kernels.h", "ADD_4_WORDS(8) ADD_4_WORDS(12)", "ADD_4_WORDS(8) ADD_4_WORDS(8)"),
+    ("read_kernels.h", "ADD_WORD(c, 8) ADD_WORD(d, 12)", "ADD_WORD(c, 8) ADD_WORD(d, 8)"),
+    ("read_kernels.h", "e += at[4]", "e += at[3]"),
+    ("write_kernels.h", "STORE_4_WORDS(0) STORE_4_WORDS(4)", "STORE_4_WORDS(0) STORE_4_WORDS(0)"),
+    ("write_kernels.h", "store(at + 3, value);", "store(at + 2, value);"),
+    ("write_kernels.h", "& 255), span->bytes);", "& 255), span->bytes - 1);"),
+    ("copy_kernels.h", "COPY_4_WORDS(0) COPY_4_WORDS(4)", "COPY_4_WORDS(0) COPY_4_WORDS(0)"),
+    ("copy_kernels.h", "store(to + place + 3, d);", "store(to + place + 2, d);"),
+    ("update_kernels.h", "UPDATE_4_WORDS(0) UPDATE_4_WORDS(4)", "UPDATE_4_WORDS(0) UPDATE_4_WORDS(0)"),
+    ("update_kernels.h", "d = at[place + 3] + one;", "d = at[place + 3];"),
+    ("parallelism.c", "left = rounds; left;", "left = rounds; left > 1;"),
+    ("ping_pong.c", "e->sides[side].said = awaited;", "e->sides[side].said = awaited - 2 * side;"),
+    ("tlb.c", "*place(t, number_of(t, packed)) =", "*place(t, number_of(t, next)) ="),
+    ("write_policy.c", "i < p->lines; i++) *word_of(p, set, i) = stored;",
+     "i + 1 < p->lines; i++) *word_of(p, set, i) = stored;"),
+    ("stream.c", "STREAM_WIDTHS(triad, a + s * b)", "STREAM_WIDTHS(triad, a + b)"),
+    ("stream2.c", "STREAM_WIDTHS(daxpy, o + s * a)", "STREAM_WIDTHS(daxpy, s * a)"),
+    ("stream2.c", "e += x[4]", "e += x[3]"),
+    ("memory_set.c", "byte_of(b->batches), b->bytes);", "byte_of(b->batches), b->bytes - 1);"),
+    ("memory_set.c", "b->lengths += found;", "b->lengths += found + 1;"),
+    ("transfer.c", "i < GROUP; i++, node = next_of(node))\n    atomic_store",
+     "i + 1 < GROUP; i++, node = next_of(node))\n    atomic_store"),
+    ("page_walk.c", "left = loads; left;", "left = loads; left > 1;"),
+    ("line_sharing.c", "for (; times; times--)", "for (; times > 1; times--)"),
+    ("loaded_latency.c", "*at += 1;", "*at += 2;"),
+)  # fmt: skip
+
+# Where each of them shows. A broken header breaks every probe that has it.
+SHOWS: tuple[tuple[str, dict[str, Value]], ...] = (
+    ("clock", {}),
+    ("latency", {"size": 4096}),
+    ("stride", {"size": 4096}),
+    ("associativity", {"lines": 61}),
+    ("huge_page_gain", {"size": MIB}),
+    ("latency_scaling", {}),
+    ("line", {}),
+    ("read_bandwidth", {"kernel": "portable"}),
+    ("read_bandwidth", {"kernel": "sparse"}),
+    ("write_bandwidth", {"kernel": "portable"}),
+    ("write_bandwidth", {"kernel": "libc"}),
+    ("copy_bandwidth", {"kernel": "portable"}),
+    ("update_bandwidth", {"kernel": "portable"}),
+    ("parallelism", {"chains": 8}),
+    ("tlb", {"count": 64}),
+    ("write_policy", {"test": "resident"}),
+    ("stream", {"size": 4 * MIB, "kernel": "triad"}),
+    ("stream2", {"size": 4 * MIB, "kernel": "daxpy"}),
+    ("stream2", {"size": 4 * MIB, "kernel": "sum"}),
+    ("memory_set", {"routine": "memset"}),
+    ("memory_set", {"routine": "strlen"}),
+    ("page_walk", {"reach": MIB}),
+)
+ON_TWO: tuple[tuple[str, dict[str, Value]], ...] = (
+    ("ping_pong", {"method": "compare_and_swap"}),
+    ("line_sharing", {}),
+    ("loaded_latency", {"size": 32 * MIB, "mix": "1:1"}),
+    ("transfer", {"state": "modified"}),
+    ("scaling", {"instances": 2, "operation": "read"}),
+)
+ON_X86: tuple[tuple[str, dict[str, Value]], ...] = tuple(
+    (f"{operation}_bandwidth", {"kernel": kernel})
+    for operation, kernels in {
+        "read": ("sse2", "avx2", "avx2_prefetch", "avx512"),
+        "write": ("sse2", "sse2_nt", "avx2", "avx2_nt", "avx512", "avx512_nt"),
+        "copy": ("sse2", "sse2_nt", "avx2", "avx2_nt", "avx512", "avx512_nt"),
+        "update": ("sse2", "avx2", "avx512"),
+    }.items()
+    for kernel in kernels
+)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
+    """A tree with all of the breaks at once; each probe that shows one is built."""
+    tree = tmp_path_factory.mktemp("broken")
+    source = Path(__file__).resolve().parents[2] / "probes/memory"
+    named = {name for name, _ in SHOWS + ON_TWO + ON_X86}
+    untouched = [(f"memory/{name}.c", "", "") for name in sorted(named) if f"{name}.c" not in {b[0] for b in BREAKS}]
+    merged: dict[str, str] = {}
+    for name, old, new in BREAKS:
+        text = merged.get(name, (source / name).read_text(encoding="utf-8"))
+        assert old in text, f"{name} no longer says {old!r}"
+        merged[name] = text.replace(old, new)
+    whole = [(f"memory/{name}", (source / name).read_text(encoding="utf-8"), text) for name, text in merged.items()]
+    build_broken(tree, own_abi, own_compiler, whole + untouched)
+    return tree
+
+
+def expect_wrong(tree: Path, abi: str, name: str, where: dict[str, Value]) -> None:
+    done = visit(abi, f"memory.{name}", root=tree, samples=1, **where)
+    if done.status == "unsupported":
+        pytest.skip(str(done.reason))
+    assert done.status == "wrong_answer", done
+
+
+@pytest.mark.parametrize(("name", "where"), SHOWS)
+def test_broken_work_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
+    expect_wrong(broken, own_abi_name, name, where)
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
+@pytest.mark.parametrize(("name", "where"), ON_TWO)
+def test_broken_work_of_two_cpus_has_no_number(
+    broken: Path, own_abi_name: str, name: str, where: dict[str, Value]
+) -> None:
+    expect_wrong(broken, own_abi_name, name, where)
+
+
+@pytest.mark.skipif(not X86, reason="these kernels are x86's")
+@pytest.mark.parametrize(("name", "where"), ON_X86)
+def test_broken_vector_work_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
+    expect_wrong(broken, own_abi_name, name, where)
