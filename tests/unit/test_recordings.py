@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of every format that was ever written open, for ever, and say what they said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from tollmeter.cli.book import command, open_index, open_run
+from tollmeter.model import Book
+from tollmeter.store.request import read_request
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDINGS = ROOT / "tests/recordings"
+SCHEMA = json.loads((ROOT / "docs/show.schema.json").read_text())
+FORMATS = sorted(path.name for path in RECORDINGS.glob("format-*"))
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy, since opening a run keeps an index in it."""
+    return Path(shutil.copytree(RECORDINGS / request.param, tmp_path / request.param))
+
+
+@pytest.mark.parametrize("folder", FORMATS, indirect=True)
+def test_a_recording_opens_and_prints_the_interface(folder: Path) -> None:
+    jsonschema.validate(json.loads(msgspec.json.encode(open_run(folder).index)), SCHEMA)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
+
+
+def test_format_1_says_what_it_said(book: Book) -> None:
+    machine, run = book.index.machine, book.index.run
+    assert (machine.cpu, machine.cpus, machine.caches[0].size_bytes) == ("AMD EPYC", 2, 49152)
+    assert (run.id, run.seed, run.status, run.tollmeter) == ("format-1", 4711, "interrupted", "0.1.0")
+    assert len(book.outcomes) == 12
+    assert sum(len(outcome.samples) for outcome in book.outcomes) == 77
+    first = book.outcomes[0].samples[0]
+    assert (first.iterations > 0, first.body[1] > first.body[0] > 0) == (True, True)
+    statuses = {(row.probe, str(row.parameters)): row.status for row in book.index.rows}
+    assert statuses["kernel.enter_gate", "{'gate': 'vdso'}"] == "unsupported"
+    assert list(statuses.values()).count("ok") >= 4
+    assert {build.abi for build in book.builds} == {"x86_64"}
+    assert all(len(build.sha256) == 64 for build in book.builds)
+
+
+def test_an_index_is_kept_and_equal(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    derived = open_index(folder)
+    assert (folder / "index.sqlite").is_file()
+    assert open_index(folder) == derived
+
+
+def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    words = "kernel.loop kernel.enter_gate memory.latency size=4096,65536 pages=small"
+    assert command(read_request(folder)) == f"toll run {words} --seed 4711 --budget 6s"
