@@ -68,6 +68,8 @@ def test_companions_add_up_and_join_the_timed_worker() -> None:
     together = value_of(metric(unit="B/s", source="together"), samples, work=work)
     assert companions == pytest.approx(64 * 0.15e9)
     assert together == pytest.approx(64 * 0.25e9)
+    alone = value_of(metric(unit="B/s", source="together"), [sample(8), sample(8)], work=work)
+    assert alone == pytest.approx(64 * 0.125e9), "the first of a series of instances has no companions"
 
 
 def test_a_rate_turns_the_interval_and_the_minimum_stays_below() -> None:
@@ -160,7 +162,9 @@ def test_a_part_that_outlasts_the_whole_is_refused() -> None:
 
 def test_what_a_metric_lacks_is_named() -> None:
     assert "control" in (only([outcome([sample(4)] * 3)], probe(metric(source="difference"))).reason or "")
-    assert "companions" in (only([outcome([sample(4)] * 3)], probe(metric(unit="B/s", source="together"))).reason or "")
+    assert "companions" in (
+        only([outcome([sample(4)] * 3)], probe(metric(unit="B/s", source="companions"))).reason or ""
+    )
     assert "core clock" in (only([outcome([sample(4)] * 3, controls=())], probe(metric(unit="cycle"))).reason or "")
     assert only([outcome([sample(4)] * 3)], probe(metric(unit="flop/s"))).status == "unstable"
 

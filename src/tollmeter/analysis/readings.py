@@ -119,9 +119,10 @@ def _per_iteration(read: Reading, metric: Metric) -> Array | None:
 
 
 def _beside_companions(read: Reading, body: Array, together: bool) -> Array | None:
-    """One over the rates added up; for a time, the mean of the workers that were added."""
+    """One over the rates added up; for a time, the mean of the workers that were added. A worker without companions is
+    all there is together."""
     if read.lane_rates is None:
-        return None
+        return body if together else None
     with np.errstate(divide="ignore"):
         own = np.where(body > 0, 1 / body, np.inf) if together else np.zeros_like(body)
         return np.asarray(1 / (own + read.lane_rates))
