@@ -10,7 +10,7 @@
 #include "walk.h"
 
 /* Filling more takes longer than measuring, and is memory that others miss meanwhile. */
-#define MOST_BYTES (2u << 30)
+#define MOST_BYTES (1u << 30)
 
 struct translation {
   struct walk packed;
