@@ -179,9 +179,12 @@ static void play(struct toll_run *r) {
   search->searches += r->iterations;
 }
 
+/* The deepest search every time: a shallow one meets hardly a piece that moves back. */
 static enum toll_status check(struct toll_run *r) {
   const struct search *search = r->state;
   const uint64_t expected = known_leaves[search->depth];
+  if (count_leaves(&search->start, DEEPEST) != known_leaves[DEEPEST])
+    return toll_wrong(r, "the %dth half-move is not as it should be", DEEPEST);
   if (search->leaves == search->searches * expected) return TOLL_OK;
   return toll_wrong(r, "%.17g positions in a search, not %llu", (double)search->leaves / (double)search->searches,
                     (unsigned long long)expected);

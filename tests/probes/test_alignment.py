@@ -26,7 +26,7 @@ BREAKS = (
     (
         "alignment/checksum.c",
         "return odd ? swap(folded) : folded;",
-        "return folded;",
+        "return odd ? folded : swap(folded);",
         {"routine": "halfwords", "offset": 1},
     ),
     ("alignment/header.c", "return first | second << 16;", "return first | second << 15;", {"way": "halves"}),

@@ -97,8 +97,8 @@ BREAKS = (
     ),
     (
         "kernel/select.c",
-        "const int last = watched->file[watched->files - 1];",
-        "const int last = watched->file[0];",
+        "FD_ISSET(last, &ready);",
+        "FD_ISSET(last - 1, &ready);",
         {"call": "select"},
     ),
     (

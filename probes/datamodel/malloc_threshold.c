@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From which size on malloc maps memory for each block anew, and how that size moves.
+ *
+ * A block of its own map is given back to the system when it is freed: every page of the next one is a fault. glibc starts
+ * at 128 KiB and, whenever a mapped block is freed, raises the threshold to that block's size, up to a ceiling of
+ * 4 x 1024 x 1024 x sizeof(long) where longs are 64 bits wide, but 512 KiB where they are not: a study of pointer width
+ * (suite x32-2013) saw a program fall under it on one ABI and not on the other. Nothing here asks whose malloc it is: a block
+ * whose page is gone from the map after free was mapped, whatever the library. A small block behind it keeps the heap's
+ * end from being trimmed, which would look the same.
+ *
+ * The search is made in a process of its own, since it moves what it measures.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+enum { STEP = 4096, LEAST = 8192, MOST_FIRST = 4 << 20 };
+/* Not more than a 32-bit program has room for beside its own. */
+static const size_t most = sizeof(void *) == 4 ? (size_t)64 << 20 : (size_t)256 << 20;
+
+struct blocks {
+  size_t bytes, page;
+  uint64_t first, ceiling; /* 0: none was found */
+  uint64_t refused, marks;
+};
+
+static bool is_gone(void *block, size_t page) {
+  unsigned char resident;
+  void *start = (void *)(((uintptr_t)block + page) & ~(uintptr_t)(page - 1));
+  return mincore(start, 1, &resident) < 0 && errno == ENOMEM;
+}
+
+/* Whether a block of that size has a map of its own. Frees it, which may raise the threshold. */
+static bool is_mapped(size_t bytes, size_t page) {
+  char *volatile block = malloc(bytes);
+  char *volatile behind = malloc(STEP / 2);
+  if (!block || !behind) return false;
+  block[bytes - 1] = 1;
+  free(block);
+  const bool gone = is_gone(block, page);
+  free(behind);
+  return gone;
+}
+
+/* The ceiling is the largest size that a freed block of the same size has brought under the threshold. */
+static bool adapts(size_t bytes, size_t page) {
+  is_mapped(bytes, page);
+  return !is_mapped(bytes, page);
+}
+
+static uint64_t find_ceiling(size_t under, size_t page) {
+  size_t over = 2 * under;
+  while (over <= most && adapts(over, page)) under = over, over *= 2;
+  if (over > most) return under;
+  while (over - under > under / 64) {
+    const size_t between = under + (over - under) / 2;
+    if (adapts(between, page))
+      under = between;
+    else
+      over = between;
+  }
+  return under;
+}
+
+static void search(struct blocks *blocks) {
+  size_t bytes = LEAST;
+  while (bytes <= MOST_FIRST && !is_mapped(bytes, blocks->page)) bytes += STEP;
+  if (bytes > MOST_FIRST) return;
+  blocks->first = bytes;
+  if (!is_mapped(bytes, blocks->page)) blocks->ceiling = find_ceiling(bytes, blocks->page);
+}
+
+static void search_apart(struct blocks *blocks) {
+  int status;
+  const pid_t child = fork();
+  if (child == 0) {
+    search(blocks);
+    _exit(0);
+  }
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct blocks *blocks = r->state;
+  blocks->bytes = (size_t)toll_number(r, "size");
+  blocks->page = toll_page_bytes();
+  if (blocks->bytes < blocks->page || blocks->bytes > most)
+    return toll_skip(r, "a block is of one page to %zu MiB here", most >> 20);
+  search_apart(blocks);
+  return TOLL_OK;
+}
+
+static void take_and_give(struct toll_run *r) {
+  struct blocks *blocks = r->state;
+  for (uint64_t i = r->iterations; i; i--) {
+    char *volatile block = malloc(blocks->bytes);
+    if (!block) {
+      blocks->refused++;
+      continue;
+    }
+    volatile char *byte = block;
+    for (size_t at = 0; at < blocks->bytes; at += blocks->page) byte[at] = 1;
+    blocks->marks += (uint64_t)byte[(blocks->bytes - 1) / blocks->page * blocks->page];
+    free(block);
+  }
+  blocks->marks -= r->iterations;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct blocks *blocks = r->state;
+  if (blocks->refused) return toll_skip(r, "malloc refused %zu bytes", blocks->bytes);
+  if (blocks->marks) return toll_wrong(r, "a block did not hold what was stored");
+  return TOLL_OK;
+}
+
+static void finish(struct toll_run *r) {
+  const struct blocks *blocks = r->state;
+  if (blocks->first) toll_report(r, "threshold", (double)blocks->first);
+  if (blocks->ceiling) toll_report(r, "ceiling", (double)blocks->ceiling);
+}
+
+static const uint64_t sizes[] = {65536, 262144, 1 << 20, 16 << 20, 64 << 20, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "size", .kind = TOLL_SIZE, .summary = "size of the block", .values = sizes, .typical = "1048576"}, {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "block",
+     .unit = "ns",
+     .summary = "one block taken, touched in every page and given back, again and again",
+     .means = "malloc-of-size",
+     .toll = "malloc, touch and free 1 MiB"},
+    {.name = "threshold",
+     .unit = "B",
+     .better = TOLL_NEITHER,
+     .summary = "least size that is mapped at first",
+     .source = TOLL_GAUGE},
+    {.name = "ceiling",
+     .unit = "B",
+     .better = TOLL_NEITHER,
+     .summary = "largest size that is no longer mapped once such a block was freed",
+     .source = TOLL_GAUGE},
+    {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "From which size on is memory given back to the system at each free, and what does that cost?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct blocks),
+    .prepare = prepare,
+    .body = take_and_give,
+    .check = check,
+    .finish = finish,
+    .faults = true,
+    .revision = 1,
+};
