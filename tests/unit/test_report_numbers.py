@@ -39,7 +39,16 @@ def test_an_exact_size_says_what_it_was(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(49152, "48 KiB"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (983040, "960 KiB"), (100, "100 B")]
+    ("size", "text"),
+    [
+        (49152, "48 KiB"),
+        (1536, "1.5 KiB"),
+        (1 << 20, "1 MiB"),
+        (983040, "960 KiB"),
+        (100, "100 B"),
+        (64, "64 B"),
+        (1500, "1500 B"),
+    ],
 )
 def test_sizes_as_people_write_them(size: int, text: str) -> None:
     assert str(numbers.size(size)) == text

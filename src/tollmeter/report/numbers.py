@@ -17,6 +17,7 @@ TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 RATES = {"B/s": "B/s", "flop/s": "FLOPS", "op/s": "/s"}
+ODD_BYTES = 1 << 16
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": ""}
 
 
@@ -96,14 +97,29 @@ def time(median: float | None, low: float | None = None, high: float | None = No
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. An exact one keeps its unit (960 KiB) and has no idle zeros."""
+    """A size given in bytes, in powers of two. Without an interval it is exact, and said so: 960 KiB, 1500 B."""
     if median is None or not math.isfinite(median):
         return NOTHING
-    exact = low is None or high is None
-    number, unit = _scaled(median, SIZES, 4 if exact else digits(median, low, high), 1.0 if exact else 0.9)
-    if "." in number and (exact or not number.split(".")[1].strip("0")):
-        number = number.rstrip("0").rstrip(".")
+    if low is None or high is None:
+        return _exact_size(median)
+    number, unit = _scaled(median, SIZES, digits(median, low, high), 0.9)
+    if "." in number and not number.split(".")[1].strip("0"):
+        number = number.split(".")[0]
     return Figure(number, unit, plus_minus(median, low, high))
+
+
+def _exact_size(size_bytes: float) -> Figure:
+    """In the largest unit that says it without rounding; a large odd one is rounded to four digits."""
+    for step, unit in SIZES[:-1]:
+        if abs(size_bytes) >= step:
+            number = plain(size_bytes / step, 4)
+            if float(number.replace(",", "").replace(MINUS, "-")) * step == size_bytes or abs(size_bytes) >= ODD_BYTES:
+                return Figure(_without_idle_zeros(number), unit)
+    return Figure(_without_idle_zeros(plain(size_bytes, 4)), "B")
+
+
+def _without_idle_zeros(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:

@@ -45,6 +45,7 @@ class Progress:
         self._heads: list[str] = []
         self._place = ""
         self._share, self._left = 0.0, 0.0
+        self._rows: dict[tuple[object, ...], Row] = {}
         self._numbers: dict[str, str] = {}
         self._drawn = -SECONDS_BETWEEN_LINES
 
@@ -77,8 +78,10 @@ class Progress:
         self._draw()
 
     def numbers(self, rows: Sequence[Row]) -> None:
-        """Adds the first numbers: the levels of memory, then whatever has a line in the toll table."""
-        self._numbers |= headlines(rows, self._probes, self._machine)
+        """Adds numbers to those that are shown: the levels of memory, then what has a line in the toll table."""
+        for row in rows:
+            self._rows[row.probe, row.metric, row.abi, tuple(row.parameters.items())] = row
+        self._numbers = headlines(list(self._rows.values()), self._probes, self._machine)
         if self._live is not None:
             self._draw()
 

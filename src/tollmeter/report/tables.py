@@ -156,8 +156,12 @@ def toll_table(book: Book) -> Table | None:
 
 
 def _toll(toll: Toll) -> Line:
+    """The interval stands beside the median, so a note that only says it again is left out."""
     median = time(toll.median_ns, toll.low_ns, toll.high_ns)
-    return Line((toll.label, median, cycles(toll.cycles), about(toll.per_millisecond)), toll.note or "")
+    tells_more = len(toll.row.modes) > 1 or toll.row.reason
+    return Line(
+        (toll.label, median, cycles(toll.cycles), about(toll.per_millisecond)), (tells_more and toll.note) or ""
+    )
 
 
 def findings(book: Book) -> tuple[Finding, ...]:

@@ -64,7 +64,7 @@ def traps(bench: Bench) -> Iterator[Chart]:
 
 
 def faults(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS)
+    yield from barred(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
 
 
 def barred(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
