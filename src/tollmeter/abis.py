@@ -150,8 +150,6 @@ def make_ready(
                 _make(root, found.abis[name], targets, say)
             except Failure as failure:
                 gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
-        if name in gaps:
-            say(gaps[name].sentence)
     return gaps
 
 

@@ -46,6 +46,8 @@ def made_ready(abis: Sequence[str], targets: Sequence[str]) -> Catalog:
     if named and len(failures) == len(set(named)):
         raise next(iter(failures.values()))
     gaps = {abi: failure.sentence for abi, failure in failures.items()}
+    for sentence in gaps.values():
+        say(sentence)
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})

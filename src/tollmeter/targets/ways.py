@@ -67,7 +67,7 @@ def for_abi(target: str, abi: Abi) -> str:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
     if own is None:
-        raise Failure(f"{abi.name} names no {target} that runs it")
+        raise Failure(f"its file names no {target} that runs it")
     return own
 
 
