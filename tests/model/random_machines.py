@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines drawn at random, each of which could have been built: sizes, ways and latencies of caches that were sold."""
+"""Machines drawn at random, each of which could have been built: sizes, ways and latencies of caches that were sold.
+
+A plain machine replaces the least recently used line, chooses the sets of its first cache inside a page, and a huge page
+of it is one in physical memory too. An awkward one need not: its caches may replace at random, its first cache may be
+larger than its ways times a page, and its huge pages may be a guest's, made of small ones.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,13 @@ import numpy as np
 
 from model.machine import HUGE_BYTES, KIB, MIB, PAGE_BYTES, Cache, Machine, Tlb
 
-FIRST = ((8, 2), (16, 4), (24, 6), (32, 4), (32, 8), (48, 12), (64, 4), (64, 8), (80, 5), (128, 8))
+FIRST = ((8, 2), (16, 4), (24, 6), (32, 8), (32, 8), (48, 12), (48, 12), (64, 16))
+FIRST_BEYOND_PAGE = (
+    (32, 4),
+    (64, 4),
+    (64, 8),
+    (128, 8),
+)  # their sets are chosen by bits that the program does not rule
 SECOND = ((128, 8), (192, 12), (256, 4), (256, 8), (512, 8), (512, 16), (768, 12), (1024, 8), (1024, 16), (1280, 10),
           (1280, 20), (2048, 16), (3072, 12), (4096, 16))  # fmt: skip
 THIRD = ((2, 16), (3, 12), (4, 16), (6, 12), (8, 16), (10, 20), (12, 12), (16, 16), (20, 20), (22, 11), (24, 12),
@@ -24,8 +35,9 @@ Choice = TypeVar("Choice")
 class Draw:
     """Choices from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, awkward: bool) -> None:
         self.seed = seed
+        self.awkward = awkward
         self.random = np.random.default_rng([0x70_11, seed])
 
     def one(self, choices: Sequence[Choice], weights: Sequence[float] | None = None) -> Choice:
@@ -43,9 +55,9 @@ class Draw:
         return bool(self.random.random() < share)
 
 
-def random_machine(seed: int) -> Machine:
-    """Two or three caches before the memory, on a clean machine: nobody shares its caches."""
-    draw = Draw(seed)
+def random_machine(seed: int, *, awkward: bool = False) -> Machine:
+    """Two or three caches before the memory. Nobody shares them."""
+    draw = Draw(seed, awkward)
     line = draw.one((32, 64, 128), (1, 7, 2))
     caches = _caches(draw, line, fetching=not draw.chance(0.2))
     load_gap, store_gap = draw.one(GAPS)
@@ -66,15 +78,15 @@ def random_machine(seed: int) -> Machine:
         window=draw.one((16, 64, 128, 224)),
         store_buffer=draw.one((8, 32, 64)),
         clock_hz=draw.between(0.8e9, 5e9),
-        huge_pages=draw.chance(0.7),
+        huge_pages=draw.chance(0.8),
         page_run=draw.one((1, 4, 16), (3, 1, 1)),
-        huge_run=draw.one((HUGE_BYTES // PAGE_BYTES, 1), (7, 3)),
+        huge_run=draw.one((HUGE_BYTES // PAGE_BYTES, 1), (1, awkward)),
         seed=seed,
     )
 
 
 def _caches(draw: Draw, line: int, *, fetching: bool) -> tuple[Cache, ...]:
-    size, ways = draw.one(FIRST)
+    size, ways = draw.one(FIRST_BEYOND_PAGE if draw.awkward and draw.chance(0.5) else FIRST)
     caches = [_cache(draw, size * KIB, ways, draw.whole(2, 5), first=True, fetching=fetching)]
     third = tuple(choice for choice in THIRD if line == 64 or choice[0] <= UNUSUAL_LINE_MOST)
     kinds = [(SECOND, KIB, (9, 20))] + ([(third, MIB, (30, 80))] if draw.chance(0.75) else [])
@@ -98,7 +110,7 @@ def _cache(draw: Draw, size: int, ways: int, latency: float, *, first: bool, fet
         misses=draw.one((4, 8, 10, 16)) if first else draw.one((16, 32, 48)),
         write_through=through,
         no_allocate=not fetching or (through and draw.chance(0.5)),
-        replacement=draw.one(("oldest", "not recent", "any"), (16, 3, 1) if first else (12, 5, 3)),
+        replacement=draw.one(("oldest", "not recent", "any"), (2, draw.awkward, draw.awkward)),
     )
 
 

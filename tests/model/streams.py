@@ -12,9 +12,9 @@ import numpy as np
 
 from model.library import Numbers, Running
 from model.machine import HUGE_BYTES, PAGE_BYTES, Machine, shape
-from model.walks import CHASE, LOAD, LOOKED_AT, STORE, frames, order, sampling, settle
+from model.walks import CHASE, LOAD, LOOKED_AT, STORE, frames, order, sampling, settled
 
-BLOCK_BYTES, BLOCKS = 1024, 256
+BLOCK_BYTES, BLOCKS, POINTER_BYTES = 1024, 256, 8
 LOADS = 1 << 13
 FRESH = 1 << 18
 LEAST_STEPS = 1024
@@ -29,14 +29,14 @@ def _running(machine: Machine, lines: int, *, huge: bool, translated: bool = Tru
 def _step(machine: Machine, walk: Numbers, lines: int, *, huge: bool) -> float:
     """Cycles of one step of a dependent walk that has gone round before."""
     with _running(machine, lines, huge=huge) as running:
-        settle(running, walk)
+        settled(running, walk)
         laps = np.tile(walk, -(-LEAST_STEPS // len(walk)))
         return running.run(laps, CHASE) / len(laps)
 
 
 def line_pair(machine: Machine, distance: int) -> tuple[float, float]:
     """Pairs of dependent loads `distance` bytes apart, a pair in each block, against the first of each pair alone."""
-    starts = order(1, BLOCKS, BLOCK_BYTES, "random").astype(np.int64) * BLOCK_BYTES
+    starts = order(1, BLOCKS, POINTER_BYTES, "random").astype(np.int64) * BLOCK_BYTES
     pairs = np.column_stack([starts, starts + distance]).ravel() // machine.line_bytes
     alone = starts // machine.line_bytes
     lines = BLOCKS * BLOCK_BYTES // machine.line_bytes
@@ -95,23 +95,15 @@ def page_loads(machine: Machine, count: int, *, huge: bool) -> tuple[float, floa
     return body, _step(machine, walk, count, huge=huge)
 
 
-def scattered(count: int) -> Numbers:
-    """The order in which the write-policy probe goes through a set of lines: steps near the golden section."""
-    step = count * 5 // 8 | 1
-    while gcd(step, count) != 1:
-        step += 2
-    return (np.arange(count, dtype=np.int64) * step % count).astype(np.uint32)
-
-
 def resident(machine: Machine, size: int) -> tuple[float, float]:
     """One store to each line of `size` bytes, over and over, against one load from each."""
-    lines = scattered(size // machine.line_bytes)
+    lines = np.arange(size // machine.line_bytes, dtype=np.uint32)
     return _again(machine, lines, lines, (STORE,)), _again(machine, lines, lines, (LOAD,))
 
 
 def evict(machine: Machine, size: int) -> tuple[float, float]:
     """A store to each line of a set and a load from each of another, against loads from both."""
-    first = scattered(size // machine.line_bytes)
+    first = np.arange(size // machine.line_bytes, dtype=np.uint32)
     second = first + np.uint32(len(first))
     return _again(machine, first, second, (STORE, LOAD)), _again(machine, first, second, (LOAD, LOAD))
 
@@ -125,6 +117,14 @@ def _again(machine: Machine, first: Numbers, second: Numbers, operations: tuple[
         for _ in range(2):
             running.run(lines, what)
         return running.run(lines, what) / len(lines)
+
+
+def scattered(count: int) -> Numbers:
+    """The order in which `reload` stores to a set of lines: steps near the golden section."""
+    step = count * 5 // 8 | 1
+    while gcd(step, count) != 1:
+        step += 2
+    return (np.arange(count, dtype=np.int64) * step % count).astype(np.uint32)
 
 
 def reload(machine: Machine, size: int) -> tuple[float, float]:

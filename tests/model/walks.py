@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
+from statistics import median
 
 import numpy as np
 
@@ -16,9 +17,12 @@ CHASE, LOAD, STORE, FENCE = 0, 64, 65, 66
 LOOKED_AT = 1 << 14
 TRANSLATIONS = 1 << 14
 FRAMES = 1 << 22
+VISITS = 5
+ALIKE = 0.003
+LAPS_CYCLES, MOST_LAPS = 60e6, 40
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def order(seed: int, count: int, stride: int, kind: str) -> Numbers:
     """Places, in strides, that a walk over `count` nodes meets from its head on, by the runtime's own code."""
     nodes = np.empty(count, np.uint32)
@@ -49,12 +53,18 @@ def sampling(machine: Machine, lines: int) -> int:
     return wished
 
 
-def load_latency(machine: Machine, size: int, pages: str, seed: int = 0) -> float:
-    """One dependent load of the walk of memory.latency over `size` bytes, its pages `small`, `huge` or `local`."""
+def load_latency(machine: Machine, size: int, pages: str) -> float:
+    """One dependent load of the walk of memory.latency over `size` bytes, its pages `small`, `huge` or `local`.
+
+    The median of VISITS visits, each of which was given other frames. Where two are alike, the others are too.
+    """
     lines = size // machine.line_bytes
     huge = pages == "huge"
     walk = order(1, lines, machine.line_bytes, "local" if pages == "local" else "random")
-    return cache_time(machine, walk, seed, huge=huge) + translation_time(machine, walk, huge=huge)
+    seen = [cache_time(machine, walk, visit, huge=huge) for visit in range(2)]
+    if abs(seen[0] / seen[1] - 1) > ALIKE:
+        seen += [cache_time(machine, walk, visit, huge=huge) for visit in range(2, VISITS)]
+    return median(seen) + translation_time(machine, walk, huge=huge)
 
 
 def cache_time(machine: Machine, walk: Numbers, seed: int, *, huge: bool) -> float:
@@ -66,14 +76,18 @@ def cache_time(machine: Machine, walk: Numbers, seed: int, *, huge: bool) -> flo
     quiet = shape(machine, huge=huge, sampling=one_in, translated=False)
     quiet.prefetch_forward = quiet.prefetch_backward = 0
     with Running(quiet, frames(machine, pages, seed, huge=huge), seed + 1) as running:
-        settle(running, seen)
-        return running.run(seen, CHASE) / len(seen)
+        return settled(running, seen, most=LAPS_CYCLES / one_in) / len(seen)
 
 
-def settle(running: Running, walk: Numbers) -> None:
-    laps = max(2, -(-4096 // len(walk)))
-    for _ in range(min(laps, 64)):
-        running.run(walk, CHASE)
+def settled(running: Running, walk: Numbers, most: float = LAPS_CYCLES) -> float:
+    """Cycles of a lap once laps have become alike, or as near to that as a visit of a few milliseconds comes."""
+    before, lap, spent = 0.0, running.run(walk, CHASE), 0.0
+    for laps in range(MOST_LAPS):
+        before, lap = lap, running.run(walk, CHASE)
+        spent += lap
+        if (laps and abs(lap / before - 1) < ALIKE) or (laps and spent > most):
+            break
+    return lap
 
 
 def translation_time(machine: Machine, walk: Numbers, *, huge: bool) -> float:
