@@ -91,25 +91,23 @@ def test_a_chain_costs_more_than_independent_loads(abi: str) -> None:
 
 def test_every_routine_copies_every_offset(abi: str) -> None:
     probe = describe(abi, "alignment.copy")
-    points = [point for point in all_points(probe) if point["bytes"] in (64, 1500)]
+    points = [point for point in all_points(probe) if point["bytes"] == 64]
     seen = Counter((str(one.point.values()["routine"]), one.status) for one in visits(abi, "alignment.copy", points))
     routines = next(axis.choices for axis in probe.parameters if axis.name == "routine")
     for routine in routines:
-        expected = "ok" if routine != "string" or X86 else "unsupported"
-        assert seen[routine, expected] == 2 * 8 * 8
+        assert seen[routine, "ok" if routine != "string" or X86 else "unsupported"] == 8 * 8
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31])
-def test_short_and_odd_lengths_are_copied_whole(abi: str, length: int) -> None:
+def test_short_and_odd_lengths_are_copied_whole(abi: str) -> None:
     points = [
         point | {"bytes": length}
         for point in all_points(describe(abi, "alignment.copy"))
-        if point["bytes"] == 64 and point["source"] in (0, 1, 3, 7) and point["target"] in (0, 1, 6)
+        if point["bytes"] == 64 and point["source"] in (1, 3) and point["target"] in (0, 6)
+        for length in (1, 2, 7, 8, 9, 15, 17, 31)
     ]
     for done in visits(abi, "alignment.copy", points):
-        assert done.status == ("unsupported" if "string" in done.point.values().values() and not X86 else "ok"), (
-            done.point
-        )
+        expected = "unsupported" if done.point.values()["routine"] == "string" and not X86 else "ok"
+        assert done.status == expected, done.point
 
 
 def test_words_else_bytes_falls_off_a_cliff_and_merging_words_does_not(abi: str) -> None:
