@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory hierarchy to be measured: set-associative caches under a random cyclic walk, with the pages that a visit got.
+"""A memory hierarchy to be measured: set-associative caches under a random cyclic walk, and a visit's luck with pages.
 
 Each level is looked at on its own: a line misses it by the replacement rule and by how many lines of the buffer its
 set holds. What a lap of the walk costs is the mean over lines of the latency of the first level that holds the line.
@@ -85,7 +85,14 @@ def latency(
 
 
 def visits(
-    levels: Sequence[Level], memory: float, size: int, *, seed: int, count: int = 4, noise: float = 0.03, random: bool = True
+    levels: Sequence[Level],
+    memory: float,
+    size: int,
+    *,
+    seed: int,
+    count: int = 4,
+    noise: float = 0.03,
+    random: bool = True,
 ) -> list[float]:
     """What so many visits would say: each has its own pages, and errors to the slow side twice as large."""
     chance = np.random.default_rng([seed, size])

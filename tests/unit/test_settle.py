@@ -59,3 +59,30 @@ def test_steps_are_taken_in_the_order_of_their_size() -> None:
     assert len(added) == 6
     assert added == sorted(added)
     assert min(added) > 60
+
+
+def test_a_straight_curve_needs_nothing_more_however_steep() -> None:
+    """A cost that grows with the bytes is a line in log-log; a little noise does not bend it."""
+    grid = [step * 1024 for step in range(1, 1025)]
+    assert refine([(size, 3.0 * size) for size in (1024, 4096, 16384, 262144, 1048576)], grid) == []
+    assert refine([(1024 << n, (2.0**n) * (1.02 if n % 2 else 0.98)) for n in range(11)], grid) == []
+
+
+def test_a_bend_without_a_step_is_looked_at() -> None:
+    grid = [step * 1024 for step in range(1, 65)]
+    added = refine([(1024, 1.0), (2048, 1.0), (4096, 1.0), (8192, 1.0), (16384, 2.0), (32768, 4.0), (65536, 8.0)], grid)
+    assert added
+    assert all(8192 < value < 32768 for value in added)
+
+
+def test_refining_ends() -> None:
+    """A step is narrowed until the grid holds nothing between its sides."""
+    grid = [4096 + 512 * step for step in range(57)]
+    known = {size: 1.0 if size < 13000 else 4.0 for size in (4096, 8192, 16384, 32768)}
+    for _ in range(12):
+        added = refine(sorted(known.items()), grid)
+        assert not set(added) & set(known)
+        known |= {size: 1.0 if size < 13000 else 4.0 for size in added}
+    assert not added
+    assert {12800, 13312} <= set(known)
+    assert len(known) < 20

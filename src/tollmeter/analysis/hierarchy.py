@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, log
+from math import inf, log, sqrt
 from statistics import median
 
 import msgspec
@@ -28,6 +28,8 @@ LEAST_POINTS = 5
 USUAL_CACHES = 4
 ON_LEVEL = 0.1
 FAR_FROM_KNEE = 1.5
+BEYOND = 1.5
+BEYOND_UNTOLD = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,14 @@ class _Seen:
         """Capacities of the level before and of this one; zero and infinity at the ends."""
         sizes = [0.0, *(knee.size_bytes for knee in self.fit.knees), inf]
         return sizes[place], sizes[place + 1]
+
+    def well_inside(self, place: int) -> tuple[float, float]:
+        """Sizes that the level before no longer keeps and that this one does. Of the last, the farther half of the
+        sweep: what lies before may be a cache that was not told apart."""
+        low, high = self.bounds(place)
+        if high == inf:
+            return max(low * FAR_FROM_KNEE, _size(self.sweep[-1]) / 2), inf
+        return low * FAR_FROM_KNEE, high / FAR_FROM_KNEE
 
 
 def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> tuple[Level, ...]:
@@ -113,7 +123,8 @@ def _curve(rows: Sequence[Row]) -> Curve:
 
 def _fit(rows: Sequence[Row], machine: Machine) -> Fit:
     """As many caches as the system has, where it tells: a step of translation is not taken for one more."""
-    return fit_levels(_curve(rows), 1 + (len(os_sizes(machine)) or USUAL_CACHES))
+    known = len(os_sizes(machine))
+    return fit_levels(_curve(rows), 1 + (known or USUAL_CACHES), 1 + known if known else 0)
 
 
 def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
@@ -141,33 +152,36 @@ def _meet(one: Knee, other: Knee) -> bool:
 
 
 def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
-    """`L1d`, `L2` ... by what the system's sizes come nearest to in order; by counting where it tells nothing.
+    """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
-    The farthest plateau is memory only if the sweep went well beyond every cache that there is said to be.
+    The farthest plateau is memory if all caches were found that there are said to be, or if the sweep went well beyond
+    the largest.
     """
-    sizes = [knee.size_bytes for knee in fit.knees]
     known = [cache.size_bytes for cache in os_sizes(machine)]
-    numbers = _nearest_in_order(sizes, known) if len(known) > len(sizes) else tuple(range(len(sizes)))
+    count = len(fit.knees)
+    numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
-    beyond = farthest >= 1.5 * max(known, default=0) if known else farthest >= 8 << 20
-    if sizes and beyond:
+    beyond = count >= len(known) or farthest >= BEYOND * max(known) if known else farthest >= BEYOND_UNTOLD
+    if count and beyond:
         return [*names, "memory"]
     following = numbers[-1] + 2 if numbers else 1
     return [*names, "L1d" if following == 1 else f"L{following}"]
 
 
-def _nearest_in_order(sizes: Sequence[float], known: Sequence[float]) -> tuple[int, ...]:
-    """Which of the known sizes each found one stands for: the choice in order with the least sum of log ratios."""
+def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
+    """For each knee the number of a level, in order: as many as can be whose size lies in the knee's interval, and
+    otherwise the nearest levels first, since it is the far ones that neighbours hide."""
 
-    def misfit(chosen: tuple[int, ...]) -> float:
-        return sum(abs(log(size / known[number])) for size, number in zip(sizes, chosen, strict=True))
+    def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees_found, numbers, strict=True)]
+        return -sum(agree), numbers
 
-    return min(combinations(range(len(known)), len(sizes)), key=misfit)
+    return min(combinations(range(len(known)), len(knees_found)), key=disagreement)
 
 
 def _level(name: str, place: int, seen: _Seen) -> Level:
-    fit, bounds, clock = seen.fit, seen.bounds(place), seen.machine.core_clock_hz
-    knee = fit.knees[place] if place < len(fit.knees) else None
+    fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
+    knee = fit.knees[place] if place < len(fit.knees) and not _swallowed(name, fit.knees[place], seen) else None
     latency, low, high = _latency(seen, place)
     loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
     return Level(
@@ -178,11 +192,19 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         os_size_bytes=_os_size(name, seen.machine),
         latency_ns=latency,
         latency_cycles=latency * clock / 1e9 if clock else None,
-        read_bytes_per_second=_read_bandwidth(seen.rows, seen.probes, bounds),
-        parallelism=parallelism(_most_inside(loads, bounds)),
+        read_bytes_per_second=_read_bandwidth(seen.rows, seen.probes, within),
+        parallelism=parallelism(_most_inside(loads, within)),
         latency_low=low,
         latency_high=high,
     )
+
+
+def _swallowed(name: str, knee: Knee, seen: _Seen) -> bool:
+    """Whether this knee may be that of two caches in one: fewer were told apart than the system has within the sweep,
+    and the knee is not where the system has this level. Then its size is not known."""
+    within = [cache for cache in os_sizes(seen.machine) if cache.size_bytes < _size(seen.sweep[-1])]
+    size = _os_size(name, seen.machine)
+    return len(seen.fit.knees) < len(within) and size is not None and not knee.low <= size <= knee.high
 
 
 def _os_size(name: str, machine: Machine) -> int | None:
@@ -208,27 +230,26 @@ def _interval(row: Row) -> tuple[float | None, float | None, float | None]:
     return row.low, row.median, row.high
 
 
-def _inside(rows: Sequence[Row], bounds: tuple[float, float]) -> list[Row]:
-    """Rows whose size lies well inside a level: beyond what the level before keeps, within what this one does."""
-    low, high = bounds[0] * FAR_FROM_KNEE, bounds[1] / FAR_FROM_KNEE
-    return [row for row in rows if isinstance(row.parameters.get("size"), int) and low <= _size(row) <= high]
+def _inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
+    sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
+    return [row for row in sized if within[0] <= _size(row) <= within[1]]
 
 
-def _most_inside(rows: Sequence[Row], bounds: tuple[float, float]) -> list[Row]:
+def _most_inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
     """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
-    inside = _inside(rows, bounds)
+    inside = _inside(rows, within)
     if not inside:
         return []
     sizes = sorted({_size(row) for row in inside})
-    middle = (max(bounds[0], 4096.0) * bounds[1]) ** 0.5
-    chosen = sizes[-1] if bounds[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
+    middle = sqrt(max(within[0], 4096.0) * within[1])
+    chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
     return [row for row in inside if _size(row) == chosen]
 
 
-def _read_bandwidth(rows: Sequence[Row], probes: Mapping[str, Probe], bounds: tuple[float, float]) -> float | None:
+def _read_bandwidth(rows: Sequence[Row], probes: Mapping[str, Probe], within: tuple[float, float]) -> float | None:
     """Of the fastest kernel: the median over the sizes well inside the level."""
     by_kernel: dict[object, list[float]] = defaultdict(list)
-    for row in _inside(with_meaning(rows, probes, "read-bandwidth-of-size"), bounds):
+    for row in _inside(with_meaning(rows, probes, "read-bandwidth-of-size"), within):
         if row.unit == "B/s":
             by_kernel[row.probe, row.parameters.get("kernel")].append(float(row.median or 0))
     return max((float(np.median(rates)) for rates in by_kernel.values()), default=None)

@@ -28,6 +28,7 @@ from tollmeter.model import Record
 
 CHI_SQUARE_95 = 3.84
 FAR_OFF = 3.0
+LEAST_TRUST = 6.0
 ROUNDS = 3
 COLOURS = 16
 COARSE_STEPS, FINE_STEPS = 8, 24
@@ -51,29 +52,42 @@ class Fit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: Curve, most_levels: int = 6) -> Fit:
+def fit_levels(points: Curve, most_levels: int = 6, expected_levels: int = 0) -> Fit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
 
-    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells.
+    expected_levels: as many as somebody says there are, memory included; 0: nobody. Fitted anew with less trust in
+    points that are far off, and in those where a visit's luck with pages tells.
     """
-    trusted = points
+    trusted = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     for _ in range(ROUNDS):
         coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES)
-        rough = stripped(coarse, most_levels)
+        rough = stripped(coarse, most_levels, expected_levels)
         trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points))
     search = Search(trusted, FINE_STEPS, SHAPES)
     knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
     return _fit(search, knees)
 
 
-def stripped(search: Search, most_levels: int) -> list[Place]:
+def stripped(search: Search, most_levels: int, expected_levels: int) -> list[Place]:
     """The knees that stand, from those where the curve's flat pieces meet."""
     sizes = search.points.sizes
     middles = [float(np.sqrt(sizes[start - 1] * sizes[start])) for start in segments(search.points)[1:]]
     knees = search.settled([search.place(middle, search.shapes[-1]) for middle in middles] if len(sizes) > 3 else [])
-    while (weakest := search.weakest(knees, most_levels)) is not None:
+    while (weakest := search.weakest(knees, most_levels, expected_levels)) is not None:
         knees = search.settled(knees[:weakest] + knees[weakest + 1 :])
     return knees
+
+
+def _spikes_doubted(points: Curve) -> Array:
+    """The noise of each point, raised for those that stand off from both neighbours.
+
+    Where a curve only rises, each value is the median of itself and its neighbours; what is left is noise.
+    """
+    logs = np.log(points.values)
+    padded = np.concatenate([logs[:1], logs, logs[-1:]])
+    middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
+    off = np.abs(logs - middles) / points.noise
+    return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
 
 
 def _trust(search: Search, knees: Sequence[Place], points: Curve) -> Array:
@@ -89,7 +103,7 @@ def _trust(search: Search, knees: Sequence[Place], points: Curve) -> Array:
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise
     usual = max(1.4826 * float(np.median(off)), 1.0)
-    return np.asarray(noise * np.maximum(off / (FAR_OFF * usual), 1.0))
+    return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
 
 
 def _fit(search: Search, knees: Sequence[Place]) -> Fit:

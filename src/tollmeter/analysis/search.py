@@ -79,8 +79,9 @@ class Search:
             squares[knees[place]] = self.solve(knees)[1]
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
 
-    def weakest(self, knees: Sequence[Place], most_levels: int) -> int | None:
-        """Which knee to take out next, or None where all stand."""
+    def weakest(self, knees: Sequence[Place], most_levels: int, expected_levels: int) -> int | None:
+        """Which knee to take out next, or None where all stand. A level that is expected needs one point to show it,
+        any other two: a single point is also what the middle of a rise looks like."""
         if not knees:
             return None
         costs, squares = self.solve(knees)
@@ -88,7 +89,7 @@ class Search:
         ratios = levels[1:] / levels[:-1]
         if ratios.min() < LEAST_RATIO or len(knees) >= most_levels:
             return int(np.argmin(ratios))
-        unseen = np.flatnonzero(self._shown(levels) < LEAST_POINTS)
+        unseen = np.flatnonzero(self._shown(levels) < (1 if len(knees) < expected_levels else LEAST_POINTS))
         if len(unseen):
             return _lower_step(ratios, int(unseen[0]))
         sizes = self.capacities[[knee[0] for knee in knees]]

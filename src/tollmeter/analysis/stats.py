@@ -43,9 +43,9 @@ def median_of_visits(visits: Sequence[Sequence[float]]) -> Estimate:
     """Median of all samples, with a bootstrap interval clustered over visits.
 
     Whole visits are drawn with replacement (Davison and Hinkley 1997, section 3.8). Few visits make the percentile
-    interval too narrow, so its ends are moved out by the small-sample factor of Hesterberg (2015, section 4), in
-    logarithms where all samples are positive. One visit alone cannot say how visits differ: its samples are then
-    drawn in place of visits, and the interval speaks of that visit only. Raises ValueError when there is no sample.
+    interval too narrow, so its ends are moved out by the small-sample factor of Hesterberg (2015, section 4); the
+    lower one by ratio where it is positive, and stays so. One visit alone cannot say how visits differ: its samples
+    are then drawn in place of visits, and the interval speaks of that visit only. Raises ValueError without a sample.
     """
     filled = [visit for visit in visits if len(visit)]
     if not filled:
@@ -57,7 +57,7 @@ def median_of_visits(visits: Sequence[Sequence[float]]) -> Estimate:
     middle = float(np.median(values))
     medians = _weighted_medians(values[order], _draws(len(clusters), _resamples(len(values)))[:, owner[order]])
     low, high = (float(end) for end in np.percentile(medians, [2.5, 97.5]))
-    return _widened(middle, low, high, _few(len(clusters)), bool(values.min() > 0))
+    return _widened(middle, low, high, _few(len(clusters)))
 
 
 def _resamples(values: int) -> int:
@@ -88,10 +88,10 @@ def _few(clusters: int) -> float:
     return float(sqrt(count / (count - 1)) * stdtrit(count - 1, 0.975) / ndtri(0.975))
 
 
-def _widened(middle: float, low: float, high: float, factor: float, positive: bool) -> Estimate:
-    if positive and middle > 0:
-        return Estimate(value=middle, low=middle * (low / middle) ** factor, high=middle * (high / middle) ** factor)
-    return Estimate(value=middle, low=middle - factor * (middle - low), high=middle + factor * (high - middle))
+def _widened(middle: float, low: float, high: float, factor: float) -> Estimate:
+    """Ends moved out from the middle: downward by ratio, so that what is positive stays so; upward by distance."""
+    lower = middle * (low / middle) ** factor if low > 0 else middle - factor * (middle - low)
+    return Estimate(value=middle, low=lower, high=middle + factor * (high - middle))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Levels from rows: what was measured is there, what was not is not; the system's sizes decide nothing but names."""
+
+from __future__ import annotations
+
+from math import exp, inf, sqrt
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import caches
+from caches import KIB, MIB
+from made import metric, probe, row
+from tollmeter.analysis.hierarchy import hierarchy, knees
+from tollmeter.analysis.parallel import parallelism
+from tollmeter.analysis.shapes import Shape, miss_share
+from tollmeter.model import Cache, Level, Machine, Row, Value
+
+LEVELS = ((48 * KIB, 1.0), (MIB, 3.6), (6 * MIB, 13.0))
+MEMORY = 140.0
+OS_SIZES = (48 * KIB, MIB, 32 * MIB)
+
+PROBES = {
+    "any.walk": probe(metric("load", means="latency-of-size"), name="any.walk"),
+    "any.read": probe(metric("read", unit="B/s", means="read-bandwidth-of-size"), name="any.read"),
+    "any.chains": probe(metric("load", means="load-of-chains"), name="any.chains"),
+}
+
+
+def machine(*sizes: int, **more: Any) -> Machine:
+    told = [
+        Cache(level=place + 1, kind="data" if place == 0 else "unified", size_bytes=s) for place, s in enumerate(sizes)
+    ]
+    code = Cache(level=1, kind="instruction", size_bytes=32 * KIB)
+    known: dict[str, Any] = {"core_clock_hz": 4e9, "architecture": "x86_64", **more}
+    return Machine(
+        host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34, caches=(code, *told), **known
+    )
+
+
+SOUND = machine(*OS_SIZES)
+
+
+def latency(size: int, seed: int) -> float:
+    """A sharp first cache, smeared ones behind it, and 2 % of noise."""
+    costs = [LEVELS[0][1], *(after - before for (_, before), after in zip(LEVELS, (3.6, 13.0, MEMORY), strict=True))]
+    shapes = (Shape(ways=inf, keenness=inf), Shape(ways=10.0, keenness=2.0), Shape(ways=16.0, keenness=1.0))
+    misses = [
+        float(miss_share(shape, np.array([size / capacity]))[0])
+        for shape, (capacity, _) in zip(shapes, LEVELS, strict=True)
+    ]
+    true = costs[0] + sum(cost * share for cost, share in zip(costs[1:], misses, strict=True))
+    return true * exp(0.02 * Random(size + seed).gauss(0, 1))
+
+
+def walk(top: int = 24 * MIB, pages: str = "huge", factor: float = 1.0, per_octave: int = 4, **more: Any) -> list[Row]:
+    return [
+        row(
+            factor * latency(size, len(pages)),
+            0.03,
+            of="any.walk",
+            name="load",
+            parameters={"size": size, "pages": pages},
+            **more,
+        )
+        for size in caches.grid(KIB, top, per_octave)
+    ]
+
+
+def reads(rates: dict[int, float], kernel: str = "wide") -> list[Row]:
+    def at(size: int) -> dict[str, Value]:
+        return {"size": size, "kernel": kernel}
+
+    return [row(rate, of="any.read", name="read", unit="B/s", parameters=at(size)) for size, rate in rates.items()]
+
+
+def chains(size: int, alone: float, gap: float, counts: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)) -> list[Row]:
+    return [
+        row(max(alone / k, gap), of="any.chains", name="load", parameters={"size": size, "chains": k}) for k in counts
+    ]
+
+
+def named(levels: tuple[Level, ...]) -> dict[str, Level]:
+    return {level.level: level for level in levels}
+
+
+def test_levels_with_size_latency_and_cycles() -> None:
+    levels = hierarchy(walk(), PROBES, SOUND)
+    found = named(levels)
+    assert found["L1d"].size_bytes == pytest.approx(48 * KIB, rel=0.1)
+    assert found["L2"].size_bytes == pytest.approx(MIB, rel=0.2)
+    assert found["L1d"].latency_ns == pytest.approx(1.0, rel=0.05)
+    assert found["L1d"].latency_cycles == pytest.approx(4.0, rel=0.05)
+    assert found["L2"].latency_ns == pytest.approx(3.6, rel=0.05)
+    assert (found["L2"].os_size_bytes, found["L1d"].os_size_bytes) == (MIB, 48 * KIB)
+
+
+def test_memory_is_what_lies_well_beyond_the_largest_cache() -> None:
+    far = hierarchy(walk(24 * MIB), PROBES, machine(48 * KIB, MIB, 6 * MIB))
+    assert [level.level for level in far] == ["L1d", "L2", "L3", "memory"]
+    assert far[-1].size_bytes is None
+    assert far[-1].os_size_bytes is None
+    assert far[-1].latency_ns == pytest.approx(MEMORY, rel=0.08)
+    near = hierarchy(walk(512 * KIB), PROBES, SOUND)
+    assert [level.level for level in near] == ["L1d", "L2"]
+    assert near[-1].size_bytes is None
+
+
+def test_a_neighbour_in_the_l3_shows_in_its_size_not_in_its_name() -> None:
+    """The system says 32 MiB, 6 MiB serve: nothing pulls the measured size towards what is said."""
+    levels = named(hierarchy(walk(64 * MIB, per_octave=2), PROBES, SOUND))
+    assert levels["L3"].os_size_bytes == 32 * MIB
+    assert levels["L3"].size_bytes is not None
+    assert levels["L3"].size_high is not None
+    assert levels["L3"].size_bytes < 9 * MIB
+    assert levels["L3"].size_high < 16 * MIB
+
+
+def test_a_system_that_says_nothing_of_its_caches() -> None:
+    levels = hierarchy(walk(), PROBES, machine(core_clock_hz=None))
+    assert [level.level for level in levels] == ["L1d", "L2", "L3", "memory"]
+    assert all(level.os_size_bytes is None and level.latency_cycles is None for level in levels)
+
+
+def test_a_level_that_the_sweep_did_not_tell_apart_gets_no_size() -> None:
+    """From 512 KiB straight to memory: the knee may be that of two caches."""
+    sizes = {
+        size: (1.0 if size <= 48 * KIB else 3.6 if size <= 4 * MIB else 140.0) for size in caches.grid(KIB, 64 * MIB, 2)
+    }
+    rows = [
+        row(value, of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
+        for size, value in sizes.items()
+    ]
+    levels = hierarchy(rows, PROBES, machine(48 * KIB, MIB, 16 * MIB))
+    assert "L3" not in named(levels)
+    assert named(levels)["L1d"].size_bytes is not None
+    assert [level.size_bytes for level in levels[1:]] == [None] * len(levels[1:])
+
+
+def test_without_a_latency_curve_there_is_no_hierarchy() -> None:
+    assert hierarchy([], PROBES, SOUND) == ()
+    assert hierarchy(walk(4 * KIB, per_octave=1), PROBES, SOUND) == ()
+    assert hierarchy(reads({KIB: 1e9}), PROBES, SOUND) == ()
+
+
+def test_emulated_and_foreign_rows_are_left_out() -> None:
+    foreign = walk(factor=50, clock="virtual", abi="arm-soft") + walk(factor=3, abi="ia32")
+    assert hierarchy(walk() + foreign, PROBES, SOUND) == hierarchy(walk(), PROBES, SOUND)
+    assert hierarchy(walk(clock="virtual"), PROBES, SOUND) == ()
+
+
+def test_refused_rows_are_left_out() -> None:
+    refused = [row(None, of="any.walk", name="load", parameters={"size": 3 * KIB, "pages": "huge"}, status="unstable")]
+    assert hierarchy(walk() + refused, PROBES, SOUND) == hierarchy(walk(), PROBES, SOUND)
+
+
+def test_huge_pages_are_preferred_and_page_local_order_comes_last() -> None:
+    slow, quick = walk(pages="small", factor=1.3), walk(pages="local", factor=0.7)
+    assert named(hierarchy(walk() + slow + quick, PROBES, SOUND))["L1d"].latency_ns == pytest.approx(1.0, rel=0.05)
+    assert named(hierarchy(slow + quick, PROBES, SOUND))["L1d"].latency_ns == pytest.approx(1.3, rel=0.05)
+
+
+def test_a_huge_page_sweep_that_ends_early_is_not_preferred() -> None:
+    levels = hierarchy(walk(128 * KIB) + walk(pages="small"), PROBES, machine(48 * KIB, MIB, 6 * MIB))
+    assert levels[-1].level == "memory"
+
+
+def test_knees_of_every_page_mode() -> None:
+    found = knees(walk() + walk(pages="small"), PROBES, machine(48 * KIB, MIB, 6 * MIB))
+    assert set(found) == {"huge", "small"}
+    assert all(len(of_mode) == 3 for of_mode in found.values())
+
+
+def test_read_bandwidth_is_of_the_fastest_kernel_inside_the_level() -> None:
+    wide = reads({8 * KIB: 480e9, 16 * KIB: 500e9, 256 * KIB: 200e9, 3 * MIB: 110e9, 24 * MIB: 38e9})
+    narrow = reads({8 * KIB: 90e9, 16 * KIB: 95e9, 256 * KIB: 80e9}, kernel="portable")
+    levels = named(hierarchy(walk() + wide + narrow, PROBES, machine(48 * KIB, MIB, 6 * MIB)))
+    assert levels["L1d"].read_bytes_per_second == 490e9
+    assert levels["L2"].read_bytes_per_second == 200e9
+    assert levels["L3"].read_bytes_per_second == 110e9
+    assert levels["memory"].read_bytes_per_second == 38e9
+
+
+def test_bandwidth_within_a_cache_is_not_called_that_of_memory() -> None:
+    levels = named(hierarchy(walk() + reads({3 * MIB: 110e9}), PROBES, machine(48 * KIB, MIB, 6 * MIB)))
+    assert levels["memory"].read_bytes_per_second is None
+
+
+def test_parallelism_of_each_level_from_its_own_size() -> None:
+    loads = chains(256 * KIB, 3.6, 0.3) + chains(24 * MIB, 140.0, 7.0)
+    levels = named(hierarchy(walk() + loads, PROBES, machine(48 * KIB, MIB, 6 * MIB)))
+    assert levels["L2"].parallelism == pytest.approx(12, rel=0.1)
+    assert levels["memory"].parallelism == pytest.approx(20, rel=0.1)
+    assert levels["L1d"].parallelism is None
+
+
+def test_parallelism_is_never_above_the_chains() -> None:
+    assert parallelism(chains(MIB, 100.0, 0.1)) == 64
+    assert parallelism(chains(MIB, 100.0, 100.0)) == pytest.approx(1)
+    assert parallelism(chains(MIB, 100.0, 5.0, (2, 4, 8))) is None
+    assert parallelism(chains(MIB, 100.0, 5.0, (1, 64))) is None
+
+
+def test_parallelism_between_two_counts() -> None:
+    assert parallelism(chains(MIB, 120.0, 120.0 / sqrt(8 * 16))) == pytest.approx(sqrt(8 * 16), rel=0.05)
