@@ -76,7 +76,7 @@ void toll_emit_flush(void);                        /* writes complete lines; saf
 bool toll_clock_choose(char *error, size_t room);
 const char *toll_clock_kind(void); /* hardware, virtual or instructions */
 bool toll_counts_instructions(void);
-bool toll_clock_is_real(void); /* else an addition in this time is no cycle of any core */
+bool toll_clock_is_real(void);    /* else an addition in this time is no cycle of any core */
 uint64_t toll_counter_read(void); /* instructions executed so far; only where they are counted */
 
 /* ---- clock.c -------------------------------------------------------------------------------------------------- */
