@@ -75,7 +75,7 @@ static enum toll_status check(struct toll_run *r) {
 }
 
 static const char *const checks[] = {"nothing", "numbers", "arguments", "refused", "dispatch", NULL};
-static const uint64_t rule_counts[] = {1, 16, 64, 256, TOLL_END};
+static const uint64_t rule_counts[] = {16, TOLL_END}; /* their slope is asked for by name: rules = [1, 256] */
 static const struct toll_parameter parameters[] = {
     {.name = "check",
      .kind = TOLL_CHOICE,
