@@ -37,7 +37,8 @@ def foreign(name: str, content: str) -> Iterator[str]:
 
 
 def test_every_source_says_its_licence() -> None:
-    sources = [name for name in (*under("", *SOURCES), *NAMED) if text(name).strip()]
+    # A recording is what a program once wrote, and stays so.
+    sources = [name for name in (*under("", *SOURCES), *NAMED) if text(name).strip() and "/recordings/" not in name]
     assert len(sources) > len(NAMED)
     hold(said for name in sources for said in unlicensed(name, text(name)))
 
