@@ -22,6 +22,7 @@ MIB = 1 << 20
 # Few enough values of the long axes that every combination with the others is made.
 FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.associativity": {"lines": (1, 8, 64), "apart": (4096, 65536)},
+    "memory.copy_conflict": {"offset": (0, 64), "size": (16384,)},
     "memory.dram_page": {"distance": (128, 1 << 20)},
     "memory.huge_page_gain": {},
     "memory.latency": {},

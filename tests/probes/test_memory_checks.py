@@ -64,6 +64,7 @@ SHOWS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("write_bandwidth", {"kernel": "portable"}),
     ("write_bandwidth", {"kernel": "libc"}),
     ("copy_bandwidth", {"kernel": "portable"}),
+    ("copy_conflict", {"kernel": "portable"}),
     ("update_bandwidth", {"kernel": "portable"}),
     ("parallelism", {"chains": 8}),
     ("tlb", {"count": 64}),
