@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the probes over memory nodes rest on, tried on the nodes that are here: lists of CPUs, binding, asking back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.model import Abi
+
+REFUSED = 77
+PROGRAM = """
+#include "numa.h"
+
+const char toll_probe_name[] = "test.numa", toll_abi_name[] = "test", toll_build_flags[] = "none";
+
+static int lists_are_read(void) {
+  const char *list = "0-3,8,10-11\\n";
+  for (long cpu = 0; cpu < 14; cpu++)
+    if (numa_list_has(list, cpu) != (cpu <= 3 || cpu == 8 || cpu == 10 || cpu == 11)) return 0;
+  return !numa_list_has("", 0) && !numa_list_has("\\n", 0) && !numa_list_has("none", 0);
+}
+
+static int a_cpu_is_found(void) {
+  int own[1] = {CPU}, none[1] = {4000};
+  struct toll_run here = {.cpus = own, .cpu_count = 1}, nowhere = {.cpus = none, .cpu_count = 1};
+  return numa_cpu_on(&here, NODE) == CPU && numa_cpu_on(&nowhere, NODE) == -1 && numa_cpu_on(&here, 63) == -1;
+}
+
+int main(void) {
+  if (!lists_are_read()) return 1;
+  if (!a_cpu_is_found()) return 2;
+  if (numa_count() < 1 || numa_exists(63)) return 3;
+  if (!numa_pin(CPU)) return 4;
+  if (!numa_bind(NODE)) return 77;
+  char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  touch_here(memory, 1 << 20);
+  numa_unbind();
+  if (numa_node_of(memory) == -1) return 77;
+  return numa_node_of(memory) == NODE && numa_node_of((void *)8) == -1 ? 0 : 5;
+}
+"""
+
+
+def node_of(cpu: int) -> int | None:
+    nodes = list(Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node[0-9]*"))
+    return int(nodes[0].name[4:]) if nodes else None
+
+
+@pytest.mark.machine
+def test_memory_is_bound_to_a_node_and_found_there(root: Path, tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    node = node_of(cpu)
+    if node is None:
+        pytest.skip("the system tells of no memory nodes")
+    source, program = tmp_path / "numa.c", tmp_path / "numa"
+    source.write_text(PROGRAM, encoding="utf-8")
+    flags = [*own_abi.flags, "-D_GNU_SOURCE", "-std=gnu11", f"-DCPU={cpu}", f"-DNODE={node}", "-static"]
+    includes = [f"-I{root}/probes/runtime", f"-I{root}/probes/memory"]
+    archive = root / "build" / own_abi.name / "libtoll.a"
+    subprocess.run([own_compiler, *flags, *includes, source, archive, "-pthread", "-lm", "-o", program], check=True)
+    status = subprocess.run([program], check=False, timeout=60).returncode
+    if status == REFUSED:
+        pytest.skip("the system refuses to bind memory to a node")
+    assert status == 0
