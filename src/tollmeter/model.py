@@ -186,11 +186,15 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study."""
+    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study.
+
+    budget: wall time that it needs, as --budget takes it; empty: the usual one.
+    """
 
     name: str
     question: str
     select: tuple[Select, ...]
+    budget: str = ""
     source: str | None = None
     published: tuple[Published, ...] = ()
 

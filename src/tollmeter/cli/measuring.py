@@ -24,7 +24,7 @@ from tollmeter.cli.observer import observing
 from tollmeter.cli.options import DEFAULT_BUDGET, Options
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.conduct import Stage, Stopping, conduct, kept_on
-from tollmeter.model import ClockReading, Failure, Machine, Outcome
+from tollmeter.model import ClockReading, Failure, Machine, Outcome, Suite
 from tollmeter.plan import Plan, check_asked, expected_seconds, make
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.journal import Contents, Journal, read
@@ -106,7 +106,7 @@ def resumed(name: str, options: Options) -> int:
     catalog = places.made_ready(request.abis, request.targets)
     machine = _same_machine(folder, request, contents, catalog)
     plan, executables = _same_plan(folder, request, contents, Ground(catalog, machine))
-    plan = msgspec.structs.replace(plan, budget_seconds=_for_measuring(_budget(options, request)))
+    plan = msgspec.structs.replace(plan, budget_seconds=_for_measuring(_budget(options, request.suite, request.budget_seconds)))
     with Journal.resume(folder) as journal:
         work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds)
         return _go(work, journal, options)
@@ -129,7 +129,7 @@ def _prepared(options: Options) -> Prepared:
         suite=on_machine(suite, machine),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=secrets.randbelow(1_000_000) if options.seed is None else options.seed,
-        budget_seconds=_budget(options),
+        budget_seconds=_budget(options, suite),
         tollmeter=tollmeter.__version__,
         abis=abis,
         settings=settings,
@@ -153,10 +153,11 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     )
 
 
-def _budget(options: Options, request: Request | None = None) -> float:
-    if options.budget is None and request:
-        return request.budget_seconds
-    return seconds(options.budget or DEFAULT_BUDGET)
+def _budget(options: Options, suite: Suite, before: float | None = None) -> float:
+    """What was typed, else what the run had before, else what the suite needs, else the usual."""
+    if options.budget is None and before is not None:
+        return before
+    return seconds(options.budget or suite.budget or DEFAULT_BUDGET)
 
 
 def _for_measuring(budget_seconds: float) -> float:
