@@ -155,6 +155,18 @@ def test_the_person_stands_above_the_suite() -> None:
     assert [(point.abi, point.values()) for point in plan.points()] == [("ia32", {"size": 4096, "pages": "small"})]
 
 
+def test_a_glob_selects_the_probes_that_have_what_is_named() -> None:
+    plan = plan_of(Select(probe="memory.*", parameters={"chains": 1}))
+    assert {point.probe for point in plan.points()} == {"memory.parallel"}
+    with pytest.raises(Failure):
+        plan_of(Select(probe="memory.*", parameters={"chains": 1, "size": 1024}))
+
+
+def test_a_selection_for_other_cpus_has_no_points() -> None:
+    select = Select(probe="kernel.enter", cpu=("sparc",))
+    assert [point.probe for point in plan_of(select, Select(probe="memory.ping")).points()] == ["memory.ping"]
+
+
 def test_a_point_that_two_selections_name_is_visited_once() -> None:
     select = Select(probe="memory.latency", parameters={"size": 4096})
     assert len(plan_of(select, select).points()) == 2

@@ -50,8 +50,12 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
-    probes = {name: probe for name, probe in catalog.probes().items() if fnmatchcase(name, select.probe)}
-    _check_names(select, probes)
+    matching = {name: probe for name, probe in catalog.probes().items() if fnmatchcase(name, select.probe)}
+    probes = {name: probe for name, probe in matching.items() if _has_all(probe, select.parameters)}
+    if matching and not probes:
+        known = sorted({parameter.name for probe in matching.values() for parameter in probe.parameters})
+        missing = next((name for name in select.parameters if name not in known), ", ".join(select.parameters))
+        raise unknown(f"parameter of {select.probe}", missing, known)
     points: dict[Point, None] = {}
     curves: list[Curve] = []
     gaps: dict[Point, str] = {}
@@ -129,11 +133,9 @@ def _gap(catalog: Catalog, probe: str, abi: str) -> str:
     return catalog.gaps.get(abi, f"{probe} is not built for {abi}")
 
 
-def _check_names(select: Select, probes: Mapping[str, Probe]) -> None:
-    known = {parameter.name for probe in probes.values() for parameter in probe.parameters}
-    for name in select.parameters:
-        if probes and name not in known:
-            raise unknown(f"parameter of {select.probe}", name, sorted(known))
+def _has_all(probe: Probe, names: Iterable[str]) -> bool:
+    """A selection that names a parameter is of those probes of its glob that have it."""
+    return {parameter.name for parameter in probe.parameters}.issuperset(names)
 
 
 def check_asked(catalog: Catalog, selects: Sequence[Select], settings: Settings, abis: Sequence[str]) -> None:
