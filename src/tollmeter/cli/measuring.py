@@ -106,7 +106,9 @@ def resumed(name: str, options: Options) -> int:
     catalog = places.made_ready(request.abis, request.targets)
     machine = _same_machine(folder, request, contents, catalog)
     plan, executables = _same_plan(folder, request, contents, Ground(catalog, machine))
-    plan = msgspec.structs.replace(plan, budget_seconds=_for_measuring(_budget(options, request.suite, request.budget_seconds)))
+    plan = msgspec.structs.replace(
+        plan, budget_seconds=_for_measuring(_budget(options, request.suite, request.budget_seconds))
+    )
     with Journal.resume(folder) as journal:
         work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds)
         return _go(work, journal, options)
