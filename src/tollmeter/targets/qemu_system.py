@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import Trouble, closed, refused, words
 from tollmeter.targets import debian_kernel
@@ -36,7 +38,8 @@ _SLOWNESS, _GRACE_S = 5.0, 5.0
 
 _READY = re.compile(rb"guest ready\r?\n")
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
-_ONLY_CPU = 0
+_ONLY_CPU, _MOST_SAMPLES = 0, 3
+"""Virtual time differs between samples only by where the timer's interrupt falls: a median of three leaves that out."""
 
 
 class Board(NamedTuple):
@@ -121,7 +124,7 @@ class Guest:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        told = [word if not word.startswith("--cpus=") else f"--cpus={_ONLY_CPU}" for word in words(visit)]
+        told = words(msgspec.structs.replace(visit, cpus=(_ONLY_CPU,), samples=min(visit.samples, _MOST_SAMPLES)))
         limit_s = visit.deadline_ms / 1000 * _SLOWNESS + _GRACE_S
         try:
             ended = self._finish(executable, told, limit_s)
