@@ -123,6 +123,7 @@ def _prepared(options: Options) -> Prepared:
     catalog = places.made_ready(abis, targets)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
     machine, clock = _machine(catalog, targets)
     folder = options.out.resolve() if options.out else places.new_folder(suite.name)

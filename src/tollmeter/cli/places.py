@@ -54,6 +54,14 @@ def made_ready(abis: Sequence[str], targets: Sequence[str]) -> Catalog:
     return _placed(loaded, targets) if targets else loaded
 
 
+def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
+    """An ABI of this CPU that a suite names and nobody asked for is no hole in the answer but a row that says so."""
+    named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
+    own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
+    gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
+    return msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
+
+
 def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
     """drop: by an ABI's name and target."""
     kept = {key: made for key, made in loaded.executables.items() if not drop(key[1], made.target)}

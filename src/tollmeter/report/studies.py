@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from tollmeter.analysis.meanings import main_abi, metric_of
 from tollmeter.model import Book, Published, Row, RowOf, Suite
 from tollmeter.report.numbers import DASH, Figure, plain, quantity
@@ -70,8 +72,10 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
 
 
 def _why(book: Book, wanted: RowOf) -> str:
-    """The reason of a row that has no number, else that there is no such row."""
-    failed = next((row for row in _matching(book, wanted) if row.reason), None)
+    """The reason of a row that has no number; without such a row, why the probe was not run there at all."""
+    anywhere = msgspec.structs.replace(wanted, parameters={})
+    same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
+    failed = next((row for row in same if row.reason), None)
     if failed is not None:
         return f"{failed.probe} gave no number: {failed.reason}."
     named = wanted.probe or wanted.means or "such a row"
