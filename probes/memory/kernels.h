@@ -11,6 +11,9 @@
  *   sse2 ...   one source for every vector width; asked of the CPU at run time, all in one executable
  *   ..._nt     the same with stores that go past the caches
  *
+ * lmbench's nine operations of bw_mem are here: rd wr cp rdwr are sparse, frd fwr fcp portable, bzero is libc's write and
+ * bcopy libc's copy.
+ *
  * Every list has the same names on every architecture; what does not exist is skipped with a sentence.
  */
 #ifndef MEMORY_KERNELS_H

@@ -127,7 +127,7 @@ static enum toll_status check(struct toll_run *r) {
 const struct toll_probe toll_probe = {
     .question = "What does a walk through the page tables cost, by how far the loads reach?",
     .metrics = (struct toll_metric[]){{"walk", "ns", TOLL_LESS, "what translation adds to one load", TOLL_DIFFERENCE,
-                                       NULL, "translation of a page within {reach}"},
+                                       NULL, "page walk of a load that goes far"},
                                       {0}},
     .parameters = (struct toll_parameter[]){{.name = "reach",
                                              .kind = TOLL_SIZE,
