@@ -40,13 +40,20 @@ def points_of(chart: Chart) -> list[dict[str, Any]]:
     return [datum for datum in data_of(chart) if "samples" in datum]
 
 
-@pytest.mark.parametrize("make", ALL_BOOKS)
+@pytest.mark.parametrize("make", [books.healthy, books.many_cpus])
 def test_every_specification_is_valid_vega_lite(make: Callable[[], Book]) -> None:
+    config = look.config(look.by_value, look.PICTURE_FONT)
+    seen = {chart.name for chart in drawn(books.healthy)} if make is not books.healthy else set()
+    for chart in drawn(make):
+        if chart.name not in seen or "facet" in chart.spec:
+            few = {name: rows[:2] for name, rows in chart.spec["datasets"].items()}
+            altair.Chart.from_dict({**chart.spec, "datasets": few, "config": config}, validate=True)
+
+
+@pytest.mark.parametrize("make", ALL_BOOKS)
+def test_every_specification_is_json_without_a_number_that_is_none(make: Callable[[], Book]) -> None:
     for chart in drawn(make):
         json.dumps(chart.spec, allow_nan=False)
-        few = {name: rows[:2] for name, rows in chart.spec["datasets"].items()}
-        config = look.config(look.by_value, look.PICTURE_FONT)
-        altair.Chart.from_dict({**chart.spec, "datasets": few, "config": config}, validate=True)
 
 
 @pytest.mark.parametrize("make", ALL_BOOKS)

@@ -145,7 +145,7 @@ def test_what_cannot_be_filled_is_a_sentence() -> None:
         Published(what="line", figure="27 ns", row=RowOf(means="core-to-core")),
         Published(what="wide", figure="3", row=RowOf(probe="float.dot", abi="arm-soft")),
     )
-    assert "serial time: No serial line is measured yet." in text
+    assert "(1) No serial line is measured yet." in text
     assert "memory.ping_pong gave no number: needs two CPUs" in text
     assert "This run has no row of float.dot for arm-soft." in text
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_filled_is_a_sentence() -> None:
 def test_a_correction_stands_by_its_claim() -> None:
     row = RowOf(means="entry", abi="native")
     text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On 64-bit only."))
-    assert "(1) entry: On 64-bit only." in text
+    assert "(1) On 64-bit only." in text
 
 
 def test_of_several_rows_the_least_and_the_most_are_shown() -> None:

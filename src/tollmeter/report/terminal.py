@@ -50,9 +50,9 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         return
     console.print()
     _print_table(_study_table(told), console, width)
+    console.print()
     for number, answer in enumerate((a for a in told if a.said), start=1):
-        console.print()
-        _wrapped(console, f"({number}) {answer.what}: {answer.said}", width, hanging=4)
+        _wrapped(console, f"{f'({number})':<4} {answer.said}", width, hanging=5)
 
 
 def _study_table(told: Sequence[Answer]) -> Table:
@@ -142,16 +142,28 @@ def _print_table(table: Table, console: Console, width: int) -> None:
 
 
 def table_lines(table: Table, width: int) -> list[Text]:
-    """Columns three blanks apart, fewer where it is narrow; then the first column's words are wrapped."""
+    """Columns three blanks apart, fewer where it is narrow; then columns of words give way and are wrapped."""
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
     gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
-    spare = width - _total(widths, gap)
-    widths[0] = min(widths[0], max(LEAST_LABEL, widths[0] + spare))
+    _give_way(widths, [place for place in range(len(widths)) if _is_words(table, place)], width - _total([], gap), gap)
     lines = [_head(table, widths, gap)]
     for place, row in enumerate(table.rows):
         lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
     return lines
+
+
+def _is_words(table: Table, place: int) -> bool:
+    return not table.columns[place].right and all(isinstance(row.cells[place], str) for row in table.rows)
+
+
+def _give_way(widths: list[int], words: Sequence[int], room: int, gap: int) -> None:
+    """Takes from the widest column of words, one letter after the other, until all fit."""
+    while sum(widths) + gap * len(widths) > room:
+        widest = max(words, key=lambda place: widths[place])
+        if widths[widest] <= LEAST_LABEL:
+            return
+        widths[widest] -= 1
 
 
 def _total(widths: Sequence[int], gap: int) -> int:
@@ -193,7 +205,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
     line = Text(table.title.ljust(widths[0] + INDENT), style="bold")
     for place, column in enumerate(table.columns[1:], start=1):
-        name = _column(table, place)[0]
+        name = _column(table, place)[0].rstrip()
         line.append(" " * gap).append(
             name.ljust(widths[place]) if column.name else " " * widths[place], style="not bold dim"
         )
@@ -201,19 +213,30 @@ def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
 
 
 def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width: int) -> list[Text]:
-    """One line, more where the label is wrapped; a note stands behind it, or below where it does not fit."""
-    label = textwrap.wrap(cells[0].rstrip(), widths[0]) or [""]
-    line = Text(" " * INDENT + label[0].ljust(widths[0]))
-    for cell, wide in zip(cells[1:], widths[1:], strict=True):
-        line.append(" " * gap).append(cell.ljust(wide), style="bold yellow" if cell.strip() == "!" else "")
-    line = _trimmed(line)
+    """One line, more where words are wrapped; a note stands behind it, or below where it does not fit."""
+    wrapped = [_in_column(cell, wide) for cell, wide in zip(cells, widths, strict=True)]
+    lines = [_line([cell[turn] if turn < len(cell) else "" for cell in wrapped], widths, gap, turn)
+             for turn in range(max(map(len, wrapped)))]  # fmt: skip
     note = clean(row.note)
-    if note and len(line) + gap + len(note) <= width:
-        line.append(" " * gap).append(note, style="dim")
+    if note and len(lines) == 1 and len(lines[0]) + gap + len(note) <= width:
+        lines[0].append(" " * gap).append(note, style="dim")
         note = ""
-    rest = [Text(" " * (INDENT * 2) + more) for more in label[1:]]
-    below = [Text(" " * (INDENT * 2) + more, style="dim") for more in textwrap.wrap(note, width - INDENT * 2)]
-    return [line, *rest, *below]
+    return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in textwrap.wrap(note, width - INDENT * 2))]
+
+
+def _in_column(cell: str, wide: int) -> list[str]:
+    """The further lines of words are set in, so that they are no row of their own."""
+    if len(cell.rstrip()) <= wide:
+        return [cell.rstrip()]
+    return textwrap.wrap(cell.rstrip(), wide, subsequent_indent=" " * INDENT) or [""]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], gap: int, turn: int) -> Text:
+    line = Text(" " * INDENT)
+    for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
+        line.append(" " * gap if place else "")
+        line.append(cell.ljust(wide), style="bold yellow" if cell.strip() == "!" and not turn else "")
+    return _trimmed(line)
 
 
 def _trimmed(line: Text) -> Text:
