@@ -73,13 +73,14 @@ def test_companions_add_up_and_join_the_timed_worker() -> None:
 
 
 def test_a_rate_turns_the_interval_and_the_minimum_stays_below() -> None:
-    samples = [sample(cost) for cost in (10, 10.2, 10.1, 11, 10.4)]
-    found = only([outcome(samples, work=Work(bytes=64), visit=visit) for visit in range(3)], probe(metric(unit="B/s")))
+    costs = [(10, 10.2, 10.1), (11, 11.4, 11.2), (10.4, 10.5, 10.9)]
+    visits = [outcome([sample(c) for c in cost], work=Work(bytes=64), visit=i) for i, cost in enumerate(costs)]
+    found = only(visits, probe(metric(unit="B/s")))
     assert found.low is not None
     assert found.median is not None
     assert found.high is not None
     assert found.minimum is not None
-    assert found.low <= found.median <= found.high
+    assert found.low < found.median < found.high
     assert found.minimum <= found.median
     assert found.quartiles[0] < found.quartiles[1]
 

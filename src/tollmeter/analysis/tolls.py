@@ -88,7 +88,7 @@ def _note(row: Row, median: float, low: float, high: float, ns_per_unit: float) 
         other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - median)) * ns_per_unit
         return f"second mode {_duration(other)}"
     if (high - low) / 2 > DOUBTFUL * median:
-        return f"visits differ: {_duration(low)} to {_duration(high)}"
+        return f"{'visits differ' if row.visits > 1 else 'one visit'}: {_duration(low)} to {_duration(high)}"
     return row.reason or ""
 
 
