@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way with the real probes of this checkout: suite, plan, visits, journal, index, page. Judges no time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tollmeter.cli import places
+from tollmeter.cli.main import main
+from tollmeter.store.journal import read
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = ("memory", "kernel", "float", "datamodel", "alignment")
+SUITE = """
+question = "Does it all work together?"
+[[select]]
+probe = "memory.latency"
+parameters = { size = "1KiB..16KiB", pages = "small" }
+[[select]]
+probe = "memory.ping_pong"
+""" + "".join(
+    f'[[select]]\nprobe = "{probe}"\nabi = ["native", "ia32"]\nothers = "typical"\n'
+    for probe in ("memory.clock", "kernel.loop", "float.dot", "datamodel.virtual_call", "alignment.copy")
+)
+
+pytestmark = pytest.mark.machine
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One run for all of the tests: its exit code, folder, and what it printed."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "mine.toml").write_text(SUITE)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(places, "RUNS", folder / "runs")
+    out, printed = sys.stdout, folder / "printed"
+    with printed.open("w") as sys.stdout:
+        words = ["--budget", "12s", "--out", str(folder / "run"), "--quiet", "--format", "json"]
+        code = main(["run", str(folder / "mine.toml"), *words])
+    sys.stdout = out
+    patch.undo()
+    return code, folder / "run", json.loads(printed.read_text())
+
+
+def test_it_ends_well_and_prints_the_interface(told: Any) -> None:
+    code, folder, index = told
+    assert code == 0
+    jsonschema.validate(index, json.loads((ROOT / "docs/show.schema.json").read_text()))
+    assert (folder / "report.html").stat().st_size > 100_000
+
+
+def test_every_family_has_rows_and_most_have_numbers(told: Any) -> None:
+    _, _, index = told
+    assert {row["probe"].split(".")[0] for row in index["rows"]} == set(FAMILIES)
+    numbered = [row for row in index["rows"] if row["status"] == "ok"]
+    assert len(numbered) > len(index["rows"]) / 2
+    assert all(row["reason"] for row in index["rows"] if row["status"] != "ok")
+
+
+def test_the_machine_is_this_one(told: Any) -> None:
+    _, _, index = told
+    kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()
+    assert kernel in index["machine"]["kernel"]
+    assert index["machine"]["core_clock_hz"] > 1e8
+
+
+def test_what_was_run_is_what_was_built(told: Any) -> None:
+    _, folder, _ = told
+    contents = read(folder)
+    manifests = {path.parent.name: json.loads(path.read_text()) for path in ROOT.glob("build/*/manifest.json")}
+    assert contents.head.builds
+    for build in contents.head.builds:
+        assert manifests[build.abi][build.probe]["sha256"] == build.sha256
+
+
+def test_single_workers_keep_to_the_highest_cpu_and_the_host_off_it(told: Any) -> None:
+    _, folder, index = told
+    highest = max(index["machine"]["allowed_cpus"])
+    for outcome in read(folder).outcomes:
+        assert outcome.cpus[0] == highest
+        alone = outcome.point.probe != "memory.ping_pong"
+        assert not alone or all(sample.witness.cpu_after == highest for sample in outcome.samples)
