@@ -64,6 +64,7 @@ def test_samples_are_one_line_each() -> None:
 @pytest.mark.parametrize("make", [rows, samples])
 def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     import duckdb
+
     assert callable(make)
     path = tmp_path / "table.parquet"
     path.write_bytes(written(make(), "parquet"))
