@@ -22,6 +22,8 @@ def finished(folder: Path, options: Options, session: Session) -> int:
     """Returns the exit code of the whole run."""
     from tollmeter.report import page
 
+    if session.reason and not options.quiet:
+        say(session.reason)
     book = open_run(folder)
     code = exit_code(book.outcomes, session)
     try:

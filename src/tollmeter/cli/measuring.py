@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -243,7 +244,7 @@ def _go(work: Work, journal: Journal, options: Options) -> int:
     judge = AnalysisJudge()
     with (
         _targets(work.plan, paths) as targets,
-        Stopping(targets.values()) as stopping,
+        Stopping(targets.values(), _promise) as stopping,
         kept_on(work.plan.host_cpu) as complaint,
     ):
         if complaint:
@@ -254,6 +255,11 @@ def _go(work: Work, journal: Journal, options: Options) -> int:
                 _after_start(work.plan, options.began + work.built_s), stage, work.done, work.seconds_before
             )
     return finished(journal.folder, options, session)
+
+
+def _promise() -> None:
+    """Written past Python's buffers, which a signal may have caught half way."""
+    os.write(2, b"\ntoll: ending after this sample; once more ends at once\n")
 
 
 @contextmanager

@@ -105,10 +105,15 @@ class _Run:
             if self._stage.stopping.asked:
                 return "interrupted", "somebody asked to stop"
             if not whole:
-                return "budget", f"the budget of {self._plan.budget_seconds:.0f} s was spent"
+                return "budget", self._spent()
             self._refine(round_ + 1)
             self.note("measuring")
         raise AssertionError("rounds do not end by themselves")
+
+    def _spent(self) -> str:
+        still = sum(not self._is_done(point) for point in self._first_round)
+        spent = f"the budget of {self._plan.budget_seconds:.0f} s was spent"
+        return f"{spent} with {still} of {len(self._first_round)} points not settled"
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """A row for whatever was planned and has none: a gap is a sentence, never a missing row."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -16,9 +16,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Stopping:
     """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt."""
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Iterable[Target], answer: Callable[[], object] = lambda: None) -> None:
+        """answer: called at the first signal, from inside its handler."""
         self.asked = False
         self._targets = tuple(targets)
+        self._answer = answer
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
@@ -37,3 +39,4 @@ class Stopping:
         self.asked = True
         for target in self._targets:
             target.interrupt()
+        self._answer()
