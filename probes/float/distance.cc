@@ -25,7 +25,8 @@ void measure(const fpa<float> *a, const fpa<float> *b, size_t n, fpa<float> *res
 void measure(const fpa<double> *a, const fpa<double> *b, size_t n, fpa<double> *result) {
   fpa_distance_double(a, b, n, result);
 }
-#else
+#endif
+
 template <class Number>
 inline Number squared(Number difference) {
   return difference * difference;
@@ -43,7 +44,6 @@ TOLL_APART void measure(const Number *a, const Number *b, size_t n, Number *resu
   }
   *result = (s0 + s1) + (s2 + s3);
 }
-#endif
 
 struct distance {
   size_t n;

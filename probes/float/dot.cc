@@ -25,7 +25,8 @@ void multiply(const fpa<float> *a, const fpa<float> *b, size_t n, fpa<float> *re
 void multiply(const fpa<double> *a, const fpa<double> *b, size_t n, fpa<double> *result) {
   fpa_dot_double(a, b, n, result);
 }
-#else
+#endif
+
 /* n is a multiple of eight. */
 template <class Number>
 TOLL_APART void multiply(const Number *a, const Number *b, size_t n, Number *result) {
@@ -43,7 +44,6 @@ TOLL_APART void multiply(const Number *a, const Number *b, size_t n, Number *res
   }
   *result = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
 }
-#endif
 
 struct dot {
   size_t n;

@@ -29,7 +29,8 @@ void butterflies(fpa<float> *output, const fpa<float> *turns, size_t n, size_t h
 void butterflies(fpa<double> *output, const fpa<double> *turns, size_t n, size_t half) {
   fpa_fft_double(output, turns, n, half);
 }
-#else
+#endif
+
 template <class Number>
 TOLL_APART void butterflies(Number *output, const Number *turns, size_t n, size_t half) {
   for (size_t start = 0; start < n; start += 2 * half)
@@ -41,7 +42,6 @@ TOLL_APART void butterflies(Number *output, const Number *turns, size_t n, size_
       a[0] = a[0] + re, a[1] = a[1] + im;
     }
 }
-#endif
 
 /* place[k] is k with its bits reversed. The input is read in that order and left as it was, so that a second run transforms the
  * same numbers and no value grows from run to run. */

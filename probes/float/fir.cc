@@ -27,7 +27,8 @@ void filter(const fpa<float> *h, const fpa<float> *x, fpa<float> *y, size_t n) {
 void filter(const fpa<double> *h, const fpa<double> *x, fpa<double> *y, size_t n) {
   fpa_fir_double(h, x, y, n);
 }
-#else
+#endif
+
 template <class Number>
 TOLL_APART void filter(const Number *h, const Number *x, Number *y, size_t n) {
   for (size_t i = 0; i < n; i += 4, x += 4, y += 4) {
@@ -41,7 +42,6 @@ TOLL_APART void filter(const Number *h, const Number *x, Number *y, size_t n) {
     y[0] = s0, y[1] = s1, y[2] = s2, y[3] = s3;
   }
 }
-#endif
 
 struct fir {
   size_t n;

@@ -44,12 +44,8 @@ inline void *vectors_array(struct toll_run *r, size_t count, unsigned colour) {
 }
 
 /* The old ARM ABI's accelerator keeps a double's high word first. */
-inline uint64_t vectors_order(uint64_t bits) {
-#ifdef TOLL_FPA
-  return bits << 32 | bits >> 32;
-#else
-  return bits;
-#endif
+inline uint64_t vectors_order(const struct toll_run *r, uint64_t bits) {
+  return ways_high_word_first(r) ? bits << 32 | bits >> 32 : bits;
 }
 
 inline void vectors_put(const struct toll_run *r, void *array, size_t i, double value) {
@@ -59,13 +55,13 @@ inline void vectors_put(const struct toll_run *r, void *array, size_t i, double 
     return;
   }
   memcpy(&bits, &value, sizeof bits);
-  static_cast<uint64_t *>(array)[i] = vectors_order(bits);
+  static_cast<uint64_t *>(array)[i] = vectors_order(r, bits);
 }
 
 inline long double vectors_get(const struct toll_run *r, const void *array, size_t i) {
   double value;
   if (vectors_single(r)) return static_cast<const float *>(array)[i];
-  const uint64_t bits = vectors_order(static_cast<const uint64_t *>(array)[i]);
+  const uint64_t bits = vectors_order(r, static_cast<const uint64_t *>(array)[i]);
   memcpy(&value, &bits, sizeof value);
   return value;
 }

@@ -277,24 +277,27 @@ inline enum toll_status ways_catch(struct toll_run *r, void (*handler)(int, sigi
   return toll_fail(r, "the handler of undefined instructions was refused");
 }
 
+inline bool ways_high_word_first(const struct toll_run *r) {
+#ifdef TOLL_FPA
+  return toll_choice(r, "way") == WAY_TRAPPED;
+#else
+  (void)r;
+  return false;
+#endif
+}
+
 /* Whether the visit's way exists for this ABI; sets up the handler where it is asked for. */
 inline enum toll_status ways_prepare(struct toll_run *r) {
   const unsigned way = toll_choice(r, "way");
-  if (way == WAY_TRAPPED && !toll_accounts_are_own())
-    return toll_skip(
-        r, "most of a trap is the kernel's work, which an emulator of a CPU alone does not count: take a guest");
-#ifdef TOLL_FPA
-  if (way != WAY_TRAPPED) return toll_skip(r, "this ABI knows only instructions of an accelerator that is not there");
-  return ways_catch(r, on_accelerator);
-#else
   if (way == WAY_HARDWARE && WAYS_COMPILER_CALLS)
     return toll_skip(r, "this ABI's compiler emits no floating-point instruction: every operation is emulated");
   if (way == WAY_EMULATED && !WAYS_LIBRARY) return toll_skip(r, "no soft-float library is linked for this ABI");
-  if (way == WAY_TRAPPED && !WAYS_TRAP)
-    return toll_skip(r, "no decoder of trapped floating point was written for this architecture");
-#endif
-#if WAYS_TRAP
+#if defined(TOLL_FPA)
+  if (way == WAY_TRAPPED) return ways_catch(r, on_accelerator);
+#elif WAYS_TRAP
   if (way == WAY_TRAPPED) return ways_catch(r, trap::on_undefined);
+#else
+  if (way == WAY_TRAPPED) return toll_skip(r, "no decoder of trapped floating point was written for this architecture");
 #endif
   return TOLL_OK;
 }
@@ -302,11 +305,9 @@ inline enum toll_status ways_prepare(struct toll_run *r) {
 /* Calls kernel.run<Number>() with the number type of the visit's way and precision. */
 template <class Real, class Kernel>
 inline void ways_run_as(unsigned way, Kernel &kernel) {
-#ifdef TOLL_FPA
-  (void)way;
-  kernel.template run<fpa<Real>>();
-#else
-#if WAYS_TRAP
+#if defined(TOLL_FPA)
+  if (way == WAY_TRAPPED) return kernel.template run<fpa<Real>>();
+#elif WAYS_TRAP
   if (way == WAY_TRAPPED) return kernel.template run<trapped<Real>>();
 #endif
 #if WAYS_LIBRARY && !WAYS_COMPILER_CALLS
@@ -314,7 +315,6 @@ inline void ways_run_as(unsigned way, Kernel &kernel) {
 #endif
   (void)way;
   kernel.template run<Real>();
-#endif
 }
 
 template <class Kernel>
