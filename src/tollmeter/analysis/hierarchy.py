@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import inf, log, sqrt
 from statistics import median
 
@@ -65,7 +65,10 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     best = _best_pages(curves)
     fits = {pages: _fit(sweep, machine) for pages, sweep in curves.items()}
     others = [fit for pages, fit in fits.items() if pages != best]
-    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], fit=_joined(fits[best], others))
+    joined = _joined(fits[best], others)
+    if best == "small" and "local" in fits:
+        joined = _less_translation(fits[best], fits["local"], curves[best])
+    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], fit=joined)
     sweep = seen.sweep
     names = _names(seen.fit, float(_size(sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
@@ -145,6 +148,20 @@ def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
         )
         joined.append(msgspec.structs.replace(knee, size_bytes=size, low=low, high=high))
     return msgspec.structs.replace(best, knees=tuple(joined))
+
+
+def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
+    """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
+    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, since a
+    prefetcher may shorten the others. Where page-local order has more knees, a prefetcher made them."""
+    if len(local.knees) > len(small.knees):
+        return small
+    ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]
+    latencies = []
+    for (low, high), latency in zip(pairwise(ends), local.latencies, strict=True):
+        inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= _size(row) <= high / FAR_FROM_KNEE]
+        latencies.append(median(inside) if inside else latency)
+    return Fit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
 
 
 def _meet(one: Knee, other: Knee) -> bool:

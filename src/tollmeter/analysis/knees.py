@@ -120,11 +120,11 @@ def _fit(search: Search, knees: Sequence[Place]) -> Fit:
 
 
 def _knee(search: Search, knees: Sequence[Place], place: int) -> Knee:
-    """Mean of log capacity over the posterior, and the capacities that some shape makes likely enough."""
+    """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough."""
     likelihood = search.log_likelihood(knees, place)
-    chance = (np.exp(likelihood - likelihood.max()) * search.prior[:, None]).sum(axis=1)
-    size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
     profile = likelihood.max(axis=1)
+    chance = np.exp(profile - profile.max()) * search.prior
+    size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
     likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
     half_step = 1 + 0.5 / FINE_STEPS
     return Knee(

@@ -23,6 +23,7 @@ from math import inf, log
 
 import numpy as np
 from scipy.special import gammainc, gammaln, lambertw
+from scipy.stats import binom
 
 from tollmeter.analysis.stats import Array
 from tollmeter.model import Record
@@ -31,16 +32,24 @@ LOG_X = np.linspace(log(1 / 64), log(16), 401)
 
 
 class Shape(Record, frozen=True):
-    """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU."""
+    """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU.
+
+    colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
+    colour is a buffer without gaps, in which no set holds two lines more than another. Of two, the usual visit counts.
+    """
 
     ways: float
     keenness: float
+    colours: int = 0
 
 
 SHAPES = tuple(
     Shape(ways=ways, keenness=keenness)
     for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
     for keenness in (1.0, 2.0, 5.0, inf)
+) + tuple(
+    Shape(ways=ways, keenness=inf, colours=colours)
+    for ways, colours in ((2.0, 1), (4.0, 1), (8.0, 2), (12.0, 2), (16.0, 2))
 )
 
 
@@ -53,6 +62,10 @@ def miss_share(shape: Shape, x: Array) -> Array:
 def table(shape: Shape) -> Array:
     """The share of misses at every place of LOG_X."""
     x = np.exp(LOG_X)
+    if shape.colours == 1:
+        return _without_gaps(x, shape.ways)
+    if shape.colours == 2:
+        return _usual_of_two(x, shape.ways)
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
     if shape.keenness == inf:
@@ -77,3 +90,25 @@ def _over_colours(shape: Shape, x: Array) -> Array:
     chance = np.exp(others * np.log(mean) - mean - gammaln(others + 1))
     share = _set_share((others[0] + 1) / shape.ways, shape.keenness)
     return np.asarray(chance @ share / chance.sum(axis=1))
+
+
+def _without_gaps(x: Array, ways: float) -> Array:
+    """Sets hold a whole number of lines, some of them one more than others: those with more than their ways miss."""
+    lines = x * ways
+    fewer = np.floor(lines)
+    fuller = lines - fewer
+    missing = np.where(fewer > ways, (1 - fuller) * fewer, 0) + np.where(fewer + 1 > ways, fuller * (fewer + 1), 0)
+    return np.asarray(missing / lines)
+
+
+def _usual_of_two(x: Array, ways: float) -> Array:
+    """Median over visits where pages fall at random into two colours: in most visits one of them overflows before the
+    capacity is reached, and then all of its lines miss at once. Held on to where the other's later share is less."""
+    usual = []
+    for pages in np.maximum(np.round(2 * ways * x), 1):
+        one = np.arange(pages + 1)
+        share = np.where(one > ways, one, 0) / pages + np.where(pages - one > ways, pages - one, 0) / pages
+        order = np.argsort(share, kind="stable")
+        reached = np.cumsum(binom.pmf(one, pages, 0.5)[order])
+        usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
+    return np.maximum.accumulate(usual)
