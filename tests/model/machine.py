@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from model.library import LevelShape, Shape, TlbShape
 
@@ -60,7 +60,7 @@ class Machine:
     huge_run: int = HUGE_BYTES // PAGE_BYTES
     seed: int = 1
     noise: float = 0.05
-    facts: dict[str, str] = field(default_factory=dict)
+    transparent_hugepage: str = "always [madvise] never"
 
     def ns(self, cycles: float) -> float:
         return cycles / self.clock_hz * 1e9

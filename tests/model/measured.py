@@ -38,6 +38,7 @@ METRICS = {
     "traffic-beside": ("memory.loaded_latency", "traffic", "B/s", "companions"),
     "read-bandwidth-of-size": ("memory.read_bandwidth", "read", "B/s", "body"),
     "bandwidth-of-instances": ("memory.scaling", "read", "B/s", "together"),
+    "latency-of-node": ("memory.numa_latency", "load", "ns", "body"),
     "latency-of-instances": ("memory.latency_scaling", "load", "ns", "body"),
 }  # fmt: skip
 
@@ -166,7 +167,7 @@ def _in_ns(machine: Machine, pair: tuple[float, float]) -> tuple[float, float]:
     return machine.ns(pair[0]), machine.ns(pair[1])
 
 
-def description(machine: Machine, *, told: bool = True) -> Description:
+def description(machine: Machine, *, told: bool = True, hypervisor: str | None = None) -> Description:
     """What the system would say of the machine; nothing of its caches where it does not tell."""
     caches = tuple(
         Cache(level=place + 1, kind="unified" if place else "data", size_bytes=cache.size_bytes,
@@ -174,7 +175,7 @@ def description(machine: Machine, *, told: bool = True) -> Description:
         for place, cache in enumerate(machine.caches)
     )  # fmt: skip
     return Description(
-        host="model", cpu="a modelled machine", kernel="none", hypervisor=None, cpus=2, memory_bytes=16 << 30,
+        host="model", cpu="a modelled machine", kernel="none", hypervisor=hypervisor, cpus=2, memory_bytes=16 << 30,
         caches=caches if told else (), core_clock_hz=machine.clock_hz, allowed_cpus=(0, 1), architecture="x86_64",
-        facts=machine.facts,
+        facts={"transparent_hugepage": machine.transparent_hugepage},
     )  # fmt: skip

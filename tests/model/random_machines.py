@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines drawn at random, each of which could have been built: sizes, ways and latencies of caches that were sold.
 
-A plain machine replaces the least recently used line, chooses the sets of its first cache inside a page, and a huge page
-of it is one in physical memory too. An awkward one need not: its caches may replace at random, its first cache may be
-larger than its ways times a page, and its huge pages may be a guest's, made of small ones.
+A plain machine replaces the least recently used line, chooses the sets of its first cache inside a page, and gives huge
+pages, which are huge in physical memory too. An awkward one need not: its caches may replace at random, its first cache
+may be larger than its ways times a page, it may refuse huge pages, or have a guest's, which are made of small ones.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def random_machine(seed: int, *, awkward: bool = False) -> Machine:
         window=draw.one((16, 64, 128, 224)),
         store_buffer=draw.one((8, 32, 64)),
         clock_hz=draw.between(0.8e9, 5e9),
-        huge_pages=draw.chance(0.8),
+        huge_pages=not (draw.chance(0.4) and awkward),
         page_run=draw.one((1, 4, 16), (3, 1, 1)),
         huge_run=draw.one((HUGE_BYTES // PAGE_BYTES, 1), (1, awkward)),
         seed=seed,
