@@ -324,7 +324,7 @@ def test_the_first_signal_ends_after_the_sample_and_resuming_does_the_rest(done:
     assert done("run", "--resume", "mine", "--quiet").code == 0
     visits = [outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]
     assert set(Counter((outcome.point, outcome.round) for outcome in visits).values()) == {1}
-    assert {row["status"] for row in shown(done, "mine")["rows"]} == {"ok"}
+    assert [(row["status"], row["reason"]) for row in shown(done, "mine")["rows"]] == [("ok", None)] * 2
 
 
 def test_the_second_ctrl_c_ends_at_once_and_leaves_nobody(root: Path) -> None:

@@ -76,10 +76,20 @@ def test_a_run_that_was_killed_is_interrupted(run: Path) -> None:
 
 def test_resuming_takes_off_a_cut_stream_and_goes_on(run: Path) -> None:
     text = (run / NAME).read_bytes()
-    (run / NAME).write_bytes(text + whole(visit=visit(3))[:-40])
+    (run / NAME).write_bytes(text + whole(9, visit=visit(3))[:-40])
     with Journal.resume(run) as journal:
         journal.append(whole(visit=visit(3)))
     assert (run / NAME).read_bytes() == text + whole(visit=visit(3))
+
+
+def test_every_visit_is_on_disk_before_the_next(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
+    with Journal.resume(run) as journal:
+        for number in (3, 4):
+            journal.append(whole(visit=visit(number)))
+            assert flushed[-1] == (run / NAME).stat().st_size
+    assert len(flushed) == 2
 
 
 @given(st.data())

@@ -261,6 +261,11 @@ def test_the_order_follows_the_seed_and_the_round() -> None:
     assert order != plan.points()
 
 
+def test_a_single_selection_is_shuffled_too() -> None:
+    plan = plan_of(Select(probe="memory.latency"))
+    assert visit_order(plan, plan.points(), 0) != plan.points()
+
+
 def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
     plan = plan_of(*BOTH)
     order = visit_order(plan, plan.points(), 0)

@@ -100,6 +100,7 @@ def test_lost_doubled_and_swapped_records_are_refused(order: list[int]) -> None:
         [visit_record(), *samples(2)[:1], *samples(2)[2:]],
         [visit_record(), *samples(2)[:3]],
         [visit_record(), *samples(2)[1:]],
+        [visit_record(), samples(1)[0], {**samples(1)[1], "i": 1}],
         [visit_record(), {"k": "fail", "status": "ok", "reason": "all well"}],
         [visit_record(), {"k": "fail", "status": "gone", "reason": "?"}],
         [{**visit_record(), "visit": -1}],
