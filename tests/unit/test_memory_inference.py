@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The finer inferences on memory by hand-written numbers, and that they say so where they cannot tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from made import metric, probe, row
+from tollmeter.analysis.answers import ratio
+from tollmeter.analysis.bounds import bounds, widest_load_bytes
+from tollmeter.analysis.line import line_bytes
+from tollmeter.analysis.load import load_curves
+from tollmeter.analysis.prefetch import prefetching
+from tollmeter.analysis.scaling import efficiency, slowdown
+from tollmeter.analysis.steps import jumps
+from tollmeter.analysis.tlb import translation
+from tollmeter.analysis.ways import associativity
+from tollmeter.analysis.write_policy import write_allocate, write_back
+from tollmeter.model import Level, Probe, Row, Value
+
+KIB = 1 << 10
+MEANINGS = ("line-pair-of-distance", "bandwidth-of-instances", "latency-of-instances", "translation-of-pages",
+            "read-bandwidth-of-size")  # fmt: skip
+
+
+def described(*means: str) -> dict[str, Probe]:
+    return {name: probe(metric(means=name), name=name) for name in means}
+
+
+PROBES = described(*MEANINGS)
+LOADED = probe(
+    metric("load", means="latency-of-traffic"), metric("beside", "B/s", means="traffic-beside"), name="loaded"
+)
+
+
+def of(means: str, median: float | None, spread: float = 0.01, **parameters: Value) -> Row:
+    return row(median, spread, of=means, parameters=dict(parameters))
+
+
+def level(name: str, size: float | None, latency: float, **more: float) -> Level:
+    return Level(
+        level=name, size_bytes=size, size_low=size, size_high=size, os_size_bytes=None, latency_ns=latency,
+        latency_cycles=None, read_bytes_per_second=more.get("read"), parallelism=more.get("parallelism"),
+    )  # fmt: skip
+
+
+def test_jumps_are_where_the_series_rises_and_nowhere_else() -> None:
+    assert jumps([1.0, 1.1, 0.9, 1.0, 1.05], [0.1] * 5) == ()
+    (only,) = jumps([1.0, 1.1, 0.9, 5.0, 5.1], [0.1] * 5)
+    assert (only.at, only.low, only.high) == (3, 3, 3)
+    assert (only.before, only.after) == pytest.approx((1.0, 5.05))
+    assert jumps([5.0, 5.0, 5.0, 1.0, 1.0, 1.0], [0.1] * 6) == ()
+
+
+def test_errors_of_a_ratio_add_as_squares() -> None:
+    found = ratio(of("a", 10.0, 0.03), of("b", 5.0, 0.04))
+    assert found.value == 2
+    assert found.high / 2 == pytest.approx(1.051, abs=0.002)
+
+
+def test_the_line_ends_at_the_first_rise() -> None:
+    costs = {16: 1.0, 32: 1.0, 56: 1.0, 64: 4.0, 72: 4.0, 128: 9.0, 256: 9.0}
+    assert line_bytes([of("line-pair-of-distance", cost, distance=d) for d, cost in costs.items()], PROBES).value == 64
+    flat = line_bytes([of("line-pair-of-distance", 4.0, distance=d) for d in costs], PROBES)
+    assert flat.value is None
+    assert flat.why
+
+
+def test_efficiency_is_of_so_many_times_one() -> None:
+    rows = [of("bandwidth-of-instances", 10.0 * gain, instances=n, size=KIB) for n, gain in ((1, 1), (2, 2), (4, 3))]
+    assert [(share.instances, share.of_one.value) for share in efficiency(rows, PROBES)] == [(2, 1.0), (4, 0.75)]
+    assert efficiency(rows[1:], PROBES) == ()
+    slower = [of("latency-of-instances", 100.0 * n, instances=n, size=KIB) for n in (1, 2)]
+    assert slowdown(slower, PROBES)[0].of_one.value == 2
+
+
+def test_the_knee_of_a_load_curve_is_where_it_passes_half_as_much_again() -> None:
+    probes = {"loaded": LOADED}
+    points = {0: (300.0, 9e9), 64: (120.0, 6e9), 128: (100.0, 1e9)}
+    rows = [one for delay, (ns, rate) in points.items() for one in _loaded(delay, ns, rate)]
+    (curve,) = load_curves(rows, probes)
+    assert curve.rise.value == 3
+    assert curve.knee.value == pytest.approx(6e9 + 3e9 * 30 / 180)
+    assert curve.knee.low is not None
+    assert curve.knee.low < curve.knee.value
+    (flat,) = load_curves([one for delay in points for one in _loaded(delay, 100.0, 1e9 * (9 - delay / 64))], probes)
+    assert flat.knee.value is None
+    assert flat.knee.why
+
+
+def _loaded(delay: int, ns: float, rate: float) -> list[Row]:
+    parameters: dict[str, Value] = {"delay": delay, "mix": "1:0"}
+    return [row(ns, of="loaded", name="load", parameters=parameters),
+            row(rate, of="loaded", name="beside", unit="B/s", parameters=parameters)]  # fmt: skip
+
+
+def test_bounds_are_ports_for_the_first_cache_and_lines_under_way_behind_it() -> None:
+    levels = [level("L1d", 32 * KIB, 1.0, read=100e9), level("memory", None, 100.0, parallelism=10.0, read=3.2e9)]
+    first, memory = bounds(levels, 4e9, 16, 64)
+    assert first.bytes_per_second == 128e9
+    assert memory.bytes_per_second == pytest.approx(6.4e9)
+    assert memory.share == pytest.approx(0.5)
+    assert bounds(levels, None, 16, 64)[0].why
+    kernels = [of("read-bandwidth-of-size", 1e9, kernel=name, size=KIB) for name in ("portable", "avx2", "what")]
+    assert widest_load_bytes(kernels, PROBES) == 32
+
+
+def test_nothing_is_told_from_nothing() -> None:
+    levels = [level("L1d", 32 * KIB, 1.0), level("memory", None, 100.0)]
+    assert line_bytes([], PROBES).why
+    assert translation([], PROBES).why
+    assert write_back([], PROBES, levels).why
+    assert write_allocate([], PROBES, levels).why
+    assert all(help_.verdict.why for help_ in prefetching([], PROBES))
+    assert all(found.ways.why for found in associativity([], PROBES, levels))
+
+
+def test_a_translation_that_may_be_a_caches_is_set_aside() -> None:
+    levels = [level("L1d", 32 * KIB, 1.0), level("L2", 512 * KIB, 4.0)]
+    costs = {16: 0.01, 32: 0.01, 64: 0.01, 96: 2.0, 128: 2.0, 256: 2.0, 512: 4.0, 1024: 4.0, 2048: 4.0}
+    rows = [of("translation-of-pages", cost, 0.05, count=count, pages="small") for count, cost in costs.items()]
+    found = translation(rows, PROBES, levels)
+    assert [buffer.entries.value for buffer in found.buffers] == [64]
+    assert [buffer.entries.value for buffer in found.set_aside] == [256]
+
+
+def test_no_length_in_a_memory_probe_is_an_int() -> None:
+    """Lengths beyond 2 GiB are asked for. What counts pages, lines or bytes is as wide as an address."""
+    folder = Path(__file__).parent.parent.parent / "probes" / "memory"
+    narrow = [
+        f"{source.name}: {line.strip()}"
+        for source in sorted(folder.glob("*.[ch]"))
+        for line in source.read_text().splitlines()
+        if any(
+            f"int {name}" in line or f"long {name}" in line for name in ("bytes", "size", "length", "stride", "lines")
+        )
+    ]
+    assert narrow == []
