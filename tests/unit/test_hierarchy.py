@@ -7,6 +7,7 @@ from math import exp, inf, sqrt
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -108,6 +109,10 @@ def test_memory_is_what_lies_well_beyond_the_largest_cache() -> None:
     assert near[-1].size_bytes is None
 
 
+def test_beyond_all_caches_that_there_are_lies_memory_though_the_sweep_ends_early() -> None:
+    assert [level.level for level in hierarchy(walk(24 * MIB), PROBES, SOUND)] == ["L1d", "L2", "L3", "memory"]
+
+
 def test_a_neighbour_in_the_l3_shows_in_its_size_not_in_its_name() -> None:
     """The system says 32 MiB, 6 MiB serve: nothing pulls the measured size towards what is said."""
     levels = named(hierarchy(walk(64 * MIB, per_octave=2), PROBES, SOUND))
@@ -184,8 +189,10 @@ def test_read_bandwidth_is_of_the_fastest_kernel_inside_the_level() -> None:
 
 
 def test_bandwidth_within_a_cache_is_not_called_that_of_memory() -> None:
-    levels = named(hierarchy(walk() + reads({3 * MIB: 110e9}), PROBES, machine(48 * KIB, MIB, 6 * MIB)))
-    assert levels["memory"].read_bytes_per_second is None
+    """Nor that of the sweep's nearer half, where a cache may serve that was not told apart."""
+    for size in (3 * MIB, 10 * MIB):
+        levels = named(hierarchy(walk() + reads({size: 110e9}), PROBES, machine(48 * KIB, MIB, 6 * MIB)))
+        assert levels["memory"].read_bytes_per_second is None
 
 
 def test_parallelism_of_each_level_from_its_own_size() -> None:
@@ -205,3 +212,33 @@ def test_parallelism_is_never_above_the_chains() -> None:
 
 def test_parallelism_between_two_counts() -> None:
     assert parallelism(chains(MIB, 120.0, 120.0 / sqrt(8 * 16))) == pytest.approx(sqrt(8 * 16), rel=0.05)
+
+
+def disturbed(rows: list[Row], factor: float) -> list[Row]:
+    """Every second row between the second and the third capacity has half of its samples pushed out to memory."""
+    shared = [row for row in rows if 1280 * KIB < int(row.parameters["size"]) < 6 * MIB]
+    hit = {id(row) for row in shared[::2]}
+    return [_pushed_out(row, factor) if id(row) in hit else row for row in rows]
+
+
+def _pushed_out(row: Row, factor: float) -> Row:
+    assert row.median is not None
+    assert row.low is not None
+    middle = factor * row.median
+    return msgspec.structs.replace(
+        row, median=middle, high=2 * middle, quartiles=(row.median, 2 * middle), minimum=row.low
+    )
+
+
+def test_a_neighbour_on_the_shared_cache_hides_no_level() -> None:
+    sound, noisy = (named(hierarchy(rows, PROBES, SOUND)) for rows in (walk(), disturbed(walk(), 6.0)))
+    assert list(noisy) == list(sound)
+    assert noisy["L2"].size_bytes == pytest.approx(MIB, rel=0.2)
+    assert noisy["L3"].size_bytes == pytest.approx(sound["L3"].size_bytes, rel=0.2)
+
+
+def test_what_scatters_little_keeps_its_median() -> None:
+    wide = [
+        msgspec.structs.replace(row, quartiles=(0.9 * (row.median or 0), 1.1 * (row.median or 0))) for row in walk()
+    ]
+    assert hierarchy(wide, PROBES, SOUND) == hierarchy(walk(), PROBES, SOUND)
