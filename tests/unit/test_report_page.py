@@ -199,10 +199,12 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path: Path) -> None:
     """In a process of its own, as a run's end is; its budget is three seconds on a quiet machine."""
     code = (
-        "import resource, sys, time, books\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
+        "import sys, time, books\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
         "book = books.large()\nassert sum(len(o.samples) for o in book.outcomes) == 100_000\n"
         "began = time.process_time()\nwrite(book, Path(sys.argv[1]))\n"
-        "print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "taken = time.process_time() - began\n"
+        # Not ru_maxrss: a process inherits that from the one that started it, here all of pytest.
+        "print(taken, int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) / 1024)"
     )
     render(books.small())
     paths = os.pathsep.join(path for path in sys.path if path)
