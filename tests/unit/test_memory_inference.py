@@ -52,6 +52,7 @@ def test_jumps_are_where_the_series_rises_and_nowhere_else() -> None:
     assert (only.at, only.low, only.high) == (3, 3, 3)
     assert (only.before, only.after) == pytest.approx((1.0, 5.05))
     assert jumps([5.0, 5.0, 5.0, 1.0, 1.0, 1.0], [0.1] * 6) == ()
+    assert jumps([1.0, 0.95, 1.02, 1.1, 1.04, 1.12], [0.1] * 6) == ()
 
 
 def test_errors_of_a_ratio_add_as_squares() -> None:
