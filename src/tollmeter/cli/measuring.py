@@ -33,7 +33,7 @@ from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
-_FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.1, 1.0, 8.0
+_FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
 
 

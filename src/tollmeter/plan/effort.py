@@ -13,7 +13,7 @@ _LEAST_SHARE, _SHARES = 1 / 40, 2
 """Of the budget for one point: twice what it would have if all had the same, and at least a fortieth."""
 
 _STARTING_S = 0.012
-_PREPARING_S_PER_BYTE = 4.5e-9
+_PREPARING_S_PER_BYTE = 3e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's visit takes."""
 _BATCHES = 3
 """n and 2n iterations."""
@@ -36,8 +36,8 @@ EFFORTS = (
     Effort(samples=5, sample_ns=500_000),
     Effort(samples=4, sample_ns=300_000),
     Effort(samples=3, sample_ns=200_000),
-    Effort(samples=3, sample_ns=200_000, thin=2),
-    Effort(samples=3, sample_ns=100_000, thin=4),
+    Effort(samples=3, sample_ns=100_000),
+    Effort(samples=3, sample_ns=100_000, thin=2),
 )
 """From the best to the least. Below a hundred microseconds a batch no longer dwarfs an interrupt."""
 
