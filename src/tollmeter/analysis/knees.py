@@ -30,7 +30,8 @@ CHI_SQUARE_95 = 3.84
 FAR_OFF = 3.0
 LEAST_TRUST = 6.0
 ROUNDS = 3
-COLOURS = 16
+BYTES_OF_COLOUR = 16 * 4096
+LEAST_COLOURS = 16
 COARSE_STEPS, FINE_STEPS = 8, 24
 COARSE_SHAPES = (Shape(ways=4.0, keenness=2.0), Shape(ways=16.0, keenness=2.0), Shape(ways=inf, keenness=2.0))
 
@@ -94,12 +95,15 @@ def _trust(search: Search, knees: Sequence[Place], points: Curve) -> Array:
     """The noise of each point once the levels are roughly known.
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share
-    scatters by m (1 - m) / colours. What is still far off is trusted less, as far as it is off (Huber 1964).
+    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many. What is still far off is
+    trusted less, as far as it is off (Huber 1964).
     """
     costs, _ = search.solve(knees)
     shares = search.shares(knees)
     fitted = costs[0] + shares @ costs[1:]
-    luck = (shares * (1 - shares)) @ costs[1:] ** 2 / (COLOURS * points.visits) / fitted**2
+    capacities = search.capacities[[knee[0] for knee in knees]]
+    colours = np.maximum(capacities / BYTES_OF_COLOUR, LEAST_COLOURS)
+    luck = (shares * (1 - shares)) @ (costs[1:] ** 2 / colours) / points.visits / fitted**2
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise
     usual = max(1.4826 * float(np.median(off)), 1.0)

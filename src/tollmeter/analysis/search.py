@@ -18,6 +18,7 @@ LEAST_SIZE_RATIO = 2.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 PARAMETERS_OF_KNEE = 3
+PARAMETERS_OF_KNEE_EXPECTED = 1
 MOST_TURNS = 6
 ROUNDNESS = {0.0: 12.0, 0.5: 8.0, 0.25: 5.0, 0.75: 5.0, 0.125: 2.0, 0.375: 2.0, 0.625: 2.0, 0.875: 2.0}
 
@@ -96,7 +97,7 @@ class Search:
         crowded = np.flatnonzero(sizes[1:] / sizes[:-1] < LEAST_SIZE_RATIO)
         if len(crowded):
             return _lower_step(ratios, int(crowded[0]) + 1)
-        return self._unpaid(list(knees), squares)
+        return self._unpaid(list(knees), squares, len(knees) < expected_levels)
 
     def _best(self, knees: Sequence[Place], place: int) -> Place:
         posterior = self.log_likelihood(knees, place) + np.log(self.prior)[:, None]
@@ -127,13 +128,14 @@ class Search:
         off = np.abs(self.points.values[None, :] / levels[:, None] - 1)
         return np.asarray((off < SHOWN_WITHIN).sum(axis=1))
 
-    def _unpaid(self, knees: list[Place], squares: float) -> int | None:
-        """The knee that costs least to leave out, if BIC would rather have it out."""
+    def _unpaid(self, knees: list[Place], squares: float, expected: bool) -> int | None:
+        """The knee that costs least to leave out, if BIC would rather have it out; one that is expected need only fit
+        better than none."""
         rests = [self.solve(knees[:place] + knees[place + 1 :])[1] for place in range(len(knees))]
         place = int(np.argmin(rests))
         _, without = self.solve(self.settled(knees[:place] + knees[place + 1 :]))
-        parameters = 1 + PARAMETERS_OF_KNEE * len(knees)
-        paid = bic(squares, self.count, parameters) < bic(without, self.count, parameters - PARAMETERS_OF_KNEE)
+        price = PARAMETERS_OF_KNEE_EXPECTED if expected else PARAMETERS_OF_KNEE
+        paid = bic(squares, self.count, price) < bic(without, self.count, 0)
         return None if paid else place
 
 
