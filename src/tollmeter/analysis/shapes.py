@@ -23,7 +23,6 @@ from math import inf, log
 
 import numpy as np
 from scipy.special import gammainc, gammaln, lambertw
-from scipy.stats import binom
 
 from tollmeter.analysis.stats import Array
 from tollmeter.model import Record
@@ -109,6 +108,7 @@ def _usual_of_two(x: Array, ways: float) -> Array:
         one = np.arange(pages + 1)
         share = np.where(one > ways, one, 0) / pages + np.where(pages - one > ways, pages - one, 0) / pages
         order = np.argsort(share, kind="stable")
-        reached = np.cumsum(binom.pmf(one, pages, 0.5)[order])
+        chance = np.exp(gammaln(pages + 1) - gammaln(one + 1) - gammaln(pages - one + 1) - pages * log(2))
+        reached = np.cumsum(chance[order])
         usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
     return np.maximum.accumulate(usual)
