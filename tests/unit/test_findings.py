@@ -185,3 +185,9 @@ def test_a_system_that_gives_huge_pages_anyway_is_not_told_to() -> None:
     turned_on, _ = ON_AND_OFF["memory.huge_pages_would_gain"]
     rows = turned_on().index.rows
     assert names(book(rows, facts={"transparent_hugepage": "[always] madvise never"})) == []
+
+
+def test_what_neighbours_take_is_told_once() -> None:
+    shared = (Cache(level=3, kind="unified", size_bytes=32 * MIB, line_bytes=64, ways=16),)
+    level_of_guest = level("L3", os_size_bytes=32 * MIB, size_bytes=6e6, size_low=5e6, size_high=7e6)
+    assert names(book(levels=[level_of_guest], caches=shared, hypervisor="KVM")) == ["memory.neighbours_take_cache"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tollmeter.findings import neighbours_take_cache
 from tollmeter.model import Book, Evidence, Finding, Level
 
 TOLERATED = {"L1d": 0.15}
@@ -12,9 +13,12 @@ TOLERATED_ELSEWHERE = 0.25
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """For each level whose 95 % interval excludes the system's size, and whose estimate is beyond tolerance."""
+    """For each level whose 95 % interval excludes the system's size, and whose estimate is beyond tolerance. What
+    neighbours explain is theirs to tell."""
+    taken = bool(list(neighbours_take_cache.find(book)))
+    last = [level for level in book.index.hierarchy if level.size_bytes][-1:]
     for level in book.index.hierarchy:
-        if level.size_bytes and level.os_size_bytes and _disagrees(level):
+        if level.size_bytes and level.os_size_bytes and _disagrees(level) and not (taken and level in last):
             yield _finding(level, level.size_bytes, level.os_size_bytes)
 
 
