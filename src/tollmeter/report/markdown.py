@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables
 from tollmeter.report.dossier import command
+from tollmeter.report.inferred import inferred_table
 from tollmeter.report.numbers import count, quantity
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
@@ -19,7 +20,11 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, all rows, gaps and the command to run again."""
     parts = [_head(book)]
-    parts += [_table(table) for table in (tables.memory_table(book), tables.toll_table(book)) if table is not None]
+    parts += [
+        _table(table)
+        for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
+        if table is not None
+    ]
     parts += [_findings(book), _sure(book), _rows(book), _gaps(book), _again(book)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -26,6 +26,7 @@ from tollmeter.report import look, tables
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
+from tollmeter.report.inferred import inferred_table
 
 TEMPLATES = Path(__file__).parent / "templates"
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -85,6 +86,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "unfinished": tables.unfinished(book),
         "memory": tables.memory_table(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
+        "inferred": inferred_table(book),
         "tolls": tables.toll_table(book),
         "findings": linked(book, tables.findings(book), drawn),
         "charts": [chart for chart in drawn if chart.general],

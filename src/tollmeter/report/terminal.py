@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
+from tollmeter.report.inferred import inferred_table
 from tollmeter.report.numbers import Figure
 from tollmeter.report.studies import Answer, answers
 from tollmeter.report.tables import Cell, Column, Line, Table
@@ -29,7 +30,7 @@ def summary(book: Book, console: Console) -> None:
     """Prints machine, memory table, toll table, findings and closing lines."""
     width = _width(console)
     _heading(book, console, width)
-    for table in (tables.memory_table(book), tables.toll_table(book)):
+    for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book)):
         if table is not None:
             console.print()
             _print_table(table, console, width)
