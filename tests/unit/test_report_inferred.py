@@ -8,8 +8,10 @@ import msgspec
 from books import empty, healthy, with_rows
 from made import metric, probe, row
 from tollmeter.model import Book, Row
+from tollmeter.report.charts import charts
 from tollmeter.report.inferred import CANNOT, inferred_table
 
+AT = ("load", "store")
 LINE = probe(metric("second", means="line-pair-of-distance"), name="any.pair")
 BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), name="any.crowd")
 
@@ -63,3 +65,19 @@ def test_emulated_rows_infer_nothing_of_the_machine() -> None:
 
 def test_the_whole_page_of_a_healthy_machine_has_room_for_it() -> None:
     assert inferred_table(healthy(visits=4)) is not None
+
+
+def held(state: str, access: str, cost: float) -> Row:
+    return row(cost, of="any.transfer", name="access", parameters={"state": state, "access": access, "home": "timed"})
+
+
+def drawn(rows: list[Row]) -> list[str]:
+    of_state = probe(metric("access", means="transfer-of-state"), name="any.transfer")
+    found = msgspec.structs.replace(with_rows(empty(), rows), probes={of_state.probe: of_state})
+    return [chart.name for chart in charts(found)]
+
+
+def test_lines_of_another_core_are_drawn_by_state_and_access() -> None:
+    square = [held(state, access, 30.0 + place) for place, state in enumerate(("modified", "shared")) for access in AT]
+    assert "transfer" in drawn(square)
+    assert "transfer" not in drawn([held("modified", "load", 30.0)])

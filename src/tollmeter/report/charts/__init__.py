@@ -10,7 +10,7 @@ from dataclasses import replace
 from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
-from tollmeter.report.charts import alignment, arithmetic, cores, generic, kernel, load, memory, steadiness
+from tollmeter.report.charts import alignment, arithmetic, cores, generic, kernel, load, memory, steadiness, transfer
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.files import save
 
@@ -21,6 +21,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.bandwidth,
     kernel.ladder,
     cores.core_to_core,
+    transfer.transfer,
     memory.parallelism,
     load.load,
     memory.stride,
