@@ -138,7 +138,7 @@ def _said(verdict: Verdict) -> str:
 
 
 def _times(found: Estimate) -> Figure:
-    return Figure(f"{found.value:.2f}", "times", plus_minus(found.value, found.low, found.high))
+    return Figure(f"{found.value:.2f}", "×", plus_minus(found.value, found.low, found.high))
 
 
 def _at(share: Share) -> str:
