@@ -13,6 +13,7 @@ from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunIn
 from tollmeter.store import index
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
+from tollmeter.targets.ways import LOCAL
 
 FORMAT = 1
 
@@ -36,12 +37,15 @@ def open_run(folder: Path) -> Book:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.analysis.hierarchy import hierarchy
-    from tollmeter.analysis.rows import rows
+    from tollmeter.analysis.rows import core_clocks_hz, rows
     from tollmeter.findings import all_findings
 
     machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
+    # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
+    clock_hz = core_clocks_hz(outcomes).get(LOCAL, machine.core_clock_hz)
+    machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes)
     levels = hierarchy(table, probes, machine)
     run = _run_info(contents, request, folder)
