@@ -24,7 +24,7 @@ PLAIN_LOOPS := $(if $(IS_CLANG),-mllvm -disable-loop-idiom-all,-fno-tree-loop-di
 CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror $(PLAIN_LOOPS) -falign-functions=64 \
             -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
-STD_CXX  := -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++
+STD_CXX  := -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++ -Wno-missing-field-initializers
 LINK     := -static -no-pie
 LIBS     := $(SOFT_FLOAT) -pthread -lm
 INCLUDES  = -I$(RUNTIME) -I$(<D)

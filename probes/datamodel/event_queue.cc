@@ -153,8 +153,12 @@ void finish(struct toll_run *r) {
 }
 
 const uint64_t packet_counts[] = {100, 10000, 1000000, TOLL_END};
-const struct toll_parameter parameters[] = {
-    {"packets", TOLL_COUNT, "packets under way", 0, 0, TOLL_ABSOLUTE, 1, packet_counts, nullptr, "10000", false}, {}};
+const struct toll_parameter parameters[] = {{.name = "packets",
+                                             .kind = TOLL_COUNT,
+                                             .summary = "packets under way",
+                                             .values = packet_counts,
+                                             .typical = "10000"},
+                                            {}};
 const struct toll_metric metrics[] = {
     {"event", "ns", TOLL_LESS, "one event taken, handled and followed by another", TOLL_BODY, "object-store",
      "simulate an event, {packets} pending"},
@@ -166,19 +170,13 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "What does pointer width cost a simulation whose events are small objects in a queue?",
-    metrics,
-    parameters,
-    sizeof(Simulation),
-    prepare,
-    simulate,
-    nullptr, /* control */
-    check,
-    finish,
-    nullptr, /* work */
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    1,       /* revision */
+    .question = "What does pointer width cost a simulation whose events are small objects in a queue?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(Simulation),
+    .prepare = prepare,
+    .body = simulate,
+    .check = check,
+    .finish = finish,
+    .revision = 1,
 };

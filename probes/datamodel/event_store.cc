@@ -219,7 +219,8 @@ void finish(struct toll_run *r) {
 
 const uint64_t event_counts[] = {10, 100, 1000, 4000, TOLL_END};
 const struct toll_parameter parameters[] = {
-    {"events", TOLL_COUNT, "events in the store", 0, 0, TOLL_ABSOLUTE, 1, event_counts, nullptr, "1000", false}, {}};
+    {.name = "events", .kind = TOLL_COUNT, .summary = "events in the store", .values = event_counts, .typical = "1000"},
+    {}};
 const struct toll_metric metrics[] = {
     {"event", "ns", TOLL_LESS, "an event dropped, another built and reconstructed, a third analysed", TOLL_BODY,
      "object-store", "build, analyse and drop an event of 393 objects"},
@@ -234,19 +235,14 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "What does pointer width cost a program whose data are objects that point to each other?",
-    metrics,
-    parameters,
-    sizeof(Store),
-    prepare,
-    turn_over,
-    nullptr, /* control */
-    check,
-    finish,
-    nullptr, /* work */
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    true,    /* faults */
-    1,       /* revision */
+    .question = "What does pointer width cost a program whose data are objects that point to each other?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(Store),
+    .prepare = prepare,
+    .body = turn_over,
+    .check = check,
+    .finish = finish,
+    .faults = true,
+    .revision = 1,
 };

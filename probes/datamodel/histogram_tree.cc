@@ -169,9 +169,12 @@ void work(const struct toll_run *r, struct toll_work *work) {
 const char *const acts[] = {"fill", "merge", "walk", nullptr};
 const uint64_t bin_counts[] = {1000, 10000, 100000, 400000, TOLL_END};
 const struct toll_parameter parameters[] = {
-    {"act", TOLL_CHOICE, "one entry filled in, or every bin merged or walked", 0, 0, TOLL_ABSOLUTE, 1, nullptr, acts,
-     "fill", false},
-    {"bins", TOLL_COUNT, "bins of the histogram", 0, 0, TOLL_ABSOLUTE, 1, bin_counts, nullptr, "100000", false},
+    {.name = "act",
+     .kind = TOLL_CHOICE,
+     .summary = "one entry filled in, or every bin merged or walked",
+     .choices = acts,
+     .typical = "fill"},
+    {.name = "bins", .kind = TOLL_COUNT, .summary = "bins of the histogram", .values = bin_counts, .typical = "100000"},
     {}};
 const struct toll_metric metrics[] = {
     {"bin", "ns", TOLL_LESS, "one entry, or one bin on the way", TOLL_BODY, "object-store",
@@ -184,19 +187,14 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "What does pointer width cost a histogram that is a tree?",
-    metrics,
-    parameters,
-    sizeof(State),
-    prepare,
-    act,
-    nullptr, /* control */
-    check,
-    finish,
-    work,
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    1,       /* revision */
+    .question = "What does pointer width cost a histogram that is a tree?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(State),
+    .prepare = prepare,
+    .body = act,
+    .check = check,
+    .finish = finish,
+    .work = work,
+    .revision = 1,
 };

@@ -134,11 +134,17 @@ void work(const struct toll_run *r, struct toll_work *work) {
 
 const uint64_t class_counts[] = {1, 2, 4, TOLL_END};
 const uint64_t object_counts[] = {16, 1024, 16384, TOLL_END};
-const struct toll_parameter parameters[] = {
-    {"classes", TOLL_COUNT, "classes that the objects are of, in random order", 0, 0, TOLL_ABSOLUTE, 1, class_counts,
-     nullptr, "4", false},
-    {"objects", TOLL_COUNT, "objects called in turn", 0, 0, TOLL_ABSOLUTE, 1, object_counts, nullptr, "1024", false},
-    {}};
+const struct toll_parameter parameters[] = {{.name = "classes",
+                                             .kind = TOLL_COUNT,
+                                             .summary = "classes that the objects are of, in random order",
+                                             .values = class_counts,
+                                             .typical = "4"},
+                                            {.name = "objects",
+                                             .kind = TOLL_COUNT,
+                                             .summary = "objects called in turn",
+                                             .values = object_counts,
+                                             .typical = "1024"},
+                                            {}};
 const struct toll_metric metrics[] = {
     {"call", "ns", TOLL_LESS, "one virtual call", TOLL_BODY, "virtual-call", "virtual call, {classes} classes"},
     {"direct", "ns", TOLL_LESS, "one call of a method by its name", TOLL_CONTROL, nullptr, nullptr},
@@ -147,19 +153,14 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "What does a virtual call cost, where the CPU knows the class and where it has to guess?",
-    metrics,
-    parameters,
-    sizeof(Objects),
-    prepare,
-    call,
-    control,
-    check,
-    nullptr, /* finish */
-    work,
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    1,       /* revision */
+    .question = "What does a virtual call cost, where the CPU knows the class and where it has to guess?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(Objects),
+    .prepare = prepare,
+    .body = call,
+    .control = control,
+    .check = check,
+    .work = work,
+    .revision = 1,
 };

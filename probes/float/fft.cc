@@ -181,19 +181,13 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "How fast is a Fourier transform, and where does its length leave a cache?",
-    metrics,
-    parameters,
-    sizeof(struct fft),
-    prepare,
-    body,
-    nullptr, /* control */
-    check,
-    nullptr, /* finish */
-    work,
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    2,       /* revision */
+    .question = "How fast is a Fourier transform, and where does its length leave a cache?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct fft),
+    .prepare = prepare,
+    .body = body,
+    .check = check,
+    .work = work,
+    .revision = 2,
 };

@@ -95,7 +95,7 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void work(const struct toll_run *r, struct toll_work *work) {
-  work->flops = work->operations = 2.0 * TAPS * static_cast<double>(toll_number(r, "n"));
+  work->flops = work->operations = 2 * static_cast<double>(TAPS * toll_number(r, "n"));
 }
 
 const struct toll_parameter parameters[] = {vectors_length(1 << 16), vectors_precision, vectors_way, {}};
@@ -107,19 +107,13 @@ const struct toll_metric metrics[] = {
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "How fast is a filter of 32 taps, which is arithmetic and hardly any memory?",
-    metrics,
-    parameters,
-    sizeof(struct fir),
-    prepare,
-    body,
-    nullptr, /* control */
-    check,
-    nullptr, /* finish */
-    work,
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    2,       /* revision */
+    .question = "How fast is a filter of 32 taps, which is arithmetic and hardly any memory?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct fir),
+    .prepare = prepare,
+    .body = body,
+    .check = check,
+    .work = work,
+    .revision = 2,
 };

@@ -17,16 +17,24 @@ static const char *const precision_names[] = {"float", "double", NULL};
 enum { LONGEST_VECTOR = 1 << 20 };
 
 constexpr struct toll_parameter vectors_length(uint64_t most) {
-  return {"n", TOLL_COUNT, "length of the vectors", 16, most, TOLL_ABSOLUTE, 1, NULL, NULL, "1024", true};
+  return {.name = "n",
+          .kind = TOLL_COUNT,
+          .summary = "length of the vectors",
+          .from = 16,
+          .to = most,
+          .per_octave = 1,
+          .typical = "1024",
+          .refine = true};
 }
-constexpr struct toll_parameter vectors_precision = {
-    "precision", TOLL_CHOICE, "width of the floating-point type", 0, 0, TOLL_ABSOLUTE, 0, NULL, precision_names,
-    NULL,        false};
-constexpr struct toll_parameter vectors_way = {
-    "way",    TOLL_CHOICE, "instructions of an FPU, calls of a library, or traps",
-    0,        0,           TOLL_ABSOLUTE,
-    0,        NULL,        way_names,
-    WAYS_OWN, false};
+constexpr struct toll_parameter vectors_precision = {.name = "precision",
+                                                     .kind = TOLL_CHOICE,
+                                                     .summary = "width of the floating-point type",
+                                                     .choices = precision_names};
+constexpr struct toll_parameter vectors_way = {.name = "way",
+                                               .kind = TOLL_CHOICE,
+                                               .summary = "instructions of an FPU, calls of a library, or traps",
+                                               .choices = way_names,
+                                               .typical = WAYS_OWN};
 
 inline bool vectors_single(const struct toll_run *r) {
   return toll_choice(r, "precision") == 0;

@@ -221,10 +221,12 @@ const char *const types[] = {"int32", "int64", "float", "double", nullptr};
 const char *const ops[] = {"bit", "add", "multiply", "divide", "remainder", nullptr};
 const char *const modes[] = {"latency", "throughput", nullptr};
 const struct toll_parameter parameters[] = {
-    {"type", TOLL_CHOICE, "type of the numbers", 0, 0, TOLL_ABSOLUTE, 1, nullptr, types, nullptr, false},
-    {"op", TOLL_CHOICE, "what is done to them", 0, 0, TOLL_ABSOLUTE, 1, nullptr, ops, nullptr, false},
-    {"mode", TOLL_CHOICE, "each waits for the one before, or eight go side by side", 0, 0, TOLL_ABSOLUTE, 1, nullptr,
-     modes, nullptr, false},
+    {.name = "type", .kind = TOLL_CHOICE, .summary = "type of the numbers", .choices = types},
+    {.name = "op", .kind = TOLL_CHOICE, .summary = "what is done to them", .choices = ops},
+    {.name = "mode",
+     .kind = TOLL_CHOICE,
+     .summary = "each waits for the one before, or eight go side by side",
+     .choices = modes},
     {}};
 const struct toll_metric metrics[] = {{"operation", "ns", TOLL_LESS, "one operation", TOLL_BODY, "operation", nullptr},
                                       {}};
@@ -232,19 +234,13 @@ const struct toll_metric metrics[] = {{"operation", "ns", TOLL_LESS, "one operat
 }  // namespace
 
 extern "C" const struct toll_probe toll_probe = {
-    "How long does each of the CPU's operations take, and how many go side by side?",
-    metrics,
-    parameters,
-    sizeof(State),
-    prepare,
-    operate,
-    nullptr, /* control */
-    check,
-    nullptr, /* finish */
-    work,
-    nullptr, /* roles */
-    0,       /* quantum */
-    false,   /* switches */
-    false,   /* faults */
-    1,       /* revision */
+    .question = "How long does each of the CPU's operations take, and how many go side by side?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(State),
+    .prepare = prepare,
+    .body = operate,
+    .check = check,
+    .work = work,
+    .revision = 1,
 };

@@ -139,7 +139,7 @@ def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """None where C and C++ compile; else the compiler's first complaint, empty where there is no such compiler."""
     with tempfile.TemporaryDirectory() as scratch:
         c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", f"{scratch}/trial", "-pthread", "-lm"]
-        cxx_words = ["-x", "c++", "-", "-c", "-std=c++14", "-nostdinc++", "-o", f"{scratch}/trial.o"]
+        cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", f"{scratch}/trial.o"]
         complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
         return _complaint([*compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
 
