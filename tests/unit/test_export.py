@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from streams import whole
-from tollmeter.model import Failure, Row
+from tollmeter.model import Build, Failure, Row
 from tollmeter.protocol import outcome
 from tollmeter.store.export import Table, rows_table, samples_table, written
 
@@ -29,7 +29,9 @@ def rows() -> Table:
 
 
 def samples() -> Table:
-    return samples_table([outcome(whole())])
+    taken = outcome(whole())
+    ours, other = (Build(taken.point.probe, abi, "gcc", "-O2", sha256=abi * 2) for abi in (taken.point.abi, "other"))
+    return samples_table([taken], [other, ours])
 
 
 def test_csv_has_a_line_a_row_and_no_formula() -> None:
@@ -59,6 +61,7 @@ def test_samples_are_one_line_each() -> None:
         (1, 1001, 2000, 10),
     ]
     assert table[1]["involuntary"] == 1
+    assert table[1]["executable_sha256"] == table[1]["abi"] * 2
 
 
 @pytest.mark.parametrize("make", [rows, samples])

@@ -29,7 +29,8 @@ def show(
         raise unknown("format", form, FORMATS)
     folder = places.find_run(run)
     if raw:
-        write(written(samples_table(open_run(folder).outcomes), "csv" if form == "table" else form))
+        book = open_run(folder)
+        write(written(samples_table(book.outcomes, book.builds), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from tollmeter.model import Failure, Outcome, Row, Sample, Witness
+from tollmeter.model import Build, Failure, Outcome, Row, Sample, Witness
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -36,16 +36,17 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 _SAMPLE_COLUMNS = (
     "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "iterations",
-    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__,
+    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "executable_sha256",
 )  # fmt: skip
 
 
-def samples_table(outcomes: Iterable[Outcome]) -> Table:
-    """One line a sample, as it was taken: times in ns of n and of 2n iterations."""
-    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome))
+def samples_table(outcomes: Iterable[Outcome], builds: Iterable[Build]) -> Table:
+    """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run."""
+    hashes = {(build.probe, build.abi): build.sha256 for build in builds}
+    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome, hashes))
 
 
-def _samples(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
     point = outcome.point
     place = {
         "visit": outcome.visit,
@@ -57,7 +58,9 @@ def _samples(outcome: Outcome) -> Iterator[dict[str, Any]]:
         "parameters": point.values(),
     }
     for number, sample in enumerate(outcome.samples):
-        yield {**place, "sample": number, **_times(sample), **msgspec.structs.asdict(sample.witness)}
+        seen = msgspec.structs.asdict(sample.witness)
+        run = {"executable_sha256": hashes.get((point.probe, point.abi), "")}
+        yield {**place, "sample": number, **_times(sample), **seen, **run}
 
 
 def _times(sample: Sample) -> dict[str, Any]:
