@@ -31,7 +31,7 @@ def rows() -> Table:
 def samples() -> Table:
     taken = outcome(whole())
     ours, other = (Build(taken.point.probe, abi, "gcc", "-O2", sha256=abi * 2) for abi in (taken.point.abi, "other"))
-    return samples_table([taken], [other, ours])
+    return samples_table([taken], [other, ours], lambda told: [None, "switched"][: len(told.samples)])
 
 
 def test_csv_has_a_line_a_row_and_no_formula() -> None:
@@ -61,6 +61,7 @@ def test_samples_are_one_line_each() -> None:
         (1, 1001, 2000, 10),
     ]
     assert table[1]["involuntary"] == 1
+    assert [line["set_aside"] for line in table] == [None, "switched"]
     assert table[1]["executable_sha256"] == table[1]["abi"] * 2
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
 from tollmeter.store import index
+from tollmeter.store.export import Table, samples_table
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
 from tollmeter.targets.ways import LOCAL
@@ -58,6 +59,14 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     )
     found = tuple(all_findings(bare))
     return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))
+
+
+def raw_samples(folder: Path) -> Table:
+    """Every sample of a run with its witness, and why it is set aside where it is."""
+    from tollmeter.analysis.witness import reasons
+
+    book = open_run(folder)
+    return samples_table(book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe]))
 
 
 def _telling(outcomes: tuple[Outcome, ...]) -> list[Outcome]:

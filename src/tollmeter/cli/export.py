@@ -10,9 +10,9 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import places
-from tollmeter.cli.book import open_index, open_run
+from tollmeter.cli.book import open_index, raw_samples
 from tollmeter.cli.printing import write
-from tollmeter.store.export import FORMATS, Table, rows_table, samples_table, written
+from tollmeter.store.export import FORMATS, rows_table, written
 
 
 def export(
@@ -27,13 +27,5 @@ def export(
     if what not in ("rows", "samples"):
         raise unknown("table", what, ("rows", "samples"))
     folder = places.find_run(run)
-    write(written(_rows(folder) if what == "rows" else _samples(folder), form), out)
-
-
-def _rows(folder: Path) -> Table:
-    return rows_table(open_index(folder).rows)
-
-
-def _samples(folder: Path) -> Table:
-    book = open_run(folder)
-    return samples_table(book.outcomes, book.builds)
+    table = rows_table(open_index(folder).rows) if what == "rows" else raw_samples(folder)
+    write(written(table, form), out)

@@ -10,10 +10,10 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import places
-from tollmeter.cli.book import open_index, open_run
+from tollmeter.cli.book import open_index, open_run, raw_samples
 from tollmeter.cli.printing import write
 from tollmeter.model import Book, Index, Suite
-from tollmeter.store.export import rows_table, samples_table, written
+from tollmeter.store.export import rows_table, written
 from tollmeter.store.request import read_request
 
 FORMATS = ("table", "json", "csv", "md")
@@ -29,8 +29,7 @@ def show(
         raise unknown("format", form, FORMATS)
     folder = places.find_run(run)
     if raw:
-        book = open_run(folder)
-        write(written(samples_table(book.outcomes, book.builds), "csv" if form == "table" else form))
+        write(written(raw_samples(folder), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -36,17 +36,24 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 _SAMPLE_COLUMNS = (
     "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "iterations",
-    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "executable_sha256",
+    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "set_aside",
+    "executable_sha256",
 )  # fmt: skip
 
 
-def samples_table(outcomes: Iterable[Outcome], builds: Iterable[Build]) -> Table:
-    """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run."""
+Judge = Callable[[Outcome], Iterable[str | None]]
+
+
+def samples_table(outcomes: Iterable[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
+    """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
+
+    judge: for each sample of a visit why it is set aside, None where it is used.
+    """
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
-    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome, hashes))
+    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome, hashes, judge))
 
 
-def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
+def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], judge: Judge) -> Iterator[dict[str, Any]]:
     point = outcome.point
     place = {
         "visit": outcome.visit,
@@ -56,11 +63,11 @@ def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> Iterato
         "target": point.target,
         "clock": outcome.clock.kind,
         "parameters": point.values(),
+        "executable_sha256": hashes.get((point.probe, point.abi), ""),
     }
-    for number, sample in enumerate(outcome.samples):
+    for number, (sample, why) in enumerate(zip(outcome.samples, judge(outcome), strict=True)):
         seen = msgspec.structs.asdict(sample.witness)
-        run = {"executable_sha256": hashes.get((point.probe, point.abi), "")}
-        yield {**place, "sample": number, **_times(sample), **seen, **run}
+        yield {**place, "sample": number, **_times(sample), **seen, "set_aside": why}
 
 
 def _times(sample: Sample) -> dict[str, Any]:
