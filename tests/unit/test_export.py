@@ -61,7 +61,7 @@ def test_samples_are_one_line_each() -> None:
         (1, 1001, 2000, 10),
     ]
     assert table[1]["involuntary"] == 1
-    assert [line["set_aside"] for line in table] == [None, "switched"]
+    assert [line["reason"] for line in table] == [None, "switched"]
     assert table[1]["executable_sha256"] == table[1]["abi"] * 2
 
 

@@ -36,7 +36,7 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 _SAMPLE_COLUMNS = (
     "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "iterations",
-    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "set_aside",
+    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "reason",
     "executable_sha256",
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], judge: Jud
     }
     for number, (sample, why) in enumerate(zip(outcome.samples, judge(outcome), strict=True)):
         seen = msgspec.structs.asdict(sample.witness)
-        yield {**place, "sample": number, **_times(sample), **seen, "set_aside": why}
+        yield {**place, "sample": number, **_times(sample), **seen, "reason": why}
 
 
 def _times(sample: Sample) -> dict[str, Any]:
