@@ -2,7 +2,8 @@
 """How often the inferences find out what a modelled machine is, at 5 % noise in every number.
 
 MODEL_MACHINES says how many machines are drawn; 100 is the full sample, and takes minutes. Of fewer, each rate has to
-be one that the full rate makes likely enough.
+be one that the full rate makes likely enough. MODEL_SEED draws others: thresholds were tuned on seeds below 100, so that
+what is found from 100 on is not what they were fitted to.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tollmeter.analysis.hierarchy import hierarchy
 from tollmeter.analysis.parallel import parallelism
 
 MACHINES = int(os.environ.get("MODEL_MACHINES", "12"))
+SEED = int(os.environ.get("MODEL_SEED", "0"))
+SEEDS = range(SEED, SEED + MACHINES)
 FULL = 100
 UNLIKELY = 0.01
 SERVER = Machine(
@@ -35,7 +38,7 @@ SERVER = Machine(
 
 @pytest.fixture(scope="module")
 def machines() -> list[Recovery]:
-    return [recovered(random_machine(seed)) for seed in range(MACHINES)]
+    return [recovered(random_machine(seed)) for seed in SEEDS]
 
 
 def hold(right: Iterable[bool], share: float, what: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +102,7 @@ def test_translation(machines: list[Recovery], capsys: pytest.CaptureFixture[str
 def test_awkward_machines(capsys: pytest.CaptureFixture[str]) -> None:
     """Replacement at random, sets that the program does not rule, huge pages that are none or refused: sizes smear, and
     still no level is made up."""
-    awkward = [random_machine(seed, awkward=True) for seed in range(max(MACHINES // 4, 2))]
+    awkward = [random_machine(seed, awkward=True) for seed in SEEDS[: max(MACHINES // 4, 2)]]
     found = [hierarchy(latency_rows(one, Noise(one)), described(), description(one)) for one in awkward]
     pairs = list(zip(awkward, found, strict=True))
     hold((not false_levels(*pair) for pair in pairs), 0.95, "awkward machines without a false level", capsys)

@@ -61,6 +61,13 @@ def test_errors_of_a_ratio_add_as_squares() -> None:
     assert found.high / 2 == pytest.approx(1.051, abs=0.002)
 
 
+def test_what_may_be_nothing_is_no_sure_part_of_a_ratio() -> None:
+    found = ratio(of("a", 10.0), of("b", 5.0, 1.2))
+    assert found.low < found.value / 2 < found.value * 2 < found.high
+    never = ratio(of("a", 10.0), of("b", 5.0, 1e6))
+    assert never.low == pytest.approx(0) and never.high > 1e9
+
+
 def test_the_line_ends_at_the_first_rise() -> None:
     costs = {16: 1.0, 32: 1.0, 56: 1.0, 64: 4.0, 72: 4.0, 128: 9.0, 256: 9.0}
     assert line_bytes([of("line-pair-of-distance", cost, distance=d) for d, cost in costs.items()], PROBES).value == 64

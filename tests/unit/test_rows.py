@@ -91,6 +91,15 @@ def test_the_minimum_is_made_of_minima() -> None:
     assert only([outcome([disturbed, *clean])], probe()).minimum == 5.0
 
 
+def test_a_time_whose_interval_reaches_below_nothing_is_no_number() -> None:
+    """But a difference may be nothing: that two things cost the same is an answer."""
+    visits = [outcome([sample(cost, 1)] * 2, visit=i) for i, cost in enumerate((-40.0, 6.0, 8.0))]
+    found = only(visits, probe())
+    assert (found.status, found.median) == ("unstable", None)
+    assert found.reason
+    assert only(visits, probe(metric(source="difference"))).status == "ok"
+
+
 def test_a_gauge_is_what_the_probe_said() -> None:
     one = metric("entries", unit="count", source="gauge")
     found = only(

@@ -12,7 +12,7 @@ from tollmeter.model import Probe, Record, Row
 
 Probes = Mapping[str, Probe]
 
-LEAST_ERROR = 0.005
+LEAST_ERROR, MOST_ERROR = 0.005, 100.0
 NORMAL_95 = 1.96
 
 
@@ -44,9 +44,12 @@ def middle(row: Row) -> float:
 
 
 def relative_error(row: Row) -> float:
-    """Standard error of a positive row's median as a share of it, from its 95 % interval."""
-    if not row.low or not row.high or row.low <= 0:
+    """Standard error of a positive row's median as a share of it, from its 95 % interval. Of a difference that may be
+    nothing, whose interval has no logarithm, the error itself is divided."""
+    if row.low is None or row.high is None:
         return LEAST_ERROR
+    if row.low <= 0:
+        return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
     return max(log(row.high / row.low) / 2 / NORMAL_95, LEAST_ERROR)
 
 

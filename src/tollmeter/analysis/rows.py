@@ -161,13 +161,17 @@ def _too_little(readings: Sequence[Reading], metric: Metric, samples: int) -> st
 def _breaks_physics(estimate: Estimate, metric: Metric) -> str | None:
     """Nothing takes no time, and a part takes no longer than the whole."""
     if estimate.value > 0:
-        lost = metric.unit in RATES and estimate.low <= 0
-        return "its time is not told from nothing, so it has no rate" if lost else None
+        lost = estimate.low <= 0 and metric.source != "difference"
+        return f"its time is not told from nothing: {_reach(estimate, metric)}" if lost else None
     if metric.source != "difference":
         return f"twice the work took no longer: {estimate.value:.3g} {_cost_unit(metric)} for one"
     if estimate.high < 0:
         return f"the control took longer than the whole, by {-estimate.value:.3g} {_cost_unit(metric)}"
     return f"not told from nothing: at most {estimate.high:.3g} {_cost_unit(metric)}"
+
+
+def _reach(estimate: Estimate, metric: Metric) -> str:
+    return f"{estimate.low:.3g} to {estimate.high:.3g} {_cost_unit(metric)}"
 
 
 def _cost_unit(metric: Metric) -> str:
