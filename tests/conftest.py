@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -14,6 +15,9 @@ from tollmeter.model import Abi
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = "kernel.loop"
+
+# Tests run as whoever starts them, which may be root: none of them installs a package on the machine.
+os.environ["TOLL_INSTALL"] = "no"
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,15 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-INFRASTRUCTURE = 5
+INFRASTRUCTURE, INTERRUPTED = 5, 130
+ROOT = Path(__file__).resolve().parents[2]
 LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
 ECHO = "import json, os, sys\nprint(json.dumps({'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path}))\n"
 # Stands for the interpreter of .venv: it notes what it was asked, fails on demand, and pretends to have built.
@@ -23,9 +26,22 @@ case "$*" in
   *set_up*) uname -m >build/stamp ;;
 esac
 """
-# Stand for Debian's tools on a machine that has no package but `make`.
-DPKG_QUERY = '#!/bin/sh\nfor last; do :; done\n[ "$last" = make ] && printf installed\n'
-APT_GET = '#!/bin/sh\necho "$*" >>calls\n'
+# Stand for Debian's tools on a machine that has no package but `make`, and a Debian that has no `shellcheck`. What is
+# installed is noted; the name of what cannot be stands in a file, and an installation lasts as long as another says.
+DPKG_QUERY = """#!/bin/sh
+for last; do :; done
+{ [ "$last" = make ] || grep -qx "$last" there; } && printf installed
+"""
+APT_GET = """#!/bin/sh
+echo "$*" >>calls
+case $* in
+  *"${APT_REFUSES-nothing}"*) exit 100 ;;
+  *update | *download-only* | *" -s "*) exit ;;
+esac
+touch unpacking
+sleep "${APT_LASTS-0}"
+printf '%s\\n' "$@" >>there
+"""
 APT_CACHE = '#!/bin/sh\n[ "$2" != shellcheck ]\n'
 
 
@@ -73,7 +89,7 @@ def hollow(tree: Path) -> Path:
 
 def fakes(tree: Path, user: int) -> dict[str, str]:
     program(tree / "fakes/id", f"#!/bin/sh\necho {user}\n")
-    return {"PATH": f"{tree / 'fakes'}:{os.environ['PATH']}"}
+    return {"PATH": f"{tree / 'fakes'}:{os.environ['PATH']}", "TOLL_INSTALL": ""}
 
 
 def calls(tree: Path) -> list[str]:
@@ -211,10 +227,78 @@ def test_without_root_missing_packages_are_one_line_to_copy(hollow: Path) -> Non
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     (hollow / "requirements-dev.lock").touch()
+    for abi in ("arm-soft", "arm-hard"):
+        shutil.copy(ROOT / f"abis/{abi}.toml", hollow / "abis")
     done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
     assert done.returncode == 0, done.stderr
-    update, install = (call for call in calls(hollow) if call.startswith("-q"))
+    update, fetch, unpack = (call for call in calls(hollow) if call.startswith("-q"))
     assert update.endswith("update")
-    assert "--no-install-recommends" in install
-    assert {"chromium", "clang-14"} <= set(install.split())
-    assert not {"make", "shellcheck"} & set(install.split())
+    assert fetch.replace(" --download-only", "") == unpack
+    assert "--no-install-recommends" in unpack
+    wanted = {"chromium", "clang-14", "qemu-user", "openssh-server", "g++-12-arm-linux-gnueabihf"}
+    assert wanted <= set(unpack.split())
+    assert not {"make", "shellcheck"} & set(unpack.split())
+
+
+# ---- packages by name -----------------------------------------------------------------------------------------------
+
+
+def test_packages_are_installed_at_once_and_only_those_that_are_missing(hollow: Path) -> None:
+    asked = ("--install", "make", "qemu-user", "gcc-12-s390x-linux-gnu")
+    done = start(hollow, *asked, **fakes(hollow, 0))
+    assert done.returncode == 0, done.stderr
+    assert [call.split()[3:] for call in calls(hollow)] == [
+        ["update"],
+        ["install", "-y", "--no-install-recommends", "--download-only", "gcc-12-s390x-linux-gnu", "qemu-user"],
+        ["install", "-y", "--no-install-recommends", "gcc-12-s390x-linux-gnu", "qemu-user"],
+    ]
+    assert len(done.stderr.splitlines()) == 3
+    assert (start(hollow, *asked, **fakes(hollow, 0)).stderr, len(calls(hollow))) == ("", 3)
+    start(hollow, "--install", "qemu-system-arm", **fakes(hollow, 0))
+    assert not [call for call in calls(hollow)[3:] if call.endswith("update")], "the lists were read a moment ago"
+
+
+@pytest.mark.parametrize(("user", "word"), [(1000, ""), (0, "no")])
+def test_packages_are_only_named_where_they_may_not_be_installed(user: int, word: str, hollow: Path) -> None:
+    done = start(hollow, "--install", "qemu-user", **{**fakes(hollow, user), "TOLL_INSTALL": word})
+    assert (done.returncode, calls(hollow)) == (0, [])
+    assert "apt-get install --no-install-recommends qemu-user" in done.stderr
+
+
+def test_one_package_that_cannot_be_had_keeps_no_other_away(hollow: Path) -> None:
+    done = start(hollow, "--install", "broken", "qemu-user", **fakes(hollow, 0), APT_REFUSES="broken")
+    assert done.returncode == 0
+    assert "left out broken" in done.stderr
+    there = (hollow / "there").read_text().split()
+    assert ("qemu-user" in there, "broken" in there) == (True, False)
+
+
+def test_an_apt_that_fails_is_said_and_the_rest_goes_on(hollow: Path) -> None:
+    done = start(hollow, "--install", "qemu-user", **fakes(hollow, 0), APT_REFUSES="install")
+    assert done.returncode == 0
+    assert "cannot be installed" in done.stderr.splitlines()[-1]
+    assert not (hollow / "there").exists()
+
+
+def test_a_list_that_another_apt_reads_is_waited_for(hollow: Path) -> None:
+    text = APT_GET.replace(
+        'echo "$*" >>calls\n',
+        'echo "$*" >>calls\n[ -e waited ] || { touch waited; echo "E: Could not get lock x. It is held"; exit 100; }\n',
+    )
+    program(hollow / "fakes/apt-get", text)
+    done = start(hollow, "--install", "qemu-user", **fakes(hollow, 0))
+    assert [call.split()[3] for call in calls(hollow)] == ["update", "update", "install", "install"]
+    assert "failed" not in done.stderr
+
+
+def test_a_ctrl_c_leaves_no_package_half_installed(hollow: Path) -> None:
+    environment = {**os.environ, **fakes(hollow, 0), "APT_LASTS": "1"}
+    words = [hollow / "toll", "--install", "qemu-user"]
+    with subprocess.Popen(words, cwd=hollow, env=environment, stderr=subprocess.PIPE, process_group=0) as launcher:
+        limit = time.monotonic() + 20
+        while not (hollow / "unpacking").exists() and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.killpg(launcher.pid, signal.SIGINT)
+        launcher.communicate(timeout=20)
+    assert launcher.returncode == INTERRUPTED
+    assert "qemu-user" in (hollow / "there").read_text().split()
