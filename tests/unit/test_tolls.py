@@ -72,3 +72,13 @@ def test_doubt_is_noted() -> None:
     two = row("kernel.enter", 100.0, modes=(100.0, 180.0))
     assert tolls([wide], PROBES, None)[0].note
     assert "180" in tolls([two], PROBES, None)[0].note
+
+
+def test_rows_of_two_machines_never_share_the_table() -> None:
+    """This machine's stand in it; without any, those of the first place by name."""
+    board, arm = (row("kernel.enter", cost, target=place) for cost, place in ((5.0, "ssh:board"), (7.0, "ssh:arm")))
+    here = row("kernel.enter", 9.0)
+    assert [toll.median_ns for toll in tolls([board, arm, here], PROBES, 4e9)] == [9.0]
+    assert [toll.median_ns for toll in tolls([board, arm], PROBES, 4e9)] == [7.0]
+    silent = row("kernel.enter", None, target="local", status="infrastructure")
+    assert [toll.median_ns for toll in tolls([silent, board], PROBES, 4e9)] == [5.0]

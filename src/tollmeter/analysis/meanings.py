@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tollmeter.model import Metric, Probe, Row
+from tollmeter.model import Metric, Outcome, Probe, Row
 
+HERE = "local"
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -29,11 +30,24 @@ def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *wanted: str)
 
 
 def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
-    """The rows of the machine's own clock and its main ABI: the ABI that the architecture is named after, or else
-    the one with most numbers (64-bit and plain names first). Emulated rows never pass."""
+    """The rows of one machine by its own clock, and of its main ABI: the ABI that the architecture is named after, or
+    else the one with most numbers (64-bit and plain names first). Emulated rows never pass, nor another machine's."""
     real = [row for row in rows if row.clock == "hardware"]
-    abi = main_abi(real, architecture)
-    return [row for row in real if row.abi == abi]
+    place = main_place(row.target for row in real if row.status == "ok")
+    abi = main_abi([row for row in real if row.target == place], architecture)
+    return [row for row in real if (row.target, row.abi) == (place, abi)]
+
+
+def main_place(targets: Iterable[str]) -> str | None:
+    """Of places that have a clock of their own, the one that the run is about: this machine, or the first by name."""
+    return min(targets, key=lambda target: (target != HERE, target), default=None)
+
+
+def native_outcomes(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The visits to the machine that `native` takes the rows of."""
+    real = [outcome for outcome in outcomes if outcome.clock.kind == "hardware"]
+    place = main_place(outcome.point.target for outcome in real if outcome.status == "ok")
+    return [outcome for outcome in real if outcome.point.target == place]
 
 
 def main_abi(rows: Sequence[Row], architecture: str = "") -> str | None:

@@ -14,7 +14,6 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
-from tollmeter.targets.ways import LOCAL
 
 FORMAT = 1
 
@@ -38,6 +37,7 @@ def open_run(folder: Path) -> Book:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.analysis.hierarchy import hierarchy
+    from tollmeter.analysis.meanings import main_place
     from tollmeter.analysis.rows import core_clocks_hz, rows
     from tollmeter.findings import all_findings
 
@@ -45,7 +45,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    clock_hz = core_clocks_hz(outcomes).get(LOCAL, machine.core_clock_hz)
+    clocks_hz = core_clocks_hz(outcomes)
+    clock_hz = clocks_hz.get(main_place(clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes)
     levels = hierarchy(table, probes, machine)

@@ -31,7 +31,7 @@ from tollmeter.plan.claims import on_machine
 from tollmeter.store.journal import Contents, Journal, read
 from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL
+from tollmeter.targets.ways import LOCAL, clock_of
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -170,14 +170,37 @@ def _for_measuring(budget_seconds: float) -> float:
 
 
 def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
-    """The first place that was asked for, or else this machine: any executable that runs there can tell."""
-    here = [made for made in catalog.executables.values() if targets or made.target == LOCAL]
-    first = min(here, key=lambda made: catalog.abis.index(made.build.abi))
-    path, place = first.path, places.opened([first.target])[first.target]
-    try:
-        told = protocol.head(place.machine(path))
-    finally:
-        place.close()
+    """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
+    prefers them, since machine and rows are to be of the same.
+    """
+    failures: list[Failure] = []
+    for name, paths in _one_for_each_abi(catalog, targets).items():
+        place = places.opened([name])[name]
+        try:
+            for path in paths:
+                try:
+                    return _told(place, path)
+                except Failure as failure:
+                    failures.append(failure)
+        finally:
+            place.close()
+    raise failures[0] if failures else Failure("nothing that is built can be run here: make probes mends it", 5)
+
+
+def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
+    """By place, the hardware's first: an executable of each ABI, since a place may run one and not another."""
+    found: dict[str, dict[str, str]] = {}
+    for made in sorted(catalog.executables.values(), key=lambda made: catalog.abis.index(made.build.abi)):
+        for name in (made.target, *made.also):
+            if targets or name == LOCAL:
+                found.setdefault(name, {}).setdefault(made.build.abi, made.path)
+    ordered = sorted(found, key=lambda name: (clock_of(name) != "hardware", name != LOCAL, name))
+    return {name: list(found[name].values()) for name in ordered}
+
+
+def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
+    """Any executable that runs there can tell."""
+    told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
         raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
     return told.machine, told.clock

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tollmeter.analysis.meanings import native_outcomes
 from tollmeter.model import Book, Evidence, Finding
 
 TOLERATED = 0.03
@@ -15,9 +16,7 @@ LEAST_READINGS = 20
 
 def find(book: Book) -> Iterable[Finding]:
     """Where the middle half of all control-loop rates is wider than 3 % of their median."""
-    rates = [
-        rate for outcome in book.outcomes if outcome.clock.kind == "hardware" for rate in outcome.controls if rate > 0
-    ]
+    rates = [rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls if rate > 0]
     if len(rates) < LEAST_READINGS:
         return
     lower, middle, upper = np.percentile(rates, [25, 50, 75])

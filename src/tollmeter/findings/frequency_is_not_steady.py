@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tollmeter.analysis.meanings import native_outcomes
 from tollmeter.analysis.stats import hodges_lehmann_ratio
 from tollmeter.model import Book, Evidence, Finding
 
@@ -15,7 +16,7 @@ PARTS = 3
 
 def find(book: Book) -> Iterable[Finding]:
     """Where the control loop's rates of the run's last third differ from the first third's by more than 3 %, surely."""
-    visits = sorted((o for o in book.outcomes if o.clock.kind == "hardware"), key=lambda outcome: outcome.visit)
+    visits = sorted(native_outcomes(book.outcomes), key=lambda outcome: outcome.visit)
     rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
     third = len(rates) // PARTS
     if third < LEAST_READINGS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tollmeter.analysis.meanings import native_outcomes
 from tollmeter.model import Book, Evidence, Finding
 
 TICK_NS = 1e7
@@ -13,7 +14,7 @@ TOLERATED = 0.01
 
 def find(book: Book) -> Iterable[Finding]:
     """Where more than 1 % of the time of all samples on the machine's own clock was stolen."""
-    samples = [s for outcome in book.outcomes if outcome.clock.kind == "hardware" for s in outcome.samples]
+    samples = [sample for outcome in native_outcomes(book.outcomes) for sample in outcome.samples]
     stolen_ns = TICK_NS * sum(sample.witness.steal_ticks for sample in samples)
     measured_ns = sum(sum(sample.body) + sum(sample.control or ()) for sample in samples)
     if measured_ns <= 0 or stolen_ns / measured_ns <= TOLERATED:

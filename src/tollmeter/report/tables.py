@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tollmeter.analysis.meanings import native
+from tollmeter.analysis.meanings import native, native_outcomes
 from tollmeter.analysis.tolls import Toll, tolls
 from tollmeter.analysis.witness import reasons
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
@@ -220,9 +220,7 @@ def set_aside(book: Book) -> tuple[int, int, Counter[str]]:
 
 def steadiness(book: Book) -> str:
     """How far the control loop of the visits wandered: nine of ten visits lie within what is said."""
-    rates = np.array(
-        [rate for outcome in book.outcomes if outcome.clock.kind == "hardware" for rate in outcome.controls]
-    )
+    rates = np.array([rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
     if len(rates) < 4:
         return ""

@@ -74,7 +74,7 @@ def _drawn(bench: Bench) -> Iterator[Chart]:
 def _of_bench(chart: Chart, bench: Bench) -> Chart:
     """Says where it was measured and by which clock, wherever that is not the machine itself."""
     clock = CLOCKS.get(bench.clock, bench.clock)
-    where = f"{bench.target}, {clock}" if not bench.is_hardware else bench.target
+    where = bench.target if bench.clock == "hardware" else f"{bench.target}, {clock}"
     return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({where})")
 
 

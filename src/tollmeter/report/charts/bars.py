@@ -25,7 +25,7 @@ def rung(row: Row, label: str, said: str) -> Datum:
 
 def level_rungs(bench: Bench) -> list[Datum]:
     """The levels of memory, to compare with; none for a clock that cannot see them."""
-    known = bench.book.index.hierarchy if bench.is_hardware else ()
+    known = bench.book.index.hierarchy if bench.is_the_machine else ()
     return [_level(level) for level in known if level.latency_ns]
 
 

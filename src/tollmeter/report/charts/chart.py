@@ -9,7 +9,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any
 
-from tollmeter.analysis.meanings import main_abi, meaning, metric_of
+from tollmeter.analysis.meanings import main_abi, main_place, meaning, metric_of
 from tollmeter.model import Book, Metric, Outcome, Parameter, Probe, Row
 
 Spec = dict[str, Any]
@@ -61,8 +61,14 @@ class Bench:
         return tuple(sorted({row.abi for row in self.rows}, key=lambda abi: (abi != first, abi)))
 
     @property
-    def is_hardware(self) -> bool:
-        return self.clock == "hardware"
+    def is_the_machine(self) -> bool:
+        """Whether the levels, sizes and clock of the run's machine are this place's."""
+        return self.clock == "hardware" and self.target == self._main_place
+
+    @cached_property
+    def _main_place(self) -> str | None:
+        rows = self.book.index.rows
+        return main_place(row.target for row in rows if row.clock == "hardware" and row.status == "ok")
 
     def meaning(self, *wanted: str) -> list[Row]:
         return [row for row in self.rows if meaning(row, self.book.probes) in wanted]
@@ -95,13 +101,14 @@ class Bench:
 
 
 def benches(book: Book) -> list[Bench]:
-    """The machine's own clock first, then by how much was measured."""
+    """The machine itself first, then others by their own clock, then by how much was measured."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in book.index.rows:
         if row.status == "ok" and row.median is not None and isfinite(row.median):
             groups.setdefault((row.target, row.clock), []).append(row)
     ordered = sorted(groups.items(), key=lambda item: (item[0][1] != "hardware", -len(item[1]), item[0]))
-    return [Bench(book, target, clock, tuple(rows)) for (target, clock), rows in ordered]
+    made = [Bench(book, target, clock, tuple(rows)) for (target, clock), rows in ordered]
+    return sorted(made, key=lambda bench: not bench.is_the_machine)
 
 
 def names(rows: Sequence[Row]) -> tuple[str, ...]:

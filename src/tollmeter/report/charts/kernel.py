@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tollmeter.analysis.rows import core_clocks_hz
 from tollmeter.analysis.tolls import Toll, tolls
 from tollmeter.model import Row
 from tollmeter.report.charts.arithmetic import kernel_of
@@ -33,7 +34,7 @@ SWITCHES = Subject(
 
 def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a switch of processes, on one log scale."""
-    clock_hz = bench.book.index.machine.core_clock_hz if bench.is_hardware else None
+    clock_hz = core_clocks_hz(bench.outcomes).get(bench.target)
     paid = tolls(bench.own(bench.rows), bench.book.probes, clock_hz)
     rungs = level_rungs(bench) + [_toll_rung(toll) for toll in paid]
     if len(rungs) < 2:

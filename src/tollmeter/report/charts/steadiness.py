@@ -25,7 +25,7 @@ STEADINESS = Subject(
 
 def steadiness(bench: Bench) -> Iterator[Chart]:
     told = sorted((o for o in bench.outcomes if o.controls and min(o.controls) > 0), key=lambda outcome: outcome.visit)
-    if len(told) < 3 or not bench.is_hardware:
+    if len(told) < 3 or not bench.is_the_machine:
         return
     middle = median(rate for outcome in told for rate in outcome.controls)
     every = -(-len(told) // MOST_POINTS)
