@@ -7,6 +7,7 @@ emulator, no compiler, no sshd) is skipped, with what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -173,6 +174,20 @@ def sshd(folder: Path, port: int = 0) -> Iterator[list[str]]:
             ]  # fmt: skip
         finally:
             process.terminate()
+
+
+def servers(folder: Path) -> list[int]:
+    """The server of a folder, and those that it started for each connection."""
+    told = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                told[int(entry.name)] = (int(parent), (entry / "cmdline").read_bytes().decode(errors="replace"))
+    found = [pid for pid, (_, line) in told.items() if "sshd" in line and str(folder) in line]
+    for pid in found:
+        found += [other for other, (parent, line) in told.items() if parent == pid and "sshd" in line.split("\0")[0]]
+    return found
 
 
 def _make_run_folder() -> None:

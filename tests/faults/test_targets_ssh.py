@@ -68,7 +68,8 @@ def test_a_machine_that_is_not_there_costs_one_wait_and_not_one_for_each_visit(t
 def test_nothing_is_left_there(options: list[str], tmp_path: Path) -> None:
     target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={tmp_path}"])
     assert told(target, tmp_path).status == "ok"
-    folder = Path(str(target._folder))
+    assert target._held
+    folder = target._held.path
     assert list(folder.iterdir())
     target.close()
     assert not folder.exists()

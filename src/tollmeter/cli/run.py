@@ -18,8 +18,8 @@ from tollmeter.model import Failure
 def run(
     words: Annotated[list[str] | None, typer.Argument(help="suites, probes, globs, and NAME=VALUE")] = None,
     *,
-    abi: Annotated[str | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
-    target: Annotated[str | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST, or several")] = None,
+    abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
     budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
@@ -36,7 +36,8 @@ def run(
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
     from tollmeter.cli import measuring
 
-    options = Options(tuple(words or ()), abi, budget, seed, cpus, out, form, quiet, time.monotonic(), target)
+    abis, targets = (",".join(several) if several else None for several in (abi, target))
+    options = Options(tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets)
     if resume:
         return measuring.resumed(resume, options)
     if dry_run:

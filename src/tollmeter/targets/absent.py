@@ -23,10 +23,12 @@ class Absent:
         """Nothing was opened."""
 
     def describe(self, executable: str) -> bytes:
-        raise Failure(f"{executable} cannot be asked: {self._failure.sentence}", self._failure.exit_code)
+        del executable
+        raise self._failure
 
     def machine(self, executable: str) -> bytes:
-        raise Failure(f"{executable} cannot be asked: {self._failure.sentence}", self._failure.exit_code)
+        del executable
+        raise self._failure
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         del executable

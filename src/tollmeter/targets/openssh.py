@@ -7,21 +7,42 @@ The connection belongs to a process that dies with this one, whatever this one d
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
+from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
+
+CONFIGURATION = "TOLL_SSH_CONFIG"
+"""In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,
+and not HOME, where that is."""
 
 LOST = 255
 """ssh's own exit status."""
+
+# What a person's configuration may say that a command of ours cannot live with: questions, another command, ports that
+# each command would forward again, a connection that stays when its process has ended, banners among the errors.
+_OURS = {
+    "BatchMode": "yes",
+    "RemoteCommand": "none",
+    "PermitLocalCommand": "no",
+    "ClearAllForwardings": "yes",
+    "ControlPersist": "no",
+    "LogLevel": "ERROR",
+}
+
+# A command goes through the open connection, and never makes one of its own where that is lost.
+_THROUGH = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+
+_LONGEST_PARENT = 60
+"""Of the path of a socket, Linux takes 107 bytes; ours has 24 after this, and 17 while ssh makes it."""
 
 _CONNECT_S = 15
 _TICK_S = 0.02
@@ -39,29 +60,44 @@ _SENTENCES = (
 )
 
 
+def check_host(name: str) -> None:
+    """Raises Failure for what is no host's name, or could be taken for an option."""
+    if not _HOST.fullmatch(name):
+        raise Failure(f"{clean(name)!r} is no host's name: a letter or digit first, and no blank")
+
+
 class Connection:
     """options: more words for ssh, before the host's name. Raises Failure for a name that is no host's."""
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
-        if not _HOST.fullmatch(host):
-            raise Failure(f"{clean(host)!r} is no host's name: a letter or digit first, and no blank")
+        check_host(host)
         if shutil.which("ssh") is None:
             raise Failure("no ssh here: apt-get install openssh-client", 5)
         self.host = host
-        self._folder = Path(tempfile.mkdtemp(prefix="toll-ssh-"))
-        self._socket = self._folder / "socket"
-        self._options = ["-T", "-o", "BatchMode=yes", "-o", f"ControlPath={self._socket}", *options]
+        self._folder = scratch("toll-ssh-", _LONGEST_PARENT)
+        self._socket = self._folder.path / "socket"
+        own = os.environ.get(CONFIGURATION)
+        ours = {**_OURS, "ControlPath": str(self._socket)}.items()
+        self._options = ["-T", *(word for name, value in ours for word in ("-o", f"{name}={value}"))]
+        self._options += [*(["-F", own] if own else []), *options]
+        self.environment = {**os.environ, "LC_ALL": "C"}
         self._master: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._master is not None and self._master.poll() is None
 
     def open(self) -> None:
         """Connects where nothing is connected. Raises Failure with what ssh says against it."""
-        if self._master and self._master.poll() is None:
+        if self.is_open:
             return
         alive = ["-o", f"ConnectTimeout={_CONNECT_S}", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
-        said = self._folder / "said"
+        said = self._folder.path / "said"
+        self._socket.unlink(missing_ok=True)
         with said.open("wb") as log:
             self._master = subprocess.Popen(
                 leashed(["ssh", "-M", "-N", *alive, *self._options, self.host]),
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -72,19 +108,22 @@ class Connection:
             if self._master.poll() is not None:
                 raise self.lost(said.read_bytes())
             if time.monotonic() > deadline:
-                self.close()
+                self._end()
                 raise Failure(f"{self.host} cannot be reached: it does not answer", 5)
             time.sleep(_TICK_S)
 
     def command(self, script: str) -> list[str]:
         """Runs a script of sh over there. What the login shell is, is not known: sh is asked for by name."""
-        return ["ssh", "-o", "ControlMaster=no", *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
+        return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
 
     def run(self, script: str, given: bytes, limit_s: float) -> subprocess.CompletedProcess[bytes]:
         """Raises Failure where the connection is lost or the limit passes."""
         self.open()
         try:
-            done = subprocess.run(self.command(script), input=given, capture_output=True, check=False, timeout=limit_s)
+            done = subprocess.run(
+                self.command(script), input=given, capture_output=True, check=False, timeout=limit_s,
+                env=self.environment,
+            )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise Failure(f"{self.host} does not answer within {limit_s:g} s", 5) from error
         if done.returncode == LOST:
@@ -100,8 +139,11 @@ class Connection:
         return Failure(f"{self.host} cannot be reached: {reason}", 5)
 
     def close(self) -> None:
+        self._end()
+        self._folder.close()
+
+    def _end(self) -> None:
         if self._master:
             self._master.kill()
             self._master.wait()
             self._master = None
-        shutil.rmtree(self._folder, ignore_errors=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
+from tollmeter.targets.held import Held, holding
 from tollmeter.targets.judging import trouble
 from tollmeter.targets.openssh import LOST, Connection
 
@@ -36,11 +37,17 @@ _COPY = """cat > {there} && printf '#!%s\\nexit 126\\n' {there} > {there}.try &&
 {there}.try > /dev/null 2>&1 < /dev/null; tried=$?
 rm -f {there}.try; [ $tried -ne 126 ] || exit 126; [ -x {there} ]"""
 
-# The shell's group is this visit's alone, and what is left of it is ended at last; sshd gives each command its own.
-_RUN = """cd {folder} && echo $$ > group || exit 1
-sh -c 'ulimit -f {blocks}; echo $$ > probe; exec "$@"' sh {words} > out 2>&1 < /dev/null; status=$?
-cat out; printf '\\ntoll ended %d\\n' $status
+# The shell's group is this visit's alone, and what is left of it is ended at last; sshd gives each command its own. The
+# environment is made anew, since sshd's holds the port of the connection: its size would move the stack.
+_RUN = """cd {folder} && : > group.$$ && [ ! -e closed ] || exit 1
+sh -c 'ulimit -f {blocks}; echo $$ > probe; exec env -i PATH="$PATH" LC_ALL=C "$@"' sh {words} > out 2>&1 < /dev/null
+status=$?; rm -f group.$$ probe; cat out; printf '\\ntoll ended %d\\n' $status
 read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0"""
+
+# A visit that starts at the same moment sees that the folder is closed, or is seen here.
+_END = """for group in "$folder"/group.*; do [ -e "$group" ] && kill -KILL "-${group##*.}" "$(cat "$folder"/probe)"
+rm -f "$group" "$folder"/probe; done 2> /dev/null"""
+_CLOSE = f': > "$folder"/closed; {_END}'
 
 
 class Ssh:
@@ -50,7 +57,7 @@ class Ssh:
         self._connection = Connection(host, options)
         self.name = f"ssh:{host}"
         self._host = host
-        self._folder: str | None = None
+        self._held: Held | None = None
         self._copied: dict[str, str] = {}
         self._foreign: set[str] = set()
         self._lost: Failure | None = None
@@ -82,18 +89,23 @@ class Ssh:
 
     def interrupt(self) -> None:
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""
-        if self._child and self._folder:
-            command = self._connection.command(f'kill -2 "$(cat {self._folder}/probe)"')
+        if self._child and self._held:
+            command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
             nowhere = subprocess.DEVNULL
             self._asking.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""
         atexit.unregister(self.close)
-        folder, self._folder = self._folder, None
-        if folder and not self._lost:
-            self._quietly(f"rm -rf {folder}")
+        self._forget()
         self._connection.close()
+
+    def _forget(self) -> None:
+        """Lets the folder go, and what is in it."""
+        held, self._held = self._held, None
+        self._copied.clear()
+        if held:
+            held.close()
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
@@ -109,9 +121,10 @@ class Ssh:
     def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
         """Raises Failure where the other machine cannot be reached, written to, or cannot run it."""
         there = self._copy_of(executable)
-        script = _RUN.format(folder=self._folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *told]))
-        self._child = Child(self._connection.command(script))
+        folder = Path(there).parent
+        script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *told]))
         try:
+            self._child = Child(self._connection.command(script), self._connection.environment)
             ended = self._child.finish(limit_s)
         except OSError as error:
             raise Failure(f"ssh cannot be started: {error.strerror}", 5) from error
@@ -120,7 +133,7 @@ class Ssh:
             while self._asking:
                 self._asking.pop().wait()
         if ended.limit:
-            self._quietly(f'kill -9 -"$(cat {self._folder}/group)"')
+            self._quietly(f"folder={folder}; {_END}")
         return _as_it_ended_there(ended)
 
     def _quietly(self, script: str) -> None:
@@ -137,22 +150,31 @@ class Ssh:
         if executable in self._foreign:
             raise Failure(f"the kernel of {self._host} cannot run it", 5)
         try:
-            self._connection.open()
-            if self._folder is None:
-                self._folder = self._make_folder()
+            held = self._there()
         except Failure as failure:
             self._lost = failure
             raise
         if executable not in self._copied:
-            self._copied[executable] = self._copy(executable, self._folder)
+            self._copied[executable] = self._copy(executable, str(held.path))
         return self._copied[executable]
 
-    def _make_folder(self) -> str:
-        done = self._connection.run('mktemp -d "${TMPDIR:-/tmp}/toll.XXXXXXXXXX"', b"", _ASKING_S)
-        folder = done.stdout.decode(errors="replace").strip()
-        if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", folder):
-            raise Failure(f"{self._host} has no folder for the probes: {clean(folder)[:200]!r}", 5)
-        return folder
+    def _there(self) -> Held:
+        """The folder, made anew where the connection was lost: it went with that."""
+        if self._held and self._held.held and self._connection.is_open:
+            return self._held
+        self._forget()
+        self._connection.open()
+        template = '"${TMPDIR:-/tmp}/toll.XXXXXXXXXX"'
+        try:
+            command = self._connection.command(holding(template, _CLOSE))
+            held = Held(command, self._connection.environment, _ASKING_S)
+        except Failure as failure:
+            raise Failure(f"{self._host} has no folder for the probes: {failure.sentence}", 5) from failure
+        if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", str(held.path)):
+            held.close()
+            raise Failure(f"{self._host} has a folder of no plain name for the probes: {clean(str(held.path))!r}", 5)
+        self._held = held
+        return held
 
     def _copy(self, executable: str, folder: str) -> str:
         try:

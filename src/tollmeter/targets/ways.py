@@ -17,6 +17,7 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
+from tollmeter.targets.openssh import check_host
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
@@ -37,11 +38,13 @@ class Lack(NamedTuple):
 
 def clock_of(target: str) -> Clock:
     """Raises Failure for a name that is no target's."""
-    kind = target.partition(":")[0]
+    kind, _, place = target.partition(":")
     if kind not in CLOCKS:
         raise Failure(
             f"there is no target {clean(target)!r}: local, qemu-user:ARCH, guest:{'|'.join(BOARDS)}, ssh:HOST"
         )
+    if kind == "ssh":
+        check_host(place)
     return CLOCKS[kind]
 
 

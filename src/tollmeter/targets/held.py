@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder that is gone when this process is, whatever that died of, here or on another machine.
+
+A shell makes it, says where it is, and reads its standard input, which costs nothing and ends when this process does:
+the kernel closes what a killed process held, and sshd what a lost connection did. Then the shell removes the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+
+_MAKING_S, _REMOVING_S = 10.0, 5.0
+_LONGEST_PATH = 4096
+_USUAL = "/tmp"
+
+# Whoever dies beside may still have been making a file when the folder is emptied: it is emptied again.
+_REMOVE = """for attempt in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; done"""
+
+
+def holding(template: str, before_removal: str = "") -> str:
+    """The shell's words. template: for mktemp, as sh expands it. before_removal: more words, which may use $folder."""
+    return f"""trap '' HUP INT TERM PIPE; folder=$(mktemp -d {template}) || exit 1; printf '%s\\n' "$folder"
+read -r nothing; {before_removal}
+{_REMOVE}"""
+
+
+class Held:
+    """path: the folder. Raises Failure with what the command said instead of one."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], limit_s: float = _MAKING_S) -> None:
+        self._shell = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=dict(environment),
+            start_new_session=True,
+        )
+        self.path = Path(self._first_line(limit_s))
+
+    @property
+    def held(self) -> bool:
+        return self._shell.poll() is None
+
+    def close(self) -> None:
+        """Waits until the folder is gone, for a while."""
+        self._shell.stdin.close()  # type: ignore[union-attr]
+        try:
+            self._shell.wait(_REMOVING_S)
+        except subprocess.TimeoutExpired:
+            self._shell.kill()
+            self._shell.wait()
+        for pipe in (self._shell.stdout, self._shell.stderr):
+            pipe.close()  # type: ignore[union-attr]
+
+    def _first_line(self, limit_s: float) -> str:
+        assert self._shell.stdout and self._shell.stderr
+        said, deadline = b"", time.monotonic() + limit_s
+        while not said.endswith(b"\n") and len(said) < _LONGEST_PATH:
+            ready, _, _ = select.select([self._shell.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(self._shell.stdout.fileno(), _LONGEST_PATH) if ready else b""
+            if not chunk:
+                break
+            said += chunk
+        if said.startswith(b"/") and said.endswith(b"\n"):
+            return os.fsdecode(said[:-1])
+        self._shell.kill()
+        self._shell.wait()
+        os.set_blocking(self._shell.stderr.fileno(), False)
+        complaint = said + (self._shell.stderr.read() or b"")
+        self.close()
+        raise Failure(clean(complaint.decode(errors="replace").strip())[:200] or "it does not answer", 5)
+
+
+def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> Held:
+    """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
+
+    Raises Failure where it cannot be made.
+    """
+    parent = os.environ.get("TMPDIR") or _USUAL
+    template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
+    try:
+        return Held(["sh", "-c", holding(template)], os.environ)
+    except Failure as failure:
+        raise Failure(f"no folder can be made for what is kept while a run lasts: {failure.sentence}", 5) from failure

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll run --target ssh:HOST` as a person types it, with a configuration that names host, port and key.
+
+The server is one of our own on the loopback. OpenSSH asks the system's list of users where ~/.ssh is, and not HOME, so
+that the configuration is named by TOLL_SSH_CONFIG, as a person may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import stands
+
+PROBE = "kernel.loop"
+
+
+class Person(NamedTuple):
+    """folder: where the server and its keys are. environment: what the person has set."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def toll(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words), capture_output=True, text=True, check=False, env=self.environment, timeout=120
+        )
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-I", "-m", "tollmeter", *words]
+
+    def runs(self, *words: str, targets: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        given = [word for target in targets for word in ("--target", target)]
+        return self.toll("run", *words, *given, "--quiet", "--out", str(self.folder / "run"), "--format", "json")
+
+    def left(self) -> list[str]:
+        """What stands in the only folder for what is passing, here and there."""
+        return sorted(path.name for path in Path(self.environment["TMPDIR"]).iterdir())
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    stands.need("ssh", "ssh-keygen")
+    # The folder's name is short, since a socket stands in it.
+    with stands.sshd(tmp_path) as options, tempfile.TemporaryDirectory() as passing:
+        configure(tmp_path, options[options.index("-p") + 1], passing)
+        told = {"TOLL_SSH_CONFIG": str(tmp_path / "config"), "TMPDIR": passing, "COLUMNS": "200"}
+        yield Person(tmp_path, {**os.environ, **told})
+
+
+def configure(folder: Path, port: str, passing: str) -> None:
+    """What a person's configuration may hold beside the host is in it: none of it may get into the way."""
+    (folder / "config").write_text(
+        f"Host board\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
+        f"  UserKnownHostsFile {folder}/known\n  GlobalKnownHostsFile none\n  SetEnv TMPDIR={passing}\n"
+        "  ControlMaster auto\n  ControlPath ~/.ssh/%C\n  ControlPersist 10m\n  RemoteCommand sleep 100\n"
+        "  RequestTTY yes\n  LogLevel DEBUG\n"
+    )
+
+
+def index(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def statuses(done: subprocess.CompletedProcess[str]) -> dict[str, set[str]]:
+    """Of the rows of each target. What was measured on a busy machine counts as well."""
+    told: dict[str, set[str]] = {}
+    for row in index(done)["rows"]:
+        told.setdefault(row["target"], set()).add("ok" if row["status"] == "unstable" else row["status"])
+    return told
+
+
+def reasons(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join(row["reason"] or "" for row in index(done)["rows"])
+
+
+# ---- it works -----------------------------------------------------------------------------------------------------
+
+
+def test_a_host_of_the_persons_configuration_is_measured_and_left_clean(person: Person) -> None:
+    done = person.runs(PROBE, "--budget", "4s", targets=["ssh:board"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert statuses(done) == {"ssh:board": {"ok"}}
+    assert {row["clock"] for row in index(done)["rows"]} == {"hardware"}
+    assert not person.left()
+
+
+def test_several_places_each_keep_their_own_clock(person: Person) -> None:
+    stands.need("qemu-x86_64")
+    places = {"local": "hardware", "ssh:board": "hardware", "qemu-user:x86_64": "instructions"}
+    done = person.runs(PROBE, "--abi", "x86_64", "--budget", "8s", targets=list(places))
+    assert done.returncode == 0, done.stderr
+    rows = index(done)["rows"]
+    assert {row["target"]: row["clock"] for row in rows} == places
+    assert {row["unit"] for row in rows if row["clock"] == "instructions"} == {"instruction"}
+    shown = person.toll("show", str(person.folder / "run"), "--format", "md").stdout.partition("## Rows")[0]
+    assert shown.count("one turn of a two-instruction loop") == 1, "two machines in one table"
+
+
+def test_a_run_is_gone_on_with_there(person: Person) -> None:
+    first = person.runs(PROBE, "--budget", "2s", targets=["ssh:board"])
+    assert first.returncode == 0, first.stderr
+    again = person.toll("run", "--resume", str(person.folder / "run"), "--budget", "2s", "--quiet")
+    assert again.returncode == 0, again.stderr
+
+
+# ---- it does not --------------------------------------------------------------------------------------------------
+
+
+def spoil(folder: Path, how: str) -> None:
+    known, config = folder / "known", folder / "config"
+    if how == "another key":
+        known.write_text(f"{known.read_text().split()[0]} {(folder / 'user.pub').read_text()}")
+    elif how == "unknown key":
+        known.write_text("")
+    elif how == "refused login":
+        config.write_text(config.read_text().replace(f"{folder}/user", f"{folder}/host"))
+    elif how == "nobody listens":
+        config.write_text(config.read_text().replace("  Port", f"  Port {stands._free_port()}\n  Port"))
+    elif how == "no configuration":
+        config.unlink()
+    elif how == "nonsense":
+        config.write_text("Hots board\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        ("another key", "not the one that is known"),
+        ("unknown key", "not known here"),
+        ("refused login", "let this user in"),
+        ("nobody listens", "nothing listens"),
+        ("no configuration", "No such file"),
+        ("nonsense", "bad configuration"),
+    ],
+)
+def test_a_host_that_cannot_be_reached_is_one_sentence_and_the_others_go_on(
+    person: Person, how: str, named: str
+) -> None:
+    spoil(person.folder, how)
+    alone = person.toll("run", PROBE, "--target", "ssh:board", "--budget", "2s", "--quiet")
+    assert (alone.returncode, alone.stdout) == (5, "")
+    (sentence,) = alone.stderr.splitlines()
+    assert named in sentence and "board" in sentence
+    both = person.runs(PROBE, "--budget", "2s", targets=["ssh:board", "local"])
+    assert both.returncode == 5
+    assert statuses(both) == {"ssh:board": {"infrastructure"}, "local": {"ok"}}
+    assert named in reasons(both)
+    assert index(both)["machine"]["core_clock_hz"] > 1e8
+    assert not person.left()
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=touch$IFS/x", "", "a b", "host;true"])
+def test_what_is_no_hosts_name_is_usage_whatever_stands_beside_it(person: Person, name: str) -> None:
+    done = person.runs(PROBE, "--budget", "2s", targets=["local", f"ssh:{name}"])
+    assert (done.returncode, done.stdout) == (2, "")
+    (sentence,) = done.stderr.splitlines()
+    assert "no host's name" in sentence
+
+
+def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -> None:
+    with subprocess.Popen(
+        person.command("run", "kernel.enter_*", "--target", "ssh:board,local", "--budget", "8s", "--quiet",
+                       "--out", str(person.folder / "run"), "--format", "json"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=person.environment,
+    ) as host:  # fmt: skip
+        await_journal(person.folder / "run/journal.jsonl")
+        for pid in stands.servers(person.folder):
+            os.kill(pid, signal.SIGKILL)
+        out, err = host.communicate(timeout=120)
+    done = subprocess.CompletedProcess(host.args, host.returncode, out, err)
+    assert (host.returncode, "infrastructure" in statuses(done)["ssh:board"]) == (5, True)
+    assert "infrastructure" not in statuses(done)["local"]
+    assert "board cannot be reached" in reasons(done)
+    assert not person.left()
+
+
+def await_journal(path: Path) -> None:
+    """Until some visits have been made."""
+    limit = time.monotonic() + 30
+    while time.monotonic() < limit:
+        if path.is_file() and path.read_bytes().count(b'"k":"end"') > 5:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the run does not begin")
