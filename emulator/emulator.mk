@@ -5,6 +5,7 @@
 #   make emulator                    all that the machine's compilers can build
 #   make build/emulator/count.so     counts a program's instructions inside qemu-ARCH
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm
+#   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
 EMULATOR       := build/emulator
 EMULATOR_FLAGS := -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror
@@ -22,11 +23,22 @@ abis:
 	  apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends $$package || echo "left out $$package"; done
 	@./toll list abis
 
-emulator: $(EMULATOR)/count.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one)))
+emulator: $(EMULATOR)/count.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
+          $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
 $(EMULATOR)/count.so: emulator/count.c emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk
+
+# For a core without an FPU, so that the emulator of FPA computes by the soft-float library, and the program's FPU registers
+# are its own. A loop that fills memory must not become a call of the memset that it is.
+BARE       := probes/runtime/bare
+BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fno-pie -fno-stack-protector \
+              -fno-tree-loop-distribute-patterns
+BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
+$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*) probes/runtime/fpa.h emulator/emulator.mk
+	@mkdir -p $(@D) && $(or $(CC_FOR_arm),echo "no compiler for arm" && false) $(BARE_FLAGS) $(BARE_LINK) \
+	  $(filter %.S %.c,$^) -lgcc -o $@.elf && $(firstword $(subst gcc,objcopy ,$(CC_FOR_arm))) -O binary $@.elf $@
 	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@

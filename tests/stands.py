@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ import pytest
 from fakes import fake
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
-from tollmeter.targets.qemu_system import Guest
+from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
 
@@ -45,7 +45,7 @@ class Stand:
 
     def __init__(self, target: Target, make: Callable[[str], Path], alive: tuple[str, ...]) -> None:
         self.target = target
-        self.is_a_machine = target.name.startswith("guest:")
+        self.is_a_machine = target.name.startswith(("guest:", "bare:"))
         self.make = make
         self._alive = alive
 
@@ -129,13 +129,17 @@ def qemu_user(folder: Path) -> Iterator[Stand]:
 @contextmanager
 def guest(folder: Path, board: str = "x32", compiler: str = "gcc") -> Iterator[Stand]:
     """One boot for all behaviours, as long as none of them costs the guest its life."""
-    need({"x32": "qemu-system-x86_64"}.get(board, "qemu-system-arm"), compiler)
-    target = Guest(board, emulator_file({"x32": "init.x86_64"}.get(board, "init.arm")).parent)
+    need(BOARDS[name].emulator, compiler)
+    target = Guest(name, emulator_file(BOARDS[name].ours).parent)
     target.prepare([str(rogue(folder, compiler, behaviour)) for behaviour in BEHAVIOURS])
     try:
         yield Stand(target, lambda behaviour: rogue(folder, compiler, behaviour), ("qemu-system", target.scratch.name))
     finally:
         target.close()
+
+
+def bare(folder: Path) -> AbstractContextManager[Stand]:
+    return guest(folder, "bare:vexpress-a9", "arm-linux-gnueabi-gcc")
 
 
 @contextmanager

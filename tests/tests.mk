@@ -31,7 +31,8 @@ set-up-tests:
 	@./toll --set-up-tests
 
 lint-c:
-	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*.cc tests/*/*.[ch])
+	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*.cc \
+	  tests/*/*.[ch])
 lint-python:
 	@$(PYTHON) -m ruff check -q src tests $(wildcard bench)
 	@$(PYTHON) -m ruff format -q --check src tests $(wildcard bench)

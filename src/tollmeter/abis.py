@@ -239,7 +239,7 @@ def needs(target: str) -> tuple[str, ...]:
     kind, _, place = target.partition(":")
     if kind == "qemu-user":
         return ("count.so",)
-    return (BOARDS[place].init,) if kind == "guest" and place in BOARDS else ()
+    return (BOARDS[target].ours,) if target in BOARDS else ()
 
 
 def _outside_make() -> dict[str, str]:

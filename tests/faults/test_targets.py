@@ -22,6 +22,7 @@ STANDS: list[Callable[[Path], AbstractContextManager[Stand]]] = [
     stands.local,
     stands.qemu_user,
     stands.guest,
+    stands.bare,
     stands.ssh,
 ]
 

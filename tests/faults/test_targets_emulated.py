@@ -61,7 +61,7 @@ def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: s
 @pytest.fixture
 def guest() -> Guest:
     stands.need("qemu-system-x86_64", "gcc")
-    return Guest("x32", stands.emulator_file("init.x86_64").parent)
+    return Guest("guest:x32", stands.emulator_file("init.x86_64").parent)
 
 
 def test_a_guest_that_never_boots_is_named_and_not_tried_for_each_visit(
@@ -82,6 +82,8 @@ def test_a_guest_that_never_boots_is_named_and_not_tried_for_each_visit(
 def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
+    kernel = BOARDS["guest:x32"].kernel
+    assert kernel
     with pytest.raises(Failure) as caught:
         debian_kernel.fetched(BOARDS["x32"].kernel)
     assert caught.value.exit_code == 5
@@ -102,7 +104,7 @@ HOST = """
 import sys, time
 from pathlib import Path
 from tollmeter.targets.qemu_system import Guest
-guest = Guest("x32", Path(sys.argv[1]))
+guest = Guest("guest:x32", Path(sys.argv[1]))
 print(guest.scratch.name, flush=True)
 guest.prepare([sys.argv[2]])
 print("booted", flush=True)

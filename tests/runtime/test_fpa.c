@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../probes/float/fpa.h"
+#include "fpa.h"
+
 #include "expect.h"
 
 TOLL_TEST_NAME("test.fpa");

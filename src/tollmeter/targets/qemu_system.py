@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux guests on emulated machines: Debian's kernel, our own process 1 (emulator/init.c), probes in the initramfs.
+"""Emulated machines: a Linux guest with Debian's kernel and our own process 1 (emulator/init.c), or a board with
+nothing but our supervisor (probes/runtime/bare). The probes stand in the first file system, and
+both speak the same few words.
 
-A guest's clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction, the kernel's own
+Their clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction, the kernel's own
 included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a real machine's
 time. Faults and the resident set are a real kernel's, though, and are what they would be.
 
@@ -23,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.model import Failure, Visit
-from tollmeter.protocol import Trouble, closed, refused, words
+from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import Wanted
@@ -43,35 +45,46 @@ _ONLY_CPU, _MOST_SAMPLES = 0, 3
 
 
 class Board(NamedTuple):
-    """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are."""
+    """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are.
+
+    ours: a file of build/emulator, process 1 under Debian's kernel, or where that is None what boots in its place.
+    """
 
     emulator: str
     package: str
     words: tuple[str, ...]
-    kernel: Wanted
-    init: str
+    kernel: Wanted | None
+    ours: str
     command_line: str
 
 
+def _bare_arm(machine: str) -> Board:
+    """Its second serial line is the wire, as in a guest: the first is for what the supervisor itself has to say."""
+    words = ("-machine", machine, "-m", "512")
+    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000")
+
+
 BOARDS = {
-    "x32": Board(
+    "guest:x32": Board(
         emulator="qemu-system-x86_64",
         package="qemu-system-x86",
         words=("-machine", "pc", "-cpu", "max", "-m", "1024"),
         kernel=Wanted("amd64", "linux-image-amd64", None),
-        init="init.x86_64",
+        ours="init.x86_64",
         command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
     ),
-    "vexpress-a9": Board(
+    "guest:vexpress-a9": Board(
         emulator="qemu-system-arm",
         package="qemu-system-arm",
         words=("-machine", "vexpress-a9", "-m", "1024"),
         kernel=Wanted("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
-        init="init.arm",
+        ours="init.arm",
         command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
     ),
+    "bare:vexpress-a9": _bare_arm("vexpress-a9"),
+    "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),
 }
-"""The Debian kernel for clouds boots faster, but knows no x32."""
+"""By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
 
 _ALWAYS = (
     "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-icount", "shift=0,sleep=off",
@@ -79,24 +92,29 @@ _ALWAYS = (
 _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "QEMU_AUDIO_DRV": "none"}
 
 
+def board_of(name: str) -> Board:
+    """Raises Failure with the boards that there are."""
+    if name not in BOARDS:
+        raise Failure(f"there is no {clean(name)!r}: {', '.join(BOARDS)}")
+    return BOARDS[name]
+
+
 class Guest:
-    """Implements targets.Target for one board. init: the folder of build/emulator. scratch: its files while it lives.
+    """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its files while it lives.
 
     Raises Failure where the board is not known or its emulator is not here.
     """
 
-    def __init__(self, board: str, init: Path) -> None:
-        if board not in BOARDS:
-            raise Failure(f"there is no guest {board!r}: {', '.join(BOARDS)}")
-        self.name = f"guest:{board}"
-        self._board = BOARDS[board]
-        emulator = shutil.which(self._board.emulator)
-        if emulator is None:
+    def __init__(self, name: str, emulator: Path) -> None:
+        self.name = name
+        self._board = board_of(name)
+        found = shutil.which(self._board.emulator)
+        if found is None:
             raise Failure(f"no {self._board.emulator} here: apt-get install {self._board.package}", 5)
-        self._emulator = emulator
-        self._init = init / self._board.init
-        if not self._init.is_file():
-            raise Failure(f"{self._init} is not built: make emulator", 5)
+        self._emulator = found
+        self._ours = emulator / self._board.ours
+        if not self._ours.is_file():
+            raise Failure(f"{self._ours} is not built: make emulator", 5)
         self.scratch = Path(tempfile.mkdtemp(prefix="toll-guest-"))
         self._packed: dict[str, str] = {}
         self._wire: Wire | None = None
@@ -198,13 +216,10 @@ class Guest:
         return self._wire
 
     def _boot(self) -> Wire:
-        kernel = debian_kernel.fetched(self._board.kernel)
         first_files = self.scratch / "initramfs"
         first_files.write_bytes(self._first_files())
         console = self.scratch / "console"
-        given = ["-kernel", str(kernel.image), "-initrd", str(first_files)]
-        given += ["-append", f"{self._board.command_line} panic=-1 quiet"]
-        given += ["-dtb", str(kernel.device_tree)] if kernel.device_tree else []
+        given = [*self._kernel(), "-initrd", str(first_files)]
         wires = ["-serial", f"file:{console}", "-serial", "stdio"]
         try:
             wire = Wire(
@@ -219,9 +234,19 @@ class Guest:
             raise Failure(f"the guest {self.name} did not boot: {gone.args[0]}{self._last_words()}", 5) from gone
         return wire
 
+    def _kernel(self) -> list[str]:
+        """What boots, and what it is told."""
+        if self._board.kernel is None:
+            return ["-kernel", str(self._ours), "-append", self._board.command_line]
+        kernel = debian_kernel.fetched(self._board.kernel)
+        words = ["-kernel", str(kernel.image), "-append", f"{self._board.command_line} panic=-1 quiet"]
+        return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
+
     def _first_files(self) -> bytes:
         programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items()}
-        return archive({"/init": self._init.read_bytes(), **programs}, ("/dev", "/proc", "/sys", "/tmp"))
+        if self._board.kernel is None:
+            return archive(programs)
+        return archive({"/init": self._ours.read_bytes(), **programs}, ("/dev", "/proc", "/sys", "/tmp"))
 
     def _last_words(self) -> str:
         """The last line of the console, or of the emulator itself."""

@@ -4,6 +4,7 @@
 local               this machine                            hardware
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
 guest:BOARD         an emulated machine, its own kernel     virtual
+bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 """
 
@@ -18,7 +19,7 @@ from tollmeter.protocol import clean
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.qemu_system import BOARDS, Guest, board_of
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
 
@@ -26,7 +27,11 @@ LOCAL = "local"
 NATIVE = "native"
 """In an ABI file's `runs`: local, where the CPU and its kernel know the ABI."""
 
-CLOCKS: dict[str, Clock] = {"local": "hardware", "qemu-user": "instructions", "guest": "virtual", "ssh": "hardware"}
+CLOCKS: dict[str, Clock] = {
+    "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
+}  # fmt: skip
+OWN = ("qemu-user", "guest", "bare")
+"""Kinds that alone, without a place, mean the one that the ABI's file names."""
 
 
 class Lack(NamedTuple):
@@ -40,9 +45,7 @@ def clock_of(target: str) -> Clock:
     """Raises Failure for a name that is no target's."""
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
-        raise Failure(
-            f"there is no target {clean(target)!r}: local, qemu-user:ARCH, guest:{'|'.join(BOARDS)}, ssh:HOST"
-        )
+        raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
     if kind == "ssh":
         check_host(place)
     return CLOCKS[kind]
@@ -54,19 +57,18 @@ def lack(target: str) -> Lack | None:
     clock_of(target)
     if kind == "qemu-user" and emulator_of(place) is None:
         return Lack(f"no qemu-{place}", (PACKAGE,))
-    if kind == "guest":
-        if place not in BOARDS:
-            raise Failure(f"there is no guest {clean(place)!r}: {', '.join(BOARDS)}")
-        if shutil.which(BOARDS[place].emulator) is None:
-            return Lack(f"no {BOARDS[place].emulator}", (BOARDS[place].package,))
+    if kind in ("guest", "bare"):
+        board = board_of(target)
+        if shutil.which(board.emulator) is None:
+            return Lack(f"no {board.emulator}", (board.package,))
     if kind == "ssh" and shutil.which("ssh") is None:
         return Lack("no ssh", ("openssh-client",))
     return None
 
 
 def for_abi(target: str, abi: Abi) -> str:
-    """A target's whole name for an ABI: `qemu-user` and `guest` alone mean the ABI's own emulator or board."""
-    if target not in ("qemu-user", "guest"):
+    """A target's whole name for an ABI: `qemu-user`, `guest` and `bare` alone mean the ABI's own emulator or board."""
+    if target not in OWN:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
     if own is None:
@@ -80,6 +82,6 @@ def open_target(target: str, emulator: Path) -> Target:
     clock_of(target)
     if kind == "qemu-user":
         return QemuUser(place, emulator / "count.so")
-    if kind == "guest":
-        return Guest(place, emulator)
+    if kind in ("guest", "bare"):
+        return Guest(target, emulator)
     return Ssh(place) if kind == "ssh" else Local()

@@ -12,8 +12,8 @@
  * A double in memory is mixed-endian: the word with sign and exponent comes first, each word in the byte order of the
  * machine. Porters called that their biggest grief.
  */
-#ifndef TOLL_FLOAT_FPA_H
-#define TOLL_FLOAT_FPA_H
+#ifndef TOLL_FPA_H
+#define TOLL_FPA_H
 
 #include <stdbool.h>
 #include <stdint.h>
