@@ -14,13 +14,12 @@ CC_FOR_arm     := $(firstword $(foreach one,arm-linux-gnueabi-gcc-12 arm-linux-g
 
 .PHONY: emulator abis
 
-# Every compiler that an ABI file names, and every emulator. Where something cannot be had, that is said and the rest
-# goes on: an ABI without its compiler is a gap with a sentence.
-EMULATORS := qemu-user qemu-system-x86 qemu-system-arm openssh-client
+# Every compiler that an ABI file names, and every emulator. What cannot be had is named and the rest goes on: an ABI
+# without its compiler is a gap with a sentence.
+MISSING := from tollmeter.packages import missing_anywhere as find; from tollmeter.cli.places import ROOT; print(*find(ROOT))
 abis:
-	@for package in $$(sed -n 's/^packages = \[\(.*\)\]/\1/p' abis/*.toml | tr -d '",' | tr ' ' '\n' | sort -u) $(EMULATORS); do \
-	  dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null | grep -qx installed && continue; \
-	  apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends $$package || echo "left out $$package"; done
+	@./toll --set-up
+	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing
 	@./toll list abis
 
 emulator: $(EMULATOR)/count.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \

@@ -92,7 +92,7 @@ def _standing(abi: Abi, machine: str) -> Standing:
     if isinstance(compiler, Gap):
         lacks, packages = [compiler.reason], list(compiler.packages)
     for way in abi.runs:
-        missing = _lack_of(way, abi, machine, None if isinstance(compiler, Gap) else compiler)
+        missing = lack_of(way, abi, machine, None if isinstance(compiler, Gap) else compiler)
         if missing is None:
             target = LOCAL if way == NATIVE else way
             break
@@ -106,7 +106,7 @@ def _standing(abi: Abi, machine: str) -> Standing:
     )  # fmt: skip
 
 
-def _lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> tuple[str, tuple[str, ...]] | None:
+def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> tuple[str, tuple[str, ...]] | None:
     """Why a way does not lead there, and the packages that open it."""
     if way != NATIVE:
         missing = lack(way)
@@ -154,7 +154,7 @@ def make_ready(
 
 
 def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], None]) -> None:
-    if _is_fresh(root, abi.name):
+    if is_fresh(root, abi.name):
         return
     compiler = find_compiler(abi)
     if isinstance(compiler, Gap):
@@ -167,7 +167,7 @@ def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], Non
     _describe(root, abi, targets, chosen)
 
 
-def _is_fresh(root: Path, name: str) -> bool:
+def is_fresh(root: Path, name: str) -> bool:
     """Every probe is described, and nothing that it is made from is younger than the manifest."""
     folder = root / "build" / name
     manifest = folder / "manifest.json"

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from debians import APT_GET, calls, fakes, program
+
 INFRASTRUCTURE, INTERRUPTED = 5, 130
 ROOT = Path(__file__).resolve().parents[2]
 LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
@@ -26,23 +28,6 @@ case "$*" in
   *set_up*) uname -m >build/stamp ;;
 esac
 """
-# Stand for Debian's tools on a machine that has no package but `make`, and a Debian that has no `shellcheck`. What is
-# installed is noted; the name of what cannot be stands in a file, and an installation lasts as long as another says.
-DPKG_QUERY = """#!/bin/sh
-for last; do :; done
-{ [ "$last" = make ] || grep -qx "$last" there; } && printf installed
-"""
-APT_GET = """#!/bin/sh
-echo "$*" >>calls
-case $* in
-  *"${APT_REFUSES-nothing}"*) exit 100 ;;
-  *update | *download-only* | *" -s "*) exit ;;
-esac
-touch unpacking
-sleep "${APT_LASTS-0}"
-printf '%s\\n' "$@" >>there
-"""
-APT_CACHE = '#!/bin/sh\n[ "$2" != shellcheck ]\n'
 
 
 def start(tree: Path, *words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -55,12 +40,6 @@ def start(tree: Path, *words: str, cwd: Path | None = None, **environment: str) 
         check=False,
         timeout=120,
     )
-
-
-def program(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 @pytest.fixture
@@ -78,23 +57,11 @@ def ready(tree: Path, root: Path) -> Path:
 def hollow(tree: Path) -> Path:
     """A checkout whose virtual environment only notes what it is asked to do, on a machine without packages."""
     program(tree / ".venv/bin/python", PYTHON)
-    for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
-        program(tree / "fakes" / name, text)
     shutil.copy(tree / "requirements.lock", tree / ".venv")
     (tree / "src/tollmeter").mkdir(parents=True)
     for name in ("build.py", "elf.py"):
         (tree / "src/tollmeter" / name).touch()
     return tree
-
-
-def fakes(tree: Path, user: int) -> dict[str, str]:
-    program(tree / "fakes/id", f"#!/bin/sh\necho {user}\n")
-    return {"PATH": f"{tree / 'fakes'}:{os.environ['PATH']}", "TOLL_INSTALL": ""}
-
-
-def calls(tree: Path) -> list[str]:
-    path = tree / "calls"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: Path) -> None:
@@ -281,12 +248,10 @@ def test_an_apt_that_fails_is_said_and_the_rest_goes_on(hollow: Path) -> None:
 
 
 def test_a_list_that_another_apt_reads_is_waited_for(hollow: Path) -> None:
-    text = APT_GET.replace(
-        'echo "$*" >>calls\n',
-        'echo "$*" >>calls\n[ -e waited ] || { touch waited; echo "E: Could not get lock x. It is held"; exit 100; }\n',
-    )
-    program(hollow / "fakes/apt-get", text)
-    done = start(hollow, "--install", "qemu-user", **fakes(hollow, 0))
+    environment = fakes(hollow, 0)
+    held = '[ -e waited ] || { touch waited; echo "E: Could not get lock x. It is held"; exit 100; }'
+    program(hollow / "fakes/apt-get", APT_GET.replace("calls\n", f"calls\n{held}\n", 1))
+    done = start(hollow, "--install", "qemu-user", **environment)
     assert [call.split()[3] for call in calls(hollow)] == ["update", "update", "install", "install"]
     assert "failed" not in done.stderr
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -13,7 +14,8 @@ from tollmeter.catalog import unknown
 from tollmeter.cli.places import ROOT
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.layout import Fact, differences, double_order, read_layout, table
-from tollmeter.model import Failure
+from tollmeter.model import Abi, Failure
+from tollmeter.packages import install
 
 BREAKS = {"": "", "code": "~", "file": "!"}
 
@@ -26,7 +28,9 @@ def layout(
     """Lay the types of ABIs side by side, and mark what differs."""
     if only not in ("all", "differences"):
         raise unknown("choice", only, ("all", "differences"))
-    layouts = {name: _laid_out(name) for name in dict.fromkeys(abi.split(","))}
+    known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
+    compilers = _compilers(known)
+    layouts = {name: read_layout(build_layout(ROOT, known[name], compilers[name])) for name in known}
     facts = table(layouts)
     apart = differences(facts)
     rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
@@ -37,18 +41,27 @@ def layout(
         _say_what_breaks(apart, tuple(layouts))
 
 
-def _laid_out(name: str) -> dict[str, str]:
-    """Raises Failure: 2 for a name that no file has, 5 where its compiler is missing, with the line that mends it."""
+def _known(name: str) -> Abi:
+    """Raises Failure (2) for a name that no file has."""
     found = abis.find(ROOT)
     if name in found.refused:
         raise Failure(found.refused[name])
     if name not in found.abis:
         raise unknown("ABI", name, tuple(found.abis))
-    compiler = find_compiler(found.abis[name])
-    if isinstance(compiler, Gap):
-        mend = f"apt-get install --no-install-recommends {' '.join(compiler.packages)}"
-        raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {mend}", 5)
-    return read_layout(build_layout(ROOT, found.abis[name], compiler))
+    return found.abis[name]
+
+
+def _compilers(known: Mapping[str, Abi]) -> dict[str, str]:
+    """Those that are missing are installed, all at once. Raises Failure (5) where one cannot be, with its mend."""
+    found = {name: find_compiler(abi) for name, abi in known.items()}
+    gaps = [compiler for compiler in found.values() if isinstance(compiler, Gap)]
+    if install(ROOT, [package for gap in gaps for package in gap.packages]):
+        found.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
+    for name, compiler in found.items():
+        if isinstance(compiler, Gap):
+            mend = f"apt-get install --no-install-recommends {' '.join(compiler.packages)}"
+            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {mend}", 5)
+    return {name: compiler for name, compiler in found.items() if isinstance(compiler, str)}
 
 
 def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:

@@ -73,7 +73,7 @@ class Work(NamedTuple):
 
 def planned(options: Options) -> int:
     """Prints what would be done."""
-    ready = _prepared(options)
+    ready = _prepared(options, may_install=False)
     plan = ready.plan
     rows = [(probe, abi, str(count)) for (probe, abi), count in _points_by_executable(plan).items()]
     print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
@@ -118,10 +118,10 @@ def resumed(name: str, options: Options) -> int:
 # ---- before measuring -------------------------------------------------------------------------------------------
 
 
-def _prepared(options: Options) -> Prepared:
+def _prepared(options: Options, *, may_install: bool = True) -> Prepared:
     abis, targets = names(options.abi), names(options.target)
     began = time.monotonic()
-    catalog = places.made_ready(abis, targets)
+    catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
     catalog = places.with_gaps(catalog, suite)

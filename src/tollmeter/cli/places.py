@@ -15,9 +15,11 @@ import msgspec
 
 from tollmeter import catalog
 from tollmeter.abis import find, make_ready, open_here
+from tollmeter.build import for_cpu
 from tollmeter.catalog import Catalog
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure, Suite
+from tollmeter.packages import install_for
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
@@ -34,7 +36,7 @@ def built() -> Catalog:
     return _without(catalog.load(ROOT / "build", platform.machine()), lambda _, target: target != LOCAL)
 
 
-def made_ready(abis: Sequence[str], targets: Sequence[str]) -> Catalog:
+def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = True) -> Catalog:
     """What is built, with the ABIs that were named built and described; on the targets that were named, if any.
 
     Raises Failure where a name is no target's, or where none of the ABIs that were named can be made ready.
@@ -42,6 +44,10 @@ def made_ready(abis: Sequence[str], targets: Sequence[str]) -> Catalog:
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
+    if may_install:
+        machine = platform.machine()
+        own = [] if named or not targets else [abi.name for abi in for_cpu(find(ROOT).abis.values(), machine)]
+        install_for(ROOT, [*named, *own], targets, machine)
     failures = make_ready(ROOT, named, targets, say)
     if named and len(failures) == len(set(named)):
         raise next(iter(failures.values()))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ABI is asked for by name, and its compiler or emulator is not there: who may installs it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from debians import calls, fakes, program
+from tollmeter import packages
+from tollmeter.cli import layout, places
+from tollmeter.cli.main import main
+from tollmeter.model import Failure
+
+ABI = """
+summary = "{name}"
+compiler = ["{name}-cc"]
+flags = ["-O1"]
+packages = ["make", "{name}-compiler"]
+runs_on = ["{machine}"]
+runs = ["native", "{way}"]
+"""
+FETCH = ["install", "-y", "--no-install-recommends", "--download-only"]
+
+
+@pytest.fixture
+def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout on a Debian with nothing installed, as root: with ABIs `red` and `blue` of this CPU, and `far`, whose
+    CPU is another.
+    """
+    for name, value in fakes(tree, 0).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for module in (places, layout):
+        monkeypatch.setattr(module, "ROOT", tree)
+    for name in ("red", "blue"):
+        abi(tree, name, machine=platform.machine())
+    abi(tree, "far", machine="pdp11")
+    for name in ("red", "blue", "far"):
+        program(tree / f"fakes/come/{name}-compiler", f"#!/bin/sh\ncp -p fakes/gcc fakes/{name}-cc\n")
+    program(tree / "fakes/gcc", f'#!/bin/sh\nexec {shutil.which("gcc")} "$@"\n')
+    monkeypatch.chdir(tree)
+    return tree
+
+
+def abi(tree: Path, name: str, machine: str, way: str = "qemu-user:pdp11") -> None:
+    (tree / f"abis/{name}.toml").write_text(ABI.format(name=name, machine=machine, way=way))
+
+
+def installed(tree: Path) -> list[list[str]]:
+    """What each call of apt-get fetched."""
+    words = [call.split()[3:] for call in calls(tree)]
+    return [one[len(FETCH) :] for one in words if one[: len(FETCH)] == FETCH]
+
+
+def test_what_abis_miss_is_installed_at_once_and_nothing_else(debian: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    catalog = places.made_ready(["red", "blue"], [])
+    assert installed(debian) == [["blue-compiler", "red-compiler"]]
+    assert {"red", "blue"} <= set(catalog.abis)
+    assert not catalog.gaps
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if " s" in line and "installing" in line] == ["toll: installing them ... 0 s"]
+
+
+def test_neither_apt_nor_a_compiler_is_asked_where_all_is_ready(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places.made_ready(["red"], [])
+    before = calls(debian)
+    monkeypatch.delattr(packages, "find_compiler")
+    places.made_ready(["red"], [])
+    places.made_ready([], [])
+    assert calls(debian) == before
+
+
+def test_an_emulator_comes_with_the_abi_that_needs_it(debian: Path) -> None:
+    places.made_ready(["far"], [])
+    assert installed(debian) == [["far-compiler", "qemu-user"]]
+
+
+def test_an_emulator_comes_after_a_compiler_that_shows_the_need(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tollmeter.abis._kernel_runs", lambda *_: False)
+    packages.install_for(debian, ["red"], [], platform.machine())
+    assert installed(debian) == [["red-compiler"], ["qemu-user"]]
+
+
+def test_targets_bring_what_they_need(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    abi(debian, "red", machine=platform.machine(), way="guest:x32")
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, **more: real(name, **more) if name == "apt-get" else None)
+    packages.install_for(debian, ["red"], ["guest", "ssh:somewhere", "local"], platform.machine())
+    assert installed(debian) == [["openssh-client", "qemu-system-x86", "red-compiler"]]
+
+
+def test_without_root_a_sentence_names_the_mend(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(Failure, match="apt-get install make red-compiler") as caught:
+        places.made_ready(["red"], [])
+    assert caught.value.exit_code == 5
+    assert calls(debian) == []
+
+
+def test_tests_and_dry_runs_install_nothing(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--abi", "red", "--dry-run"]) == 5
+    monkeypatch.setenv("TOLL_INSTALL", "no")
+    assert main(["run", "--abi", "red"]) == 5
+    assert calls(debian) == []
+    assert len(capfd.readouterr().err.splitlines()) == 2
+
+
+def test_an_abi_whose_packages_cannot_be_had_keeps_no_other_away(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APT_REFUSES", "red-compiler")
+    catalog = places.made_ready(["red", "blue"], [])
+    assert "apt-get install make red-compiler" in catalog.gaps["red"]
+    assert "blue" in catalog.abis
+    assert not (debian / "fakes/red-cc").exists()
+
+
+def test_a_layout_brings_compilers_and_no_emulators(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tollmeter.cli.layout.read_layout", lambda path: {"size of long": path.parent.name})
+    monkeypatch.setattr("tollmeter.cli.layout.build_layout", lambda root, abi, _: root / abi.name / "layout.o")
+    assert main(["layout", "--abi", "red,far"]) == 0
+    assert installed(debian) == [["far-compiler", "red-compiler"]]
+    monkeypatch.setenv("APT_REFUSES", "blue-compiler")
+    assert main(["layout", "--abi", "red,blue"]) == 5
+
+
+def test_all_that_any_abi_misses(debian: Path) -> None:
+    missing = packages.missing_anywhere(debian)
+    assert {"red-compiler", "blue-compiler", "far-compiler", "qemu-user"} <= set(missing)
+    assert len(missing) == len(set(missing))
+
+
+def test_a_ctrl_c_waits_for_packages_to_be_whole(debian: Path, root: Path) -> None:
+    script = "import sys, pathlib, tollmeter.packages as p; p.install(pathlib.Path(sys.argv[1]), ['red-compiler'])"
+    environment = {**os.environ, "APT_LASTS": "1", "PYTHONPATH": str(root / "src")}
+    words = [sys.executable, "-c", script, str(debian)]
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, process_group=0) as process:
+        limit = time.monotonic() + 20
+        while not (debian / "unpacking").exists() and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(timeout=20)
+        assert "red-compiler" in (debian / "there").read_text().split()
+        assert process.stderr and b"KeyboardInterrupt" in process.stderr.read()
