@@ -117,11 +117,11 @@ def local(folder: Path) -> Iterator[Stand]:
 
 @contextmanager
 def qemu_user(folder: Path) -> Iterator[Stand]:
-    need("qemu-arm", "arm-linux-gnueabi-gcc")
+    need("qemu-arm", "arm-linux-gnueabi-gcc-12")
     target = QemuUser("arm", emulator_file("count.so"))
     yield Stand(
         target,
-        lambda behaviour: rogue(folder, "arm-linux-gnueabi-gcc", behaviour),
+        lambda behaviour: rogue(folder, "arm-linux-gnueabi-gcc-12", behaviour),
         ("qemu-arm", str(folder), "--visit="),
     )
 
@@ -139,7 +139,7 @@ def guest(folder: Path, board: str = "x32", compiler: str = "gcc") -> Iterator[S
 
 
 def bare(folder: Path) -> AbstractContextManager[Stand]:
-    return guest(folder, "bare:vexpress-a9", "arm-linux-gnueabi-gcc")
+    return guest(folder, "bare:vexpress-a9", "arm-linux-gnueabi-gcc-12")
 
 
 @contextmanager

@@ -92,8 +92,8 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
 
 
 def test_a_kernel_that_refuses_an_abi_is_a_gap(guest: Guest, tmp_path: Path) -> None:
-    stands.need("arm-linux-gnueabi-gcc")
-    back = outcome(guest.run(str(stands.rogue(tmp_path, "arm-linux-gnueabi-gcc", "good")), visit(guest.name), 1))
+    stands.need("arm-linux-gnueabi-gcc-12")
+    back = outcome(guest.run(str(stands.rogue(tmp_path, "arm-linux-gnueabi-gcc-12", "good")), visit(guest.name), 1))
     assert back.status == "unsupported"
     guest.close()
 
