@@ -247,7 +247,7 @@ def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
     on = [
         row
         for row in seen.sweep
-        if bounds[0] < _size(row) < bounds[1] and abs((row.median or 0) / fitted - 1) < ON_LEVEL
+        if bounds[0] < _size(row) < bounds[1] and abs((row.median or 0) - fitted) < ON_LEVEL * fitted
     ]
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread

@@ -29,8 +29,8 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Answer:
         )
     first = ends[0]
     likely = _powers(first, distances)
-    best = [power for power in likely if power <= distances[first.at]]
-    return Answer(value=float(max(best)), low=float(min(likely)), high=float(max(likely)))
+    inside = [power for power in likely if power <= distances[first.at]]
+    return Answer(value=float(max(inside, default=likely[0])), low=float(likely[0]), high=float(likely[-1]))
 
 
 def _powers(jump: Jump, distances: Sequence[int]) -> list[int]:
