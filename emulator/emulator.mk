@@ -34,7 +34,7 @@ $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk
 # For a core without an FPU, so that the emulator of FPA computes by the soft-float library, and the program's FPU registers
 # are its own. A loop that fills memory must not become a call of the memset that it is.
 BARE       := probes/runtime/bare
-BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fno-pie -fno-stack-protector \
+BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fbuiltin -fno-pie -fno-stack-protector \
               -fno-tree-loop-distribute-patterns
 BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
 $(EMULATOR)/bare.arm: $(wildcard $(BARE)/*) probes/runtime/fpa.h emulator/emulator.mk

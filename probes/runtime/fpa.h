@@ -29,6 +29,11 @@ struct fpa_core {
   uint32_t r[16], cpsr;
 };
 
+/* Who emulates with more rights than the program has says where the program's addresses end. */
+#ifndef FPA_MEMORY_END
+#define FPA_MEMORY_END UINTPTR_MAX
+#endif
+
 enum fpa_precision { FPA_SINGLE, FPA_DOUBLE, FPA_UNKNOWN };
 
 static inline unsigned fpa_field(uint32_t instruction, unsigned low, unsigned bits) {
@@ -70,7 +75,7 @@ static inline bool fpa_transfer(struct fpa_registers *fpa, struct fpa_core *core
   uint32_t start = core->r[base] + (base == 15 ? 8 : 0), moved = up ? start + offset : start - offset;
   uint32_t *words = (uint32_t *)(uintptr_t)(before ? moved : start);
   double *held = &fpa->f[fpa_field(instruction, 12, 3)];
-  if (precision == FPA_UNKNOWN) return false;
+  if (precision == FPA_UNKNOWN || (uintptr_t)words > FPA_MEMORY_END - sizeof(double)) return false;
   if (fpa_field(instruction, 20, 1))
     *held = fpa_load(words, precision);
   else

@@ -85,7 +85,7 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
     kernel = BOARDS["guest:x32"].kernel
     assert kernel
     with pytest.raises(Failure) as caught:
-        debian_kernel.fetched(BOARDS["x32"].kernel)
+        debian_kernel.fetched(kernel)
     assert caught.value.exit_code == 5
     assert "apt" in caught.value.sentence
     guest.close()
@@ -104,7 +104,7 @@ HOST = """
 import sys, time
 from pathlib import Path
 from tollmeter.targets.qemu_system import Guest
-guest = Guest("guest:x32", Path(sys.argv[1]))
+guest = Guest(sys.argv[3], Path(sys.argv[1]))
 print(guest.scratch.name, flush=True)
 guest.prepare([sys.argv[2]])
 print("booted", flush=True)
@@ -112,29 +112,30 @@ time.sleep(60)
 """
 
 
+@pytest.mark.parametrize(("name", "compiler"), [("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc")])
 @pytest.mark.parametrize("moment", ["at once", "while it boots", "while it sleeps"])
-def test_no_emulator_outlives_a_host_that_is_killed(moment: str, tmp_path: Path) -> None:
-    stands.need("qemu-system-x86_64", "gcc")
-    folder = stands.emulator_file("init.x86_64").parent
-    words = [sys.executable, "-c", HOST, str(folder), str(stands.rogue(tmp_path, "gcc", "good"))]
+def test_no_emulator_outlives_a_host_that_is_killed(moment: str, name: str, compiler: str, tmp_path: Path) -> None:
+    stands.need(BOARDS[name].emulator, compiler)
+    folder = stands.emulator_file(BOARDS[name].ours).parent
+    words = [sys.executable, "-c", HOST, str(folder), str(stands.rogue(tmp_path, compiler, "good")), name]
     environment = {"PYTHONPATH": str(stands.ROOT / "src"), "PATH": "/usr/bin:/bin:/usr/sbin", "HOME": str(Path.home())}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as host:
         assert host.stdout
-        name = host.stdout.readline().strip()
+        scratch = host.stdout.readline().strip()
         if moment == "while it boots":
             limit = time.monotonic() + 20
-            while not emulators(name) and time.monotonic() < limit:
+            while not emulators(scratch) and time.monotonic() < limit:
                 time.sleep(0.01)
-            assert emulators(name)
+            assert emulators(scratch)
         elif moment == "while it sleeps":
             assert host.stdout.readline() == "booted\n"
-            assert emulators(name)
+            assert emulators(scratch)
         host.send_signal(signal.SIGKILL)
     limit = time.monotonic() + 5
-    while emulators(name) and time.monotonic() < limit:
+    while emulators(scratch) and time.monotonic() < limit:
         time.sleep(0.02)
-    assert not emulators(name)
-    shutil.rmtree(Path("/tmp") / name, ignore_errors=True)
+    assert not emulators(scratch)
+    shutil.rmtree(Path("/tmp") / scratch, ignore_errors=True)
 
 
 def emulators(scratch: str) -> list[str]:

@@ -80,11 +80,13 @@ def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatc
 
 
 def test_each_kind_of_place_has_its_own_clock() -> None:
-    names = ("local", "qemu-user:arm", "guest:x32", "ssh:board")
-    assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "hardware"]
+    names = ("local", "qemu-user:arm", "guest:x32", "bare:vexpress-a9", "ssh:board")
+    assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "virtual", "hardware"]
 
 
-@pytest.mark.parametrize("name", ["", "lokal", "guest:atari", "qemu", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:"])
+@pytest.mark.parametrize(
+    "name", ["", "lokal", "guest:atari", "bare:x32", "qemu", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:"]
+)
 def test_a_name_that_is_no_targets_is_refused_as_usage(name: str, tmp_path: Path) -> None:
     with pytest.raises(Failure) as caught:
         ways.open_target(name, tmp_path)
@@ -95,6 +97,7 @@ def test_an_emulator_that_is_named_alone_is_the_abis_own(root: Path) -> None:
     known = abis.find(root).abis
     assert ways.for_abi("qemu-user", known["arm-hard"]) == "qemu-user:arm"
     assert ways.for_abi("guest", known["arm-hard"]) == "guest:vexpress-a9"
+    assert ways.for_abi("bare", known["arm-hard"]) == "bare:vexpress-a9"
     assert ways.for_abi("ssh:board", known["arm-hard"]) == "ssh:board"
     with pytest.raises(Failure):
         ways.for_abi("guest", known["s390x"])

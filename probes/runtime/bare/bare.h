@@ -21,8 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../fpa.h"
 #include "places.h"
+#define FPA_MEMORY_END PROGRAM_END
+#include "../fpa.h"
 
 enum { PAGE_BYTES = 4096 };
 
@@ -38,7 +39,7 @@ void bare_fpu_keep(uint32_t words[65]);
 void bare_fpu_load(const uint32_t words[65]);
 
 /* What start.S calls. core: the program's registers, which it goes on with. */
-void bare_begin(uint32_t tags, uint32_t behind);
+void bare_begin(uint32_t left, uint32_t behind); /* what the boot loader left; see memory_open() */
 _Noreturn void bare_attend(void);
 void bare_undefined(struct fpa_core *core);
 void bare_call(struct fpa_core *core);
@@ -55,6 +56,15 @@ void bare_signal_after_abort(struct fpa_core *core, int number);
 _Noreturn void bare_ended(int status);
 /* Passes on what the host said. */
 void bare_hear(void);
+
+/* ---- told.c ------------------------------------------------------------------------------------------------------ */
+
+struct told {
+  uint32_t memory_bytes, archive_start, archive_end; /* addresses in memory */
+  uint32_t wire, timer_hz;                           /* words of the command line */
+};
+/* Changes what the boot loader left word of. */
+void told_read(struct told *told, const uint32_t *left);
 
 /* ---- board.c ----------------------------------------------------------------------------------------------------- */
 
@@ -83,13 +93,15 @@ void clock_alarm(uint64_t ns); /* an interrupt at that time; UINT64_MAX: never *
 
 enum { MAY_READ = 1, MAY_WRITE = 2, MAY_EXECUTE = 4 }; /* PROT_ of mmap(2) */
 
-/* first_free, end: of the board's memory, as the supervisor sees it. */
+/* first_free, end: of the board's memory, as the supervisor sees it. behind: from there to the address in memory. */
 void memory_open(uint32_t first_free, uint32_t end, uint32_t behind);
 /* Takes everything from the program. */
 void memory_clear(void);
 /* Promises zeroed pages, which come when they are touched. start and bytes are whole pages. */
 void memory_promise(uint32_t start, uint32_t bytes, unsigned may);
 void memory_release(uint32_t start, uint32_t bytes);
+/* Promised zeroes again, whatever was there. */
+void memory_forget(uint32_t start, uint32_t bytes);
 bool memory_protect(uint32_t start, uint32_t bytes, unsigned may); /* false where a page is not promised */
 /* The end of mappings' address space, looking down, where so many bytes are free; 0 where nowhere. */
 uint32_t memory_find(uint32_t bytes);

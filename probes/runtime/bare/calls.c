@@ -188,6 +188,15 @@ static int32_t call_mprotect(struct fpa_core *core) {
   return memory_protect(core->r[0], bytes, core->r[2]) ? 0 : -ENOMEM;
 }
 
+/* Other advice is nothing that could be followed here. */
+static int32_t call_madvise(struct fpa_core *core) {
+  const uint32_t bytes = whole_pages(core->r[1]);
+  if (!is_range(core->r[0], bytes)) return -EINVAL;
+  if (core->r[2] == MADV_HUGEPAGE) return -EINVAL;
+  if (core->r[2] == MADV_DONTNEED) memory_forget(core->r[0], bytes);
+  return 0;
+}
+
 static int32_t call_cacheflush(struct fpa_core *core) {
   if (!memory_of_program(core->r[0], core->r[1] - core->r[0], MAY_READ)) return -EFAULT;
   memory_publish(core->r[0], core->r[1] - core->r[0]);
@@ -433,7 +442,7 @@ static call *const calls[] = {
     [__NR_mmap2] = call_mmap2,
     [__NR_munmap] = call_munmap,
     [__NR_mprotect] = call_mprotect,
-    [__NR_madvise] = nothing,
+    [__NR_madvise] = call_madvise,
     [__NR_clock_gettime64] = call_clock_gettime64,
     [__NR_clock_gettime] = call_clock_gettime,
     [__NR_gettimeofday] = call_gettimeofday,

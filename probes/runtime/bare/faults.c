@@ -94,5 +94,7 @@ int bare_own_abort(uint32_t address, uint32_t fault, uint32_t instruction) {
 }
 
 void bare_signal_after_abort(struct fpa_core *core, int number) {
-  signals_force(core, number, number == SIGBUS ? BUS_ADRALN : SEGV_MAPERR, core->r[15]);
+  uint32_t address;
+  __asm__("mrc p15, 0, %0, c6, c0, 0" : "=r"(address)); /* DFAR: nothing has faulted since */
+  signals_force(core, number, number == SIGBUS ? BUS_ADRALN : SEGV_MAPERR, address);
 }

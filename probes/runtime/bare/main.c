@@ -19,32 +19,6 @@ static void write_text(const char *text) {
   board_write(text, strlen(text));
 }
 
-/* ---- the boot loader's tags (Linux's "Booting ARM Linux", 4a; each its length in words, then its kind) --------------- */
-
-struct tag {
-  uint32_t words, kind, data[2];
-};
-enum { NO_MORE = 0, MEMORY = 0x54410002, ARCHIVE = 0x54420005, COMMAND_LINE = 0x54410009 };
-
-static struct { uint32_t memory_bytes, wire, timer_hz; } told = {64 << 20, 0x10009000, 100000000};
-
-static void read_words(const char *line) {
-  while (*line) {
-    if (text_begins(line, "wire=")) told.wire = text_number(line + 5);
-    if (text_begins(line, "timer_hz=")) told.timer_hz = text_number(line + 9);
-    while (*line && *line++ != ' ') continue;
-  }
-}
-
-static void read_tags(const struct tag *tag, uint32_t behind) {
-  for (; tag->kind != NO_MORE && tag->words; tag = (const void *)((const uint32_t *)tag + tag->words)) {
-    if (tag->kind == MEMORY) told.memory_bytes = tag->data[0];
-    if (tag->kind == ARCHIVE)
-      archive = (struct bare_file){(const void *)(uintptr_t)(tag->data[0] - behind), tag->data[1]};
-    if (tag->kind == COMMAND_LINE) read_words((const char *)tag->data);
-  }
-}
-
 static uint32_t first_free(void) {
   const uint32_t image = (uint32_t)(uintptr_t)bare_zero_end;
   const uint32_t archive_end = (uint32_t)(uintptr_t)archive.bytes + archive.size;
@@ -52,8 +26,11 @@ static uint32_t first_free(void) {
   return (used + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1u);
 }
 
-void bare_begin(uint32_t tags, uint32_t behind) {
-  read_tags((const void *)(uintptr_t)(tags - behind), behind);
+void bare_begin(uint32_t left, uint32_t behind) {
+  struct told told = {.memory_bytes = 64 << 20, .wire = 0x10009000, .timer_hz = 100000000};
+  told_read(&told, (const void *)(uintptr_t)(left - behind));
+  archive.bytes = (const void *)(uintptr_t)(told.archive_start - behind);
+  archive.size = told.archive_end - told.archive_start;
   board_open(told.wire, told.timer_hz);
   const uint32_t bytes = told.memory_bytes < MEMORY_BYTES ? told.memory_bytes : MEMORY_BYTES;
   memory_open(first_free(), MEMORY_AT + bytes, behind);

@@ -65,6 +65,11 @@ static uint32_t rights(unsigned may) {
   return rights | USERS | (may & MAY_WRITE ? 0 : READ_ONLY);
 }
 
+static uint32_t may_of(uint32_t entry) {
+  if ((entry & USERS) != USERS) return 0;
+  return MAY_READ | (entry & READ_ONLY ? 0 : MAY_WRITE) | (entry & NEVER_EXECUTED ? 0 : MAY_EXECUTE);
+}
+
 static uint32_t entry_of(const uint32_t *page, unsigned may) {
   return ((uint32_t)(uintptr_t)page + behind) | CACHED | SMALL | rights(may);
 }
@@ -73,9 +78,9 @@ static bool is_real(uint32_t entry) {
   return entry & SMALL;
 }
 
-static bool allows(uint32_t entry, unsigned use) {
-  if ((entry & USERS) != USERS) return false;
-  return !(use & MAY_WRITE && entry & READ_ONLY) && !(use & MAY_EXECUTE && entry & NEVER_EXECUTED);
+/* Whatever may be touched may be read: the core knows nothing less. */
+static bool allows(unsigned may, unsigned use) {
+  return may && !(use & ~(may | MAY_READ));
 }
 
 /* Walks look into the caches, so that a table's word needs no cleaning; but it must be there before the next access, and
@@ -101,6 +106,15 @@ void memory_promise(uint32_t start, uint32_t bytes, unsigned may) {
   memory_release(start, bytes);
   for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++)
     page_table[i] = PROMISED | may << MAY_SHIFT;
+}
+
+void memory_forget(uint32_t start, uint32_t bytes) {
+  for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
+    const uint32_t entry = page_table[i];
+    if (!is_real(entry)) continue;
+    give_back(page_of(entry));
+    set(i, PROMISED | may_of(entry) << MAY_SHIFT);
+  }
 }
 
 bool memory_protect(uint32_t start, uint32_t bytes, unsigned may) {
@@ -132,9 +146,8 @@ static bool make_real(uint32_t index) {
 bool memory_touch(uint32_t address, unsigned use) {
   if (address >= PROGRAM_END) return false;
   const uint32_t index = address / PAGE_BYTES;
-  if (is_real(page_table[index])) return allows(page_table[index], use);
-  const unsigned may = page_table[index] >> MAY_SHIFT;
-  if (!page_table[index] || !may || use & ~(may | MAY_READ)) return false;
+  if (is_real(page_table[index])) return allows(may_of(page_table[index]), use);
+  if (!allows(page_table[index] >> MAY_SHIFT, use)) return false;
   if (!make_real(index)) bare_ended(9 /* SIGKILL, as of a system without memory */);
   faults++;
   return true;

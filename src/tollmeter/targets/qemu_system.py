@@ -126,7 +126,7 @@ class Guest:
 
     def prepare(self, executables: Sequence[str]) -> None:
         """Packs what will be run, so that one boot is enough, and boots: no visit is to pay for that."""
-        new = [executable for executable in executables if executable not in self._packed]
+        new = [executable for executable in dict.fromkeys(executables) if executable not in self._packed]
         for executable in new:
             # Names of one length, since what stands on the stack moves what a probe measures.
             self._packed[executable] = f"/probe/{len(self._packed):05}"

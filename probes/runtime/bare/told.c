@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the boot loader tells: tags, each its length in words and then its kind, as old ones leave them (Linux's "Booting
+ * ARM Linux", 4a), or a device tree (Devicetree Specification 0.4, chapter 5), of which only the memory and what was
+ * chosen matter.
+ */
+#include "bare.h"
+
+static void read_words(struct told *told, const char *line) {
+  while (*line) {
+    if (text_begins(line, "wire=")) told->wire = text_number(line + 5);
+    if (text_begins(line, "timer_hz=")) told->timer_hz = text_number(line + 9);
+    while (*line && *line++ != ' ') continue;
+  }
+}
+
+/* ---- tags -------------------------------------------------------------------------------------------------------- */
+
+struct tag {
+  uint32_t words, kind, data[2];
+};
+enum { NO_MORE = 0, MEMORY = 0x54410002, ARCHIVE = 0x54420005, COMMAND_LINE = 0x54410009 };
+
+static void read_tags(struct told *told, const struct tag *tag) {
+  for (; tag->kind != NO_MORE && tag->words; tag = (const void *)((const uint32_t *)tag + tag->words)) {
+    if (tag->kind == MEMORY) told->memory_bytes = tag->data[0];
+    if (tag->kind == ARCHIVE) {
+      told->archive_start = tag->data[0];
+      told->archive_end = tag->data[0] + tag->data[1];
+    }
+    if (tag->kind == COMMAND_LINE) read_words(told, (const char *)tag->data);
+  }
+}
+
+/* ---- the device tree, whose words are big-endian ------------------------------------------------------------------ */
+
+enum { MAGIC = 0, STRUCTURE = 2, TEXTS = 3 }; /* words of its header */
+enum { BEGIN = 1, END = 2, PROPERTY = 3, SKIP = 4 };
+
+static uint32_t word(const uint32_t *cell) {
+  return __builtin_bswap32(*cell);
+}
+
+static const uint32_t *behind_text(const char *text) {
+  return (const uint32_t *)(const void *)(text + ((strlen(text) + 4) & ~3u));
+}
+
+/* A number of one or two cells: what lies above 4 GiB no core of 32 bits boots from. */
+static uint32_t low_cell(const uint32_t *cells, uint32_t bytes) {
+  return word(cells + bytes / 4 - 1);
+}
+
+static void read_property(struct told *told, const char *node, const char *name, const uint32_t *cells,
+                          uint32_t bytes) {
+  if (bytes >= 8 && text_begins(node, "memory") && text_equals(name, "reg"))
+    told->memory_bytes = low_cell(cells, bytes >= 16 ? 16 : 8); /* where, then how much */
+  if (!text_equals(node, "chosen") || bytes < 4) return;
+  if (text_equals(name, "linux,initrd-start")) told->archive_start = low_cell(cells, bytes);
+  if (text_equals(name, "linux,initrd-end")) told->archive_end = low_cell(cells, bytes);
+  if (text_equals(name, "bootargs")) read_words(told, (const char *)cells);
+}
+
+static void read_tree(struct told *told, const uint32_t *tree) {
+  const char *texts = (const char *)tree + word(tree + TEXTS), *node = "";
+  const uint32_t *at = (const uint32_t *)(const void *)((const char *)tree + word(tree + STRUCTURE));
+  for (uint32_t kind; (kind = word(at++)) >= BEGIN && kind <= SKIP;) {
+    if (kind == BEGIN) {
+      node = (const char *)at;
+      at = behind_text(node);
+    } else if (kind == PROPERTY) {
+      read_property(told, node, texts + word(at + 1), at + 2, word(at));
+      at += 2 + (word(at) + 3) / 4;
+    }
+  }
+}
+
+void told_read(struct told *told, const uint32_t *left) {
+  const uint32_t magic = 0xd00dfeed;
+  if (word(left + MAGIC) == magic)
+    read_tree(told, left);
+  else
+    read_tags(told, (const void *)left);
+}

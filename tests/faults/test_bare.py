@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board without an operating system: what traps there, who emulates it, and that its time repeats."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stands
+from tollmeter.build import build_abi, find_compiler, read_abi
+from tollmeter.model import Outcome, Point, Value, Visit
+from tollmeter.protocol import outcome
+from tollmeter.targets import qemu_system
+from tollmeter.targets.qemu_system import BOARDS, Guest
+
+COMPILER = "arm-linux-gnueabi-gcc"
+FLAGS = ("-std=gnu11", "-O1", "-static", "-march=armv7-a+fp", "-marm", "-mfloat-abi=softfp", "-Wno-infinite-recursion")
+BOARD, OTHER_BOARD = "bare:vexpress-a9", "bare:realview-pbx-a9"
+SIGILL, SIGSEGV = -4, -11
+AS_FAR_AS = 0.005
+"""How far two runs may be apart."""
+
+
+@functools.cache
+def _trapping(folder: Path) -> str:
+    made = folder / "trapping"
+    source = stands.ROOT / "tests/faults/trapping.c"
+    subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(made)], check=True)
+    return str(made)
+
+
+def opened(name: str) -> Guest:
+    stands.need(BOARDS[name].emulator, COMPILER)
+    return Guest(name, stands.emulator_file(BOARDS[name].ours).parent)
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, str]]:
+    """A board, and a program for it that traps as it is told."""
+    target = opened(BOARD)
+    try:
+        yield target, _trapping(tmp_path_factory.mktemp("bare"))
+    finally:
+        target.close()
+
+
+def last_words(target: Guest) -> str:
+    return (target.scratch / "console").read_text().splitlines()[-1]
+
+
+# ---- traps --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "status", "said"),
+    [
+        ("accelerator", 0, "4.375, 0 handled"),
+        ("remembered", 0, "0 0, then 4.375"),
+        ("unknown", SIGILL, ""),
+        ("caught", 0, "2 handled"),
+        ("thumb", SIGILL, ""),
+        ("null", SIGSEGV, ""),
+        ("supervisor", SIGSEGV, ""),
+        ("accelerated-supervisor", SIGILL, ""),
+        ("accelerated-null", SIGSEGV, ""),
+        ("text", SIGSEGV, ""),
+        ("nowhere", SIGSEGV, ""),
+        ("overflow", SIGSEGV, ""),
+        ("alarm-and-fpu", 0, "3 handled, d8 = 2"),
+        ("slept", 0, "2.500 s"),
+        ("helpers", 0, "0 1 9, 0 1 3, version 5"),
+        ("pages", SIGSEGV, "64 faults, then 0"),
+        ("forked", 0, "-1, Function not implemented"),
+    ],
+)
+def test_what_a_program_does_has_the_end_that_linux_gives_it(
+    board: tuple[Guest, str], act: str, status: int, said: str
+) -> None:
+    """Twice, since the second must find nothing of the first."""
+    target, program = board
+    for _ in range(2):
+        ended = target._finish(program, [act], 20)
+        assert (ended.status, ended.output.decode().strip()) == (status, said)
+
+
+# ---- probes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def probes(tree: Path, root: Path) -> Path:
+    """float.dot and kernel.enter_syscall for arm-fpa, in a tree of their own."""
+    abi = read_abi(root / "abis/arm-fpa.toml")
+    compiler = find_compiler(abi)
+    if not isinstance(compiler, str):
+        pytest.skip(compiler.reason)
+    (tree / "probes/float").mkdir()
+    for name in ("float/dot.cc", "float/dot.arm.S", "kernel/enter_syscall.c", "kernel/entry.h"):
+        shutil.copy2(root / "probes" / name, tree / "probes" / name)
+    for header in (root / "probes/float").glob("*.h"):
+        shutil.copy2(header, tree / "probes/float")
+    build_abi(tree, abi, compiler)
+    return tree / "build" / abi.name
+
+
+def told(target: Guest, executable: Path, **parameters: Value) -> Outcome:
+    point = Point(executable.name, executable.parent.name, target.name, tuple(sorted(parameters.items())))
+    visit = Visit(id=5, point=point, round=2, cpus=(0,), samples=3, sample_ns=200_000, seed=1, deadline_ms=20000)
+    return outcome(target.run(str(executable), visit, 1))
+
+
+def cost(back: Outcome) -> float:
+    assert (back.status, back.clock.kind) == ("ok", "virtual"), back.reason
+    return sorted((taken.body[1] - taken.body[0]) / taken.iterations for taken in back.samples)[1]
+
+
+def dot(target: Guest, folder: Path, way: str, precision: str = "double", n: int = 64) -> Outcome:
+    return told(target, folder / "float.dot", n=n, precision=precision, way=way)
+
+
+def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(probes: Path) -> None:
+    """The probe proves its own answers; it has a handler of SIGILL for where nobody else emulates."""
+    target = opened(BOARD)
+    try:
+        for precision in ("float", "double"):
+            assert cost(dot(target, probes, "trapped", precision)) > 0
+            found = re.search(r"handlers called (\d+), instructions emulated (\d+)", last_words(target))
+            assert found
+            assert (int(found[1]), int(found[2]) > 64 * 4) == (0, True)
+        trapped, library = (cost(dot(target, probes, way)) for way in ("trapped", "emulated"))
+        assert 2 < trapped / library < 20
+    finally:
+        target.close()
+
+
+@pytest.mark.parametrize("name", [BOARD, OTHER_BOARD])
+def test_virtual_time_repeats(probes: Path, name: str) -> None:
+    """Over two boots, and over two visits of one."""
+
+    def costs() -> list[float]:
+        target = opened(name)
+        try:
+            found = [cost(dot(target, probes, way)) for way in ("trapped", "emulated", "trapped", "emulated")]
+            return [*found, cost(told(target, probes / "kernel.enter_syscall", call="getppid"))]
+        finally:
+            target.close()
+
+    first, second = costs(), costs()
+    assert first == pytest.approx(second, rel=AS_FAR_AS)
+    assert first[:2] == pytest.approx(first[2:4], rel=AS_FAR_AS)
+
+
+# ---- boot loaders -------------------------------------------------------------------------------------------------
+
+BEGIN, END, PROPERTY, LAST = 1, 2, 3, 9
+
+
+def _padded(content: bytes) -> bytes:
+    return content + bytes(-len(content) % 4)
+
+
+def device_tree() -> bytes:
+    """The least that QEMU adds to: numbers of one cell, and nodes for the memory and for what is chosen."""
+    texts = b"#address-cells\0#size-cells\0"
+
+    def node(name: bytes, *inside: bytes) -> bytes:
+        return struct.pack(">I", BEGIN) + _padded(name + b"\0") + b"".join(inside) + struct.pack(">I", END)
+
+    cells = b"".join(struct.pack(">IIII", PROPERTY, 4, texts.index(name), 1) for name in (b"#address", b"#size"))
+    structure = node(b"", cells, node(b"chosen")) + struct.pack(">I", LAST)
+    start, no_reserved = 40, bytes(16)
+    at_structure, at_texts = start + 16, start + 16 + len(structure)
+    total = at_texts + len(texts)
+    header = (0xD00DFEED, total, at_structure, at_texts, start, 17, 16, 0, len(texts), len(structure))
+    return struct.pack(">10I", *header) + no_reserved + structure + texts
+
+
+def test_it_reads_a_device_tree_as_well_as_tags(
+    board: tuple[Guest, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "board.dtb"
+    tree.write_bytes(device_tree())
+    before = BOARDS[BOARD]
+    monkeypatch.setitem(qemu_system.BOARDS, BOARD, before._replace(words=(*before.words, "-dtb", str(tree))))
+    target = opened(BOARD)
+    try:
+        assert target._finish(board[1], ["accelerator"], 20).output.decode().strip() == "4.375, 0 handled"
+    finally:
+        target.close()
