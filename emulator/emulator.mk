@@ -30,6 +30,7 @@ $(EMULATOR)/count.so: emulator/count.c emulator/emulator.mk
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk
+	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@
 
 # For a core without an FPU, so that the emulator of FPA computes by the soft-float library, and the program's FPU registers
 # are its own. A loop that fills memory must not become a call of the memset that it is.
@@ -40,4 +41,3 @@ BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
 $(EMULATOR)/bare.arm: $(wildcard $(BARE)/*) probes/runtime/fpa.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_arm),echo "no compiler for arm" && false) $(BARE_FLAGS) $(BARE_LINK) \
 	  $(filter %.S %.c,$^) -lgcc -o $@.elf && $(firstword $(subst gcc,objcopy ,$(CC_FOR_arm))) -O binary $@.elf $@
-	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@
