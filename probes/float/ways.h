@@ -10,7 +10,8 @@
  * A kernel is a template over its number type. The operands of a trapped operation travel in integer registers and the
  * operation in the byte (or immediate) of the undefined instruction, as a real coprocessor instruction carries both.
  * Built with TOLL_FPA, the trapped way is what it was on the old ARM ABI: kernels in assembly (NAME.arm.S) whose every
- * load, store and operation is an instruction of the accelerator that is not there, decoded by fpa.h.
+ * load, store and operation is an instruction of the accelerator that is not there, decoded by fpa.h: in a handler as above,
+ * or where there is no Linux by the supervisor (runtime/bare), which has the trap first. The handler then waits in vain.
  */
 #ifndef TOLL_FLOAT_WAYS_H
 #define TOLL_FLOAT_WAYS_H

@@ -57,7 +57,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets) if targets else loaded
+    return _placed(loaded, targets, named) if targets else loaded
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
@@ -75,13 +75,21 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
     return msgspec.structs.replace(loaded, executables=kept, abis=tuple(abi for abi in loaded.abis if abi in remaining))
 
 
-def _placed(loaded: Catalog, targets: Sequence[str]) -> Catalog:
-    """Every executable on all of the targets."""
+def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
+    """Every executable on all of the targets; an ABI that nobody named is left out where one of them does not run it."""
     known = find(ROOT).abis
-    executables = {}
-    for key, made in loaded.executables.items():
-        first, *others = dict.fromkeys(for_abi(target, known[key[1]]) for target in targets)
-        executables[key] = msgspec.structs.replace(made, target=first, also=tuple(others))
+    places = {}
+    for abi in loaded.abis:
+        try:
+            places[abi] = tuple(dict.fromkeys(for_abi(target, known[abi]) for target in targets))
+        except Failure as failure:
+            if abi in named or not named:
+                raise Failure(f"{abi}: {failure.sentence}", failure.exit_code) from failure
+    loaded = _without(loaded, lambda abi, _: abi not in places)
+    executables = {
+        key: msgspec.structs.replace(made, target=places[key[1]][0], also=places[key[1]][1:])
+        for key, made in loaded.executables.items()
+    }
     return msgspec.structs.replace(loaded, executables=executables)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -92,6 +93,7 @@ def _shown(rows: Sequence[Row]) -> Here:
     low, high = (quantity(row.median, row.unit) for row in (ranked[0], ranked[-1]))
     return f"{low} to {high}"
 
+        and (wanted.target is None or fnmatchcase(row.target, wanted.target))
 
 def _ratio(rows: Sequence[Row], others: Sequence[Row]) -> Here:
     """Each row over the one at the same parameters, or over the only other one: least and most."""
