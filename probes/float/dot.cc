@@ -95,7 +95,7 @@ enum toll_status check(struct toll_run *r) {
 void work(const struct toll_run *r, struct toll_work *work) {
   const double n = static_cast<double>(toll_number(r, "n"));
   work->flops = work->operations = 2 * n;
-  work->bytes = 2 * n * static_cast<double>(vectors_width(r));
+  work->bytes = work->footprint_bytes = 2 * n * static_cast<double>(vectors_width(r));
 }
 
 const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR), vectors_precision, vectors_way, {}};

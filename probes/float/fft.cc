@@ -169,9 +169,10 @@ enum toll_status check(struct toll_run *r) {
 void work(const struct toll_run *r, struct toll_work *work) {
   const struct fft *fft = static_cast<const struct fft *>(r->state);
   work->flops = work->operations = 5.0 * static_cast<double>(fft->n) * fft->stages;
+  work->footprint_bytes = static_cast<double>(fft->n * (5 * vectors_width(r) + sizeof *fft->place));
 }
 
-const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR), vectors_precision, vectors_way, {}};
+const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR, 1), vectors_precision, vectors_way, {}};
 const struct toll_metric metrics[] = {
     {"rate", "flop/s", TOLL_MORE, "operations a second, 5 n log2 n of them to a transform", TOLL_BODY, "flops-of-n",
      nullptr},

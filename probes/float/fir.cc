@@ -96,6 +96,7 @@ enum toll_status check(struct toll_run *r) {
 
 void work(const struct toll_run *r, struct toll_work *work) {
   work->flops = work->operations = 2 * static_cast<double>(TAPS * toll_number(r, "n"));
+  work->footprint_bytes = static_cast<double>((2 * toll_number(r, "n") + 2 * TAPS) * vectors_width(r));
 }
 
 const struct toll_parameter parameters[] = {vectors_length(1 << 16), vectors_precision, vectors_way, {}};

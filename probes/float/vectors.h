@@ -16,13 +16,14 @@
 static const char *const precision_names[] = {"float", "double", NULL};
 enum { LONGEST_VECTOR = 1 << 20 };
 
-constexpr struct toll_parameter vectors_length(uint64_t most) {
+/* Half-octaves: a cache of 48 KiB or 1.5 MiB ends between two powers of two. A transform has no length but these. */
+constexpr struct toll_parameter vectors_length(uint64_t most, unsigned per_octave = 2) {
   return {.name = "n",
           .kind = TOLL_COUNT,
           .summary = "length of the vectors",
           .from = 16,
           .to = most,
-          .per_octave = 1,
+          .per_octave = per_octave,
           .typical = "1024",
           .refine = true};
 }

@@ -91,8 +91,9 @@ struct toll_parameter {
 /* What one iteration does; the host derives rates from it. */
 struct toll_work {
   double bytes, flops;
-  double bus_bytes;  /* estimated traffic with write-allocate counted; 0: as bytes */
-  double operations; /* 0: one */
+  double bus_bytes;       /* estimated traffic with write-allocate counted; 0: as bytes */
+  double operations;      /* 0: one */
+  double footprint_bytes; /* of memory that an iteration touches, each counted once; 0: not told */
 };
 
 enum toll_worker { TOLL_PROCESS, TOLL_THREAD };

@@ -109,13 +109,14 @@ static void emit_parameters(const struct toll_visit *visit) {
 }
 
 static void emit_work(const struct toll_run *r) {
-  struct toll_work work = {0, 0, 0, 0};
+  struct toll_work work = {0, 0, 0, 0, 0};
   if (r->visit->status == TOLL_OK && r->visit->probe->work) r->visit->probe->work(r, &work);
   toll_put_open("work", '{');
   toll_put_real("bytes", work.bytes);
   toll_put_real("flops", work.flops);
   toll_put_real("bus_bytes", work.bus_bytes > 0 ? work.bus_bytes : work.bytes);
   toll_put_real("operations", work.operations > 0 ? work.operations : 1);
+  toll_put_real("footprint_bytes", work.footprint_bytes);
   toll_put_close('}');
 }
 

@@ -148,25 +148,25 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     """Probes (a name or glob), on which ABIs, at which values; `native` is the first ABI that this machine runs.
 
     A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
-    cpu: the architectures that it is for, as `uname -m` names them; empty for all.
+    cpu: the architectures that it is for, as `uname -m` names them; target: the places, by name or glob; empty for all.
     """
 
     probe: str
     cpu: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
     abi: tuple[str, ...] = ("native",)
     parameters: dict[str, Value | tuple[Value, ...]] = {}
     others: Literal["sweep", "typical"] = "sweep"
 
 
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
-    """Picks rows by what they mean or where they come from; what is left out matches anything. target: a name or glob."""
+    """Picks rows by what they mean or where they come from; what is left out matches anything."""
 
     means: str | None = None
     probe: str | None = None
     metric: str | None = None
     abi: str | None = None
     parameters: dict[str, Value] = {}
-    target: str | None = None
 
 
 class Published(Record, frozen=True, forbid_unknown_fields=True):
@@ -260,6 +260,7 @@ class Work(Record, frozen=True):
     flops: float = 0.0
     bus_bytes: float = 0.0
     operations: float = 1.0
+    footprint_bytes: float = 0.0
 
 
 class ClockReading(Record, frozen=True):
@@ -342,6 +343,39 @@ class Level(Record, frozen=True):
     latency_high: float | None = None
 
 
+class Fall(Record, frozen=True):
+    """Where a rate over length falls: as fast as before up to after_n, and slower all along from by_n on.
+
+    slower: times the time of one operation. lost_ns: of one operation; least_ns: all that the fastest way over the same
+    memory takes for one. levels: the caches that end there, if memory can be what is waited for. bytes: 0 if not told.
+    """
+
+    after_n: int
+    by_n: int
+    after_bytes: int
+    by_bytes: int
+    slower: float
+    lost_ns: float
+    least_ns: float
+    cause: Literal["memory", "length"]
+    levels: tuple[str, ...] = ()
+
+
+class Lengths(Record, frozen=True):
+    """One rate over vector length. parameters: all but the length. falls: nearest first; none where it never falls."""
+
+    probe: str
+    abi: str
+    target: str
+    clock: Clock
+    metric: str
+    parameters: dict[str, Value]
+    first_n: int
+    last_n: int
+    usual_ns: float
+    falls: tuple[Fall, ...] = ()
+
+
 class Evidence(Record, frozen=True):
     """One number that a claim rests on: a row's place, or a fact of the machine."""
 
@@ -369,13 +403,15 @@ class Index(Record, frozen=True):
     rows: tuple[Row, ...]
     hierarchy: tuple[Level, ...] = ()
     findings: tuple[Finding, ...] = ()
+    lengths: tuple[Lengths, ...] = ()
 
 
 class Book(Record, frozen=True):
-    """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit."""
+    """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit, and what was asked."""
 
     index: Index
     probes: dict[str, Probe]
     builds: tuple[Build, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     request: dict[str, Any] = {}
+    suite: Suite | None = None

@@ -75,3 +75,15 @@ def test_a_length_that_no_transform_has_is_refused_in_words(abi: str, n: int) ->
     found = visit(abi, "float.fft", samples=1, n=n)
     assert found.status == "unsupported"
     assert found.reason
+
+
+@pytest.mark.parametrize(
+    ("probe", "doubles", "more"),
+    [("float.dot", 2, 0), ("float.distance", 2, 0), ("float.fir", 2, 512), ("float.fft", 5, 0)],
+)
+def test_a_footprint_is_all_that_an_iteration_touches(abi: str, probe: str, doubles: int, more: int) -> None:
+    """An FFT's table of places has 4 bytes for each; a filter has 32 taps, and as many inputs beyond its outputs."""
+    for n, width, precision in ((64, 4, "float"), (1024, 8, "double")):
+        places = 4 * n if probe == "float.fft" else 0
+        expected = doubles * n * width + more * width // 8 + places
+        assert done(abi, probe, n=n, precision=precision).work.footprint_bytes == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter.model import Cache, Evidence, Finding, Index, Level, Machine, Row, RunInfo
+from tollmeter.model import Cache, Evidence, Fall, Finding, Index, Lengths, Level, Machine, Row, RunInfo
 from tollmeter.store.index import NAME, fingerprint, load, save
 
 INDEX = Index(
@@ -40,6 +40,18 @@ INDEX = Index(
     ),
     findings=(
         Finding(name="memory.x", severity="note", claim="It is", evidence=(Evidence(what="a", value=1.0),), remedy=""),
+    ),
+    lengths=(
+        Lengths(
+            probe="float.dot", abi="x86_64", target="local", clock="hardware", metric="rate",
+            parameters={"way": "hardware"}, first_n=16, last_n=65536, usual_ns=0.06,
+            falls=(
+                Fall(
+                    after_n=3072, by_n=4096, after_bytes=49152, by_bytes=65536, slower=1.3, lost_ns=0.02, least_ns=0.08,
+                    cause="memory", levels=("L1d",),
+                ),
+            ),
+        ),
     ),
 )  # fmt: skip
 

@@ -303,3 +303,14 @@ def test_a_visit_can_be_had_again_and_differs_from_the_next() -> None:
     assert visit == plan.visit(0, point, 0, (3,), plan.effort)
     assert visit.seed != plan.visit(1, point, 1, (3,), plan.effort).seed
     assert 0 <= visit.seed < 2**63
+
+
+def test_a_selection_for_some_places_leaves_the_others_out() -> None:
+    everywhere = plan_of(Select(probe="kernel.enter")).points()
+    assert everywhere and {point.target for point in everywhere} == {"local"}
+    assert plan_of(Select(probe="kernel.enter", target=("ssh:*", "loc*"))).points() == everywhere
+    board = Select(probe="kernel.enter", target=("ssh:*",))
+    assert plan_of(board, Select(probe="kernel.enter")).points() == everywhere
+    with pytest.raises(Failure) as caught:
+        plan_of(board)
+    assert caught.value.exit_code == 6

@@ -37,6 +37,7 @@ def open_run(folder: Path) -> Book:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.analysis.hierarchy import hierarchy
+    from tollmeter.analysis.lengths import lengths
     from tollmeter.analysis.meanings import main_place
     from tollmeter.analysis.rows import core_clocks_hz, rows
     from tollmeter.findings import all_findings
@@ -51,12 +52,14 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     table = rows(outcomes, probes)
     levels = hierarchy(table, probes, machine)
     run = _run_info(contents, request, folder)
+    fallen = lengths(outcomes, table, probes, machine, levels)
     bare = Book(
-        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels)),
+        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen),
         probes=probes,
         builds=contents.head.builds,
         outcomes=outcomes,
         request=_asked(request),
+        suite=request.suite,
     )
     found = tuple(all_findings(bare))
     return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))

@@ -67,11 +67,17 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
                 gaps[_product(place, _typical_axes(probe, machine), 1)[0]] = _gap(catalog, name, abi)
                 continue
             axes = _axes(executable, select, ground.settings, machine)
-            for target in (executable.target, *executable.also):
+            for target in _targets(executable, select):
                 place = Point(probe=name, abi=abi, target=target)
                 points.update(dict.fromkeys(_product(place, axes, thin)))
                 curves.extend(_curves(place, axes))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
+
+
+def _targets(executable: Executable, select: Select) -> list[str]:
+    """Where the person wants it to run, as far as the selection is for such places."""
+    places = (executable.target, *executable.also)
+    return [place for place in places if not select.target or any(fnmatchcase(place, form) for form in select.target)]
 
 
 Axis = tuple[Parameter, tuple[Value, ...], bool]

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import msgspec
 
 import tollmeter
-from tollmeter.model import Finding, Index, Level, Machine, Record, Row, RunInfo
+from tollmeter.model import Finding, Index, Lengths, Level, Machine, Record, Row, RunInfo
 from tollmeter.protocol import clean
 
 NAME = "index.sqlite"
-_TABLES: dict[str, type[Record]] = {"rows": Row, "levels": Level, "findings": Finding}
+_TABLES: dict[str, type[Record]] = {"rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths}
 _DERIVING = ("analysis", "findings", "store", "protocol")
 
 T = TypeVar("T", bound=Record)
@@ -88,7 +88,10 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
         for name, record in (("run", index.run), ("machine", index.machine)):
             db.execute("INSERT INTO documents VALUES (?, ?)", (name, _json(record)))
-        for table, records in (("rows", index.rows), ("levels", index.hierarchy), ("findings", index.findings)):
+        tables = {
+            "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
+        }  # fmt: skip
+        for table, records in tables.items():
             _insert(db, table, records)
         db.execute("COMMIT")
 
@@ -117,6 +120,7 @@ def _index(db: sqlite3.Connection) -> Index:
         rows=_records(db, "rows", Row),
         hierarchy=_records(db, "levels", Level),
         findings=_records(db, "findings", Finding),
+        lengths=_records(db, "lengths", Lengths),
     )
 
 
