@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ from typing import Any
 import altair
 import msgspec
 import pytest
+import vl_convert
 
 import books
 from tollmeter.model import Book, Failure, Metric, Parameter, Probe
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts, save
+from tollmeter.report.charts.files import alone
 
 ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.empty, books.emulated, books.many_cpus)
 
@@ -154,7 +158,8 @@ def test_one_length_alone_makes_bars() -> None:
     book = books.healthy()
     rows = [r for r in book.index.rows if r.parameters.get("n") == 1024]
     made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
-    assert "dot, over ia32, float" in {p["label"] for p in points_of(made["speed-up"])}
+    assert "dot, float, ia32" in {p["label"] for p in points_of(made["flops"])}
+    assert "speed-up" not in made
 
 
 def test_cells_are_in_the_step_that_their_number_is_in() -> None:
@@ -189,23 +194,24 @@ def test_several_abis_stand_in_panels_on_shared_axes() -> None:
     assert "latency-by-abi" not in by_name(books.healthy, ("x86_64",))
 
 
-def test_speed_up_is_the_ratio_of_medians_and_its_interval_the_widest() -> None:
-    book = books.healthy()
-    own, other = (
-        next(
-            r
-            for r in book.index.rows
-            if r.probe == "float.dot" and r.abi == abi and r.parameters == {"n": 16, "precision": "float"}
-        )
-        for abi in ("x86_64", "ia32")
-    )
-    point = next(
-        p for p in points_of(by_name(books.healthy)["speed-up"])
-        if p["panel"] == "dot" and p["x"] == 16 and p["series"] == "over ia32, float"
-    )  # fmt: skip
-    assert own.median and other.median and own.low and other.high and own.high and other.low
-    expected = (own.median / other.median, own.low / other.high, own.high / other.low)
-    assert (point["y"], point["lo"], point["hi"]) == pytest.approx(expected, rel=1e-5)
+def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
+    """The specification is drawn, and its marks say their ratios: for the line that it begins with and for another."""
+    chart = by_name(books.healthy)["speed-up"]
+    (chosen,) = chart.spec["params"]
+    assert (chosen["name"], chosen["bind"]["options"]) == ("over", ["x86_64", "ia32"])
+    for over, other in (("ia32", "x86_64"), ("x86_64", "ia32")):
+        spec = {**chart.spec, "params": [{**chosen, "value": over}]}
+        drawing = vl_convert.vegalite_to_svg(alone(dataclasses.replace(chart, spec=spec), ""))
+        said = re.findall(rf'"elements: 1024; times as fast: ([^;]+); series: {other}"', drawing)
+        assert any(float(ratio) == pytest.approx(_speed(other) / _speed(over), rel=1e-4) for ratio in said)
+        still = re.findall(rf'"elements: \d+; times as fast: ([^;]+); series: {over}"', drawing)
+        assert {float(ratio) for ratio in still} == {1.0}
+
+
+def _speed(abi: str) -> float:
+    place = {"n": 1024, "precision": "float"}
+    rows = books.healthy().index.rows
+    return next(r.median or 0.0 for r in rows if (r.probe, r.abi, r.parameters) == ("float.dot", abi, place))
 
 
 def test_the_ladder_climbs() -> None:
@@ -233,7 +239,9 @@ def test_two_cpus_make_bars() -> None:
 def test_a_row_without_a_number_is_in_no_chart() -> None:
     named = by_name(books.failed)
     assert {"core-to-core", "access"}.isdisjoint(named)
-    assert {point["panel"] for point in points_of(named["flops"])} == {"dot", "distance"}
+    assert {point["panel"] for point in points_of(named["flops"])} == {
+        f"{kernel}, {precision}" for kernel in ("dot", "distance") for precision in ("float", "double")
+    }
 
 
 def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:

@@ -174,3 +174,34 @@ def test_a_study_fits(width: int) -> None:
     ]
     study(books.healthy(), suite(*claims), Console(file=stream, width=width))
     assert max(len(line) for line in stream.getvalue().splitlines()) <= width
+
+
+def elsewhere(book: Book, target: str, factor: float) -> Book:
+    """The book with each rate over length once more, from an emulator in another place."""
+    rows = [
+        msgspec.structs.replace(row, target=target, clock="virtual", median=row.median * factor)
+        for row in book.index.rows
+        if row.probe == "float.dot" and row.median
+    ]
+    return books.with_rows(book, [*rows, *book.index.rows])
+
+
+def test_a_ratio_is_of_one_clock_in_one_place() -> None:
+    place: dict[str, int | str] = {"n": 1024, "precision": "float"}
+    top, bottom = (RowOf(probe="float.dot", abi=abi, parameters=place) for abi in ("x86_64", "ia32"))
+    claim = Published(what="speed-up", figure="10 times", row=top, over=bottom)
+    assert re.search(
+        r"speed-up 10 times 2\.2\d to 2\.2\d ×", told(elsewhere(books.healthy(), "guest:x32", 1e-3), claim)
+    )
+    there = elsewhere(books.healthy(("x86_64",)), "guest:x32", 1e-3)
+    ia32 = [row for row in books.healthy(("ia32",)).index.rows if row.probe == "float.dot"]
+    moved = [msgspec.structs.replace(row, abi="ia32", target="guest:arm", clock="virtual") for row in ia32]
+    text = told(books.with_rows(there, [*there.index.rows, *moved]), claim)
+    assert "speed-up 10 times –" in text and "No two of these rows were timed by one clock in one place." in text
+
+
+def test_what_an_emulator_gave_says_so() -> None:
+    place: dict[str, int | str] = {"n": 1024, "precision": "float"}
+    claim = Published(what="rate", figure="10", row=RowOf(probe="float.dot", abi="x86_64", parameters=place))
+    assert "In virtual time of guest:x32." in told(elsewhere(books.healthy(), "guest:x32", 1e-3), claim)
+    assert "virtual" not in told(books.healthy(), claim)

@@ -13,7 +13,6 @@ from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.model import Failure, Outcome, Point
 from tollmeter.store.journal import Session
-from tollmeter.store.request import read_request
 
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
 
@@ -31,7 +30,7 @@ def finished(folder: Path, options: Options, session: Session) -> int:
     except Failure as failure:
         say(failure.sentence)
         code = code or failure.exit_code
-    print_book(book, options.form, read_request(folder).suite)
+    print_book(book, options.form)
     return code
 
 

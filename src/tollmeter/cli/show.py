@@ -12,9 +12,8 @@ from tollmeter.catalog import unknown
 from tollmeter.cli import places
 from tollmeter.cli.book import open_index, open_run, raw_samples
 from tollmeter.cli.printing import write
-from tollmeter.model import Book, Index, Suite
+from tollmeter.model import Book, Index
 from tollmeter.store.export import rows_table, written
-from tollmeter.store.request import read_request
 
 FORMATS = ("table", "json", "csv", "md")
 
@@ -33,7 +32,7 @@ def show(
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:
-        print_book(open_run(folder), form, read_request(folder).suite)
+        print_book(open_run(folder), form)
 
 
 def print_index(index: Index, form: str) -> None:
@@ -43,10 +42,10 @@ def print_index(index: Index, form: str) -> None:
         write(written(rows_table(index.rows), form))
 
 
-def print_book(book: Book, form: str, suite: Suite) -> None:
+def print_book(book: Book, form: str) -> None:
     """What `toll run` ends with, too."""
     if form == "table":
-        _print_table(book, suite)
+        _print_table(book)
     elif form == "md":
         from tollmeter.report.markdown import render
 
@@ -55,12 +54,9 @@ def print_book(book: Book, form: str, suite: Suite) -> None:
         print_index(book.index, form)
 
 
-def _print_table(book: Book, suite: Suite) -> None:
+def _print_table(book: Book) -> None:
     from rich.console import Console
 
-    from tollmeter.report.terminal import study, summary
+    from tollmeter.report.terminal import summary
 
-    console = Console(highlight=False)
-    summary(book, console)
-    if suite.published:
-        study(book, suite, console)
+    summary(book, Console(highlight=False))

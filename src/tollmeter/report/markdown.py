@@ -10,7 +10,9 @@ from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables
 from tollmeter.report.dossier import command
 from tollmeter.report.inferred import inferred_table
+from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count, quantity
+from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
 
@@ -19,13 +21,13 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, all rows, gaps and the command to run again."""
-    parts = [_head(book)]
+    parts = [_head(book), *_study(book)]
     parts += [
         _table(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
         if table is not None
     ]
-    parts += [_findings(book), _sure(book), _rows(book), _gaps(book), _again(book)]
+    parts += [_findings(book), _sure(book), *_lengths(book), _rows(book), _gaps(book), _again(book)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -38,6 +40,32 @@ def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
     return "\n\n".join([*lines, *([text(tables.answer(book))] if tables.answer(book) else [])])
+
+
+def _study(book: Book) -> list[str]:
+    """The question, what was published beside what is here, and what is to be said of that."""
+    suite = book.suite
+    if suite is None or not suite.published:
+        return []
+    told = answers(book, suite)
+    asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
+    said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
+    return [*asked, _table(claims_table(told)), *said]
+
+
+def _lengths(book: Book) -> list[str]:
+    found = sections(book)
+    return [part for section in found for part in _section(section)]
+
+
+def _section(section: Section) -> list[str]:
+    head = text(f"{section.title} ({section.place})" if section.place else section.title)
+    told = [_table(table) for table in (section.rates, section.gains) if table is not None]
+    return [f"## {head}", *told, *([_listed(section.said)] if section.said else [])]
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    return "\n".join(f"* {text(sentence)}" for sentence in sentences)
 
 
 def _table(table: Table) -> str:

@@ -27,6 +27,8 @@ from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.inferred import inferred_table
+from tollmeter.report.lengths import sections
+from tollmeter.report.studies import answers, claims_table, remarks
 
 TEMPLATES = Path(__file__).parent / "templates"
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -84,6 +86,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "answer": tables.answer(book),
         "sureness": _sureness(book),
         "unfinished": tables.unfinished(book),
+        **_study(book),
         "memory": tables.memory_table(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
@@ -95,6 +98,18 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "command": command(book),
         "provenance": provenance(book),
         "builds": executables(book),
+    }
+
+
+def _study(book: Book) -> dict[str, Any]:
+    """What a study asked and published beside what is here, and rates over length whoever asked for them."""
+    suite = book.suite if book.suite and book.suite.published else None
+    told = answers(book, suite) if suite else ()
+    return {
+        "study": suite,
+        "claims": claims_table(told) if told else None,
+        "remarks": remarks(told),
+        "sections": [section for section in sections(book) if section.first or section.several],
     }
 
 

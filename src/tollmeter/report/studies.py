@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-
 import msgspec
 
 from tollmeter.analysis.meanings import main_abi, metric_of
 from tollmeter.model import Book, Published, Row, RowOf, Suite
 from tollmeter.report.numbers import DASH, Figure, plain, quantity
+from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,33 @@ def answers(book: Book, suite: Suite) -> tuple[Answer, ...]:
     return tuple(_answer(book, claim) for claim in suite.published)
 
 
+def claims_table(told: Sequence[Answer]) -> Table:
+    """What was published beside what is here; a number in brackets leads to what `remarks` says."""
+    numbers = {id(answer): number for number, answer in enumerate((a for a in told if a.said), start=1)}
+    rows = [
+        Line((answer.what, answer.published, answer.here, f"({numbers[id(answer)]})" if answer.said else ""))
+        for answer in told
+    ]
+    return table("What", [Column("What"), Column("published"), Column("here", right=True), Column("")], rows)
+
+
+def remarks(told: Sequence[Answer]) -> list[tuple[str, str]]:
+    return [(f"({number})", answer.said) for number, answer in enumerate((a for a in told if a.said), start=1)]
+
+
 def _answer(book: Book, claim: Published) -> Answer:
     here, gap = _measured(book, claim)
-    said = " ".join(part for part in (gap, claim.correction) if part)
+    said = " ".join(part for part in (gap, _clock(book, claim, here), claim.correction) if part)
     return Answer(claim.what, claim.figure, here, said)
+
+
+def _clock(book: Book, claim: Published, here: Here) -> str:
+    """That a number was made by an emulator, wherever it was."""
+    if claim.row is None or here == DASH:
+        return ""
+    places = {(row.clock, row.target) for row in picked(book, claim.row)}
+    words = {"virtual": "In virtual time of {}.", "instructions": "Instructions counted in {}."}
+    return " ".join(words[clock].format(target) for clock, target in sorted(places) if clock in words)
 
 
 def _measured(book: Book, claim: Published) -> tuple[Here, str]:
@@ -49,7 +72,8 @@ def _measured(book: Book, claim: Published) -> tuple[Here, str]:
     others = picked(book, claim.over)
     if not others:
         return DASH, claim.missing or _why(book, claim.over)
-    return _ratio(rows, others), ""
+    found = _ratio(rows, others)
+    return found, NOT_TOGETHER if found == DASH else ""
 
 
 def picked(book: Book, wanted: RowOf) -> list[Row]:
@@ -93,10 +117,9 @@ def _shown(rows: Sequence[Row]) -> Here:
     low, high = (quantity(row.median, row.unit) for row in (ranked[0], ranked[-1]))
     return f"{low} to {high}"
 
-        and (wanted.target is None or fnmatchcase(row.target, wanted.target))
 
 def _ratio(rows: Sequence[Row], others: Sequence[Row]) -> Here:
-    """Each row over the one at the same parameters, or over the only other one: least and most."""
+    """Each row over the one of its clock and place at the same parameters, or over the only one: least and most."""
     ratios = [ratio for row in rows if (ratio := _over(row, others)) is not None]
     if not ratios:
         return DASH
@@ -106,7 +129,7 @@ def _ratio(rows: Sequence[Row], others: Sequence[Row]) -> Here:
 
 
 def _over(row: Row, others: Sequence[Row]) -> float | None:
-    twin = next(
-        (other for other in others if other.parameters == row.parameters), others[0] if len(others) == 1 else None
-    )
+    comparable = [other for other in others if (other.target, other.clock) == (row.target, row.clock)]
+    alone = comparable[0] if len(comparable) == 1 else None
+    twin = next((other for other in comparable if other.parameters == row.parameters), alone)
     return row.median / twin.median if twin is not None and row.median and twin.median else None

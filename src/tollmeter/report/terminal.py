@@ -16,9 +16,10 @@ from rich.text import Text
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
 from tollmeter.report.inferred import inferred_table
+from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import Figure
-from tollmeter.report.studies import Answer, answers
-from tollmeter.report.tables import Cell, Column, Line, Table
+from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.tables import Cell, Line, Table
 
 WIDEST, NARROWEST = 100, 40
 INDENT = 2
@@ -27,9 +28,11 @@ SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
 def summary(book: Book, console: Console) -> None:
-    """Prints machine, memory table, toll table, findings and closing lines."""
+    """Prints machine, a study's own answer, memory table, toll table, findings and closing lines."""
     width = _width(console)
     _heading(book, console, width)
+    if book.suite is not None and book.suite.published:
+        study(book, book.suite, console)
     for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book)):
         if table is not None:
             console.print()
@@ -40,29 +43,45 @@ def summary(book: Book, console: Console) -> None:
 
 
 def study(book: Book, suite: Suite, console: Console) -> None:
-    """Prints a study's question, what it published, what this machine says, and a sentence for each gap."""
+    """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
     width = _width(console)
     console.print()
     _wrapped(console, suite.question, width, style="bold")
     if suite.source:
         _wrapped(console, f"Source: {suite.source}", width, style="dim")
     told = answers(book, suite)
-    if not told:
-        return
-    console.print()
-    _print_table(_study_table(told), console, width)
-    console.print()
-    for number, answer in enumerate((a for a in told if a.said), start=1):
-        _wrapped(console, f"{f'({number})':<4} {answer.said}", width, hanging=5)
+    if told:
+        console.print()
+        _print_table(claims_table(told), console, width)
+        console.print()
+    for number, said in remarks(told):
+        _wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    _lengths(book, console, width)
 
 
-def _study_table(told: Sequence[Answer]) -> Table:
-    numbers = {id(answer): number for number, answer in enumerate((a for a in told if a.said), start=1)}
-    rows = [
-        Line((answer.what, answer.published, answer.here, f"({numbers[id(answer)]})" if answer.said else ""))
-        for answer in told
-    ]
-    return tables.table("What", [Column("What"), Column("published"), Column("here", right=True), Column("")], rows)
+def _lengths(book: Book, console: Console, width: int) -> None:
+    """Of each place where there is something to compare the kernel that was swept most; the others by name."""
+    found = sections(book)
+    shown = [section for section in found if section.first and section.several]
+    for section in shown:
+        console.print()
+        if section.place:
+            _wrapped(console, f"In {section.place}", width, style="bold")
+        for table in (section.rates, section.gains):
+            if table is not None:
+                _print_table(table, console, width)
+        for sentence in section.said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+    more = [name for part in ("title", "place") for name in _unseen(found, shown, part)]
+    if shown and more:
+        console.print()
+        _wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", width, hanging=INDENT)
+
+
+def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> list[str]:
+    """Titles or places of which nothing was shown."""
+    seen = {getattr(section, part) for section in shown}
+    return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
 
 
 def clean(text: str) -> str:

@@ -1,75 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of floating point over vector length, and what one ABI gains over another."""
+"""Charts of floating point over vector length, and what any way of any ABI gains over any other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import altair as alt
 import msgspec
 
+from tollmeter.analysis.lengths import AXIS, RATE, cost_ns
 from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Chart, Subject, varying
-from tollmeter.report.charts.curves import Curves, charted, named_by
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, varying
+from tollmeter.report.charts.curves import Curves, Name, charted, named_by
+from tollmeter.report.charts.marks import (
+    COUNT_LABEL,
+    finished,
+    log_ticks,
+    number_x,
+    panelled,
+    series_colour,
+    sure,
+    values,
+)
 
 FLOPS = Subject(
     "flops",
     "Floating point over length",
-    "How fast is arithmetic, and where does the data leave a cache?",
-    ("flops-of-n",),
+    "How fast is arithmetic, and where does it fall as vectors grow?",
+    (RATE,),
 )
+SPEED_UP = Subject(
+    "speed-up",
+    "Speed-up over length",
+    "What does one way, or one ABI, gain with the same source? All is over the line at 1, which may be chosen below.",
+    (RATE,),
+)
+PANELLED = ("precision",)
+"""A parameter that makes panels; every other makes lines."""
+CHOSEN = "over"
 
 
 def flops(bench: Bench) -> Iterator[Chart]:
-    """One panel a kernel, one line for each ABI and precision."""
-    rows = bench.by_abi(bench.meaning(*FLOPS.means))
-    rows.sort(key=lambda row: row.probe)
-    others = varying(rows, "n")
-    several = len({row.abi for row in rows}) > 1
-    by = named_by(bench, rows, others)
-
-    def series(row: Row) -> str:
-        return ", ".join([*([row.abi] if several else []), *([by(row)] if others or not several else [])])
-
-    curves = Curves(axis="n", series=series, panel=kernel_of, y_title="operations a second", x_title="elements")
+    """One panel a kernel and precision, one line for each way of each ABI."""
+    rows = _rows(bench)
+    counted = bench.clock == "instructions"
+    y_title = "instructions an operation" if counted else "operations a second"
+    curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(rows))
     yield from charted(bench, rows, FLOPS, curves)
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
-    """How many times as fast the machine's own ABI is as each other one, over vector length."""
-    rows = [ratio for row in bench.meaning(*FLOPS.means) if (ratio := _ratio(bench, row)) is not None]
-    others = varying(rows, "n")
+    """How many times as fast each line is as one that the reader chooses. One length alone is in the tables."""
+    rows = [row for row in _rows(bench) if bench.clock != "instructions" or row.parameters.get("way") != "trapped"]
+    series, panel = _series(bench, rows), _panel(rows)
+    data = [_speed(row, series(row), panel(row)) for row in rows]
+    order = tuple(dict.fromkeys(str(d["series"]) for d in data))
+    if len(order) > 1 and len({d["x"] for d in data}) > 1:
+        yield SPEED_UP.chart(_over(data, order, bench.clock == "instructions"), rows)
+
+
+def _rows(bench: Bench) -> list[Row]:
+    """By kernel, then by precision from the one with most lengths, then the machine's own ABI first."""
+    rows = [row for row in bench.by_abi(bench.meaning(RATE)) if isinstance(row.parameters.get(AXIS), int)]
+    panel = _panel(rows)
+    amount: dict[str, int] = {}
+    for row in rows:
+        amount[panel(row)] = amount.get(panel(row), 0) + 1
+    return sorted(rows, key=lambda row: (-amount[panel(row)], panel(row)))
+
+
+def _series(bench: Bench, rows: Sequence[Row]) -> Name:
+    others = varying(rows, AXIS, *PANELLED)
+    several = len({row.abi for row in rows}) > 1
     by = named_by(bench, rows, others)
+    return lambda row: ", ".join([*([row.abi] if several else []), *([by(row)] if others or not several else [])])
 
-    def series(row: Row) -> str:
-        return f"over {row.abi}, {by(row)}" if others else f"over {row.abi}"
 
-    subject = Subject(
-        "speed-up", f"Speed-up of {bench.abis[0]}", "What does the ABI alone gain, with the same source?", FLOPS.means
+def _panel(rows: Sequence[Row]) -> Name:
+    several = [name for name in PANELLED if name in varying(rows)]
+    return lambda row: ", ".join([kernel_of(row), *(str(row.parameters[name]) for name in several)])
+
+
+def _speed(row: Row, series: str, panel: str) -> Datum:
+    """speed: operations a nanosecond, or an instruction where these are counted; least and most: its interval."""
+    n = row.parameters[AXIS]
+    ends = [row.median if end is None else end for end in (row.low, row.median, row.high)]
+    least, speed, most = sorted(_inverse(row, end) for end in ends if end is not None)
+    return {"x": n, "at": f"{n:,}", "series": series, "panel": panel, "least": least, "speed": speed, "most": most,
+            **sure(row)}  # fmt: skip
+
+
+def _inverse(row: Row, value: float) -> float:
+    return float(f"{1 / cost_ns(msgspec.structs.replace(row, median=value)):.6g}")
+
+
+def _usual(data: Sequence[Datum]) -> str:
+    """What the others are over until the reader chooses: the slowest line of the first panel that is no short one."""
+    first = [d for d in data if d["panel"] == data[0]["panel"]]
+    lengths = len({d["x"] for d in first})
+    count = Counter(str(d["series"]) for d in first)
+    return str(
+        min((d for d in first if 2 * count[str(d["series"])] >= lengths), key=lambda d: float(d["speed"]))["series"]
     )
-    curves = Curves(axis="n", series=series, panel=kernel_of, y_title="times as fast", x_title="elements", log=False)
-    yield from charted(bench, rows, subject, curves)
 
 
-def _ratio(bench: Bench, row: Row) -> Row | None:
-    """The machine's own ABI over this row's. The interval is of both ends at once, so it is wider than 95 %."""
-    twin = next((own for own in bench.rows if own.abi == bench.abis[0] and _is_twin(own, row)), None)
-    if twin is None or twin is row:
-        return None
-    if not (row.median and row.low and row.high and twin.median and twin.low and twin.high):
-        return None
-    return msgspec.structs.replace(
-        row,
-        unit="ratio",
-        median=twin.median / row.median,
-        low=twin.low / row.high,
-        high=twin.high / row.low,
-        visits=min(row.visits, twin.visits),
-        samples=min(row.samples, twin.samples),
-    )
+def _reach(data: Sequence[Datum]) -> float:
+    """How many times as fast as the slowest the fastest is, at the length where that is most."""
+    places: dict[tuple[object, object], list[float]] = {}
+    for d in data:
+        places.setdefault((d["panel"], d["x"]), []).append(float(d["speed"]))
+    return max(max(speeds) / min(speeds) for speeds in places.values())
 
 
-def _is_twin(own: Row, other: Row) -> bool:
-    return (own.probe, own.metric, own.parameters) == (other.probe, other.metric, other.parameters)
+def _over(data: Sequence[Datum], order: Sequence[str], counted: bool) -> Spec:
+    """The reader's choice is a parameter of the specification, so each pair is there and one is drawn."""
+    panels = tuple(dict.fromkeys(str(d["panel"]) for d in data))
+    chosen = alt.param(name=CHOSEN, value=_usual(data), bind=alt.binding_select(options=list(order), name=CHOSEN))
+    layers = _layers(data, order, "times as few instructions" if counted else "times as fast")
+    if len(panels) == 1:
+        return finished(_ratios(alt.layer(*layers)).add_params(chosen))
+    bare = [layer.properties(data=alt.Undefined) for layer in layers]
+    small = alt.layer(*bare, data=layers[0].data).properties(height=220, width=300)
+    return panelled(_ratios(small).add_params(chosen), panels)
+
+
+def _layers(data: Sequence[Datum], order: Sequence[str], y_title: str) -> list[alt.Chart]:
+    base, by = alt.Chart(values(data)), series_colour("series", order)
+    reach = max(_reach(data), 1.5)
+    axis = alt.Axis(labelExpr=COUNT_LABEL, values=log_ticks([1 / reach, reach]))
+    x = number_x([d["x"] for d in data], "elements", in_bytes=False)
+    y = alt.Y("ratio:Q", title=y_title, scale=alt.Scale(type="log", nice=False), axis=axis)
+    ends = alt.Y("lo:Q", title=y_title), alt.Y2("hi:Q", title=y_title)
+    named = (("panel", "of"), ("series", "series"), ("at", AXIS), ("times", y_title), ("interval", "at most from, to"),
+             ("value", "value"))  # fmt: skip
+    tips = [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
+    return [
+        base.mark_line(style="curve", clip=True).encode(x, y, color=by["color"], strokeDash=by["dash"]),
+        base.mark_rule(style="whisker", clip=True).encode(x, *ends, color=by["color"]),
+        base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"]),
+        base.mark_point(style="target").encode(x, y, tooltip=tips),
+    ]
+
+
+RATIOS = {
+    "ratio": "datum.speed / datum.base",
+    "lo": f"datum.series === {CHOSEN} ? 1 : datum.least / datum.base_most",
+    "hi": f"datum.series === {CHOSEN} ? 1 : datum.most / datum.base_least",
+    "times": "format(datum.ratio, '.3~r')",
+    "interval": "format(datum.lo, '.3~r') + ', ' + format(datum.hi, '.3~r')",
+}
+"""Both ends of both intervals at once, so wider than 95 %."""
+
+
+def _ratios(chart: Any) -> Any:
+    """Each line over the chosen one at the same length; where that was not measured there is none."""
+    bases = {"base": "speed", "base_least": "least", "base_most": "most"}
+    for name, field in bases.items():
+        chart = chart.transform_calculate(**{name: f"datum.series === {CHOSEN} ? datum.{field} : null"})
+    chart = chart.transform_joinaggregate(**{name: f"max({name})" for name in bases}, groupby=["panel", "x"])
+    chart = chart.transform_filter("isValid(datum.base)")
+    for name, formula in RATIOS.items():
+        chart = chart.transform_calculate(**{name: formula})
+    return chart
 
 
 def kernel_of(row: Row) -> str:

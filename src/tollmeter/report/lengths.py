@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates over vector length in words: how fast each way of each ABI is, what one gains over another, where a rate falls.
+
+Only what one clock timed in one place stands in one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from tollmeter.analysis.answers import middle, number
+from tollmeter.analysis.lengths import AXIS, RATE, times_as_fast
+from tollmeter.analysis.meanings import main_abi, with_meaning
+from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
+from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
+from tollmeter.report.tables import Cell, Column, Line, Table, table
+
+MOST_LENGTHS = 5
+SAME = 0.03
+TRAPS = "trapped"
+PLACES = {
+    "hardware": "",
+    "virtual": "virtual time",
+    "instructions": "counted instructions",
+    "external": "timed outside",
+    "none": "no clock",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One kernel at one precision in one place. first: its place's most measured one. several: it has two series."""
+
+    title: str
+    place: str
+    rates: Table
+    gains: Table | None
+    said: tuple[str, ...]
+    first: bool
+    several: bool
+
+
+@dataclass(frozen=True)
+class Series:
+    """One way of one ABI, by length."""
+
+    abi: str
+    way: str
+    rows: dict[int, Row]
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.abi, self.way)))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What stands in one section. ways: the fastest first, as the probe lists them."""
+
+    book: Book
+    probe: str
+    target: str
+    clock: str
+    precision: Value
+    series: tuple[Series, ...]
+    ways: tuple[str, ...]
+
+    @property
+    def lengths(self) -> list[int]:
+        return sorted({n for series in self.series for n in series.rows})
+
+    @property
+    def kernel(self) -> str:
+        return ", ".join(filter(None, (self.probe.split(".")[-1].replace("_", " "), str(self.precision))))
+
+    @property
+    def place(self) -> str:
+        """Where, and by which clock, unless that is this machine's own."""
+        told = PLACES.get(self.clock, self.clock)
+        return ", ".join(filter(None, ("" if self.target == "local" and not told else self.target, told)))
+
+
+def sections(book: Book) -> tuple[Section, ...]:
+    """The machine's own clock first, and of each place the kernel that was measured most."""
+    made = []
+    seen: set[tuple[str, str]] = set()
+    for group in _groups(book):
+        made.append(_section(group, (group.target, group.clock) not in seen))
+        seen.add((group.target, group.clock))
+    return tuple(made)
+
+
+def _section(group: _Group, first: bool) -> Section:
+    chosen = picked(group.lengths)
+    gains, same = _gains(group, chosen)
+    return Section(
+        title=group.kernel,
+        place=group.place,
+        rates=_rates(group, chosen),
+        gains=gains,
+        said=tuple(filter(None, (same, *_knees(group), _of_clock(group)))),
+        first=first,
+        several=len(group.series) > 1,
+    )
+
+
+# ---- which rows stand together ----------------------------------------------------------------------------------
+
+
+def _groups(book: Book) -> list[_Group]:
+    found: dict[tuple[str, str, str, Value], list[Row]] = {}
+    for row in with_meaning(book.index.rows, book.probes, RATE):
+        if isinstance(row.parameters.get(AXIS), int):
+            key = (row.probe, row.target, row.clock, row.parameters.get("precision", ""))
+            found.setdefault(key, []).append(row)
+    groups = [_group(book, key, rows) for key, rows in found.items()]
+    useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
+    order = list(PLACES)
+    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -_weight(g)))
+
+
+def _weight(group: _Group) -> int:
+    return sum(len(series.rows) for series in group.series)
+
+
+def _group(book: Book, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
+    probe, target, clock, precision = key
+    own = main_abi(rows, book.index.machine.architecture)
+    ways = _ways(book, probe)
+    by_name: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in rows:
+        way = str(row.parameters.get("way", ""))
+        if clock != "instructions" or way != TRAPS:
+            by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
+    ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
+    series = tuple(Series(abi, way, by_name[abi, way]) for abi, way in ranked)
+    return _Group(book, probe, target, clock, precision, series, ways)
+
+
+def _ways(book: Book, probe: str) -> tuple[str, ...]:
+    parameters: Sequence[Parameter] = book.probes[probe].parameters if probe in book.probes else ()
+    return next((p.choices for p in parameters if p.name == "way"), ())
+
+
+def picked(lengths: Sequence[int]) -> list[int]:
+    """So many that a table can hold, the ends among them, evenly between; powers of two where there are enough."""
+    octaves = [n for n in lengths if n & (n - 1) == 0]
+    usable = octaves if len(octaves) >= min(MOST_LENGTHS, len(lengths)) else list(lengths)
+    if len(usable) <= MOST_LENGTHS:
+        return usable
+    step = (len(usable) - 1) / (MOST_LENGTHS - 1)
+    return [usable[round(step * place)] for place in range(MOST_LENGTHS)]
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def _columns(title: str, chosen: Sequence[int]) -> list[Column]:
+    named = (f"{'N = ' if not place else ''}{n:,}" for place, n in enumerate(chosen))
+    return [Column(title), *(Column(name, True) for name in named)]
+
+
+def _rates(group: _Group, chosen: Sequence[int]) -> Table:
+    title = _titled(group, "" if group.clock != "instructions" else "instructions an operation")
+    lines = [Line((series.name, *(_rate(series.rows.get(n)) for n in chosen))) for series in group.series]
+    return table(title, _columns(title, chosen), lines)
+
+
+def _titled(group: _Group, what: str) -> str:
+    return ", ".join(filter(None, (group.kernel, what)))
+
+
+def _rate(row: Row | None) -> Cell:
+    if row is None:
+        return DASH
+    return Figure(plain(middle(row))) if row.unit == "instruction" else quantity(row.median, row.unit)
+
+
+def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
+    """What differs in one thing, a way or an ABI; and a sentence on ABIs that do not differ at any length."""
+    apart, same = _told_apart(group)
+    lines = []
+    for one, other, name in _pairs(group, apart):
+        ratios = _ratios(one, other)
+        if ratios:
+            lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
+    said = f"The same within {SAME * 100:.0f} % at every N: {'; '.join(same)}." if same else ""
+    title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
+    return (table(title, _columns(title, chosen), lines) if lines else None), said
+
+
+def _ratios(one: Series, other: Series) -> dict[int, float]:
+    return {n: times_as_fast(one.rows[n], other.rows[n]) for n in one.rows.keys() & other.rows.keys()}
+
+
+def _told_apart(group: _Group) -> tuple[list[Series], list[str]]:
+    """Of ABIs that are as fast as each other one way, the first; and which those are."""
+    apart: list[Series] = []
+    same: list[str] = []
+    for series in group.series:
+        like = (other for other in apart if other.way == series.way and _is_same(other, series))
+        first = next(like, None)
+        if first is None:
+            apart.append(series)
+        else:
+            same.append(f"{first.way}: {first.abi} and {series.abi}" if first.way else f"{first.abi} and {series.abi}")
+    return apart, same
+
+
+def _is_same(one: Series, other: Series) -> bool:
+    ratios = _ratios(one, other)
+    return bool(ratios) and all(abs(ratio - 1) <= SAME for ratio in ratios.values())
+
+
+def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Series, str]]:
+    """Each way over the next slower one of its ABI, then each ABI over those after it, way by way."""
+    for abi in dict.fromkeys(series.abi for series in group.series):
+        for one, other in pairwise([series for series in group.series if series.abi == abi]):
+            yield one, other, f"{abi}: {one.way} over {other.way}"
+    for way in dict.fromkeys(series.way for series in apart):
+        for one, other in combinations([series for series in apart if series.way == way], 2):
+            yield one, other, f"{way}: {one.abi} over {other.abi}" if way else f"{one.abi} over {other.abi}"
+
+
+# ---- sentences --------------------------------------------------------------------------------------------------
+
+
+def _knees(group: _Group) -> list[str]:
+    """Where the rates fall: those of one way that fall alike, or not for memory, or nowhere, in one sentence."""
+    told = [found for found in group.book.index.lengths if _of_group(found, group)]
+    said: list[str] = []
+    for way in dict.fromkeys(str(found.parameters.get("way", "")) for found in told):
+        same = [found for found in told if str(found.parameters.get("way", "")) == way]
+        said += [f"{' '.join(filter(None, (names, way)))}: {words}." for names, words in fallen(same)]
+    return said
+
+
+def _of_group(found: Lengths, group: _Group) -> bool:
+    place = (found.probe, found.target, found.clock, found.parameters.get("precision", ""))
+    return place == (group.probe, group.target, group.clock, group.precision)
+
+
+def fallen(told: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
+    """ABIs, and what their rates over length do. All are of one way."""
+    by_memory: dict[str, list[str]] = {}
+    for found in told:
+        for fall in found.falls:
+            if fall.cause == "memory":
+                by_memory.setdefault(_fall_of_memory(fall), []).append(found.abi)
+    yield from ((", ".join(abis), said) for said, abis in by_memory.items())
+    others = [(found, fall) for found in told for fall in found.falls if fall.cause == "length"]
+    if others:
+        yield ", ".join(dict.fromkeys(found.abi for found, _ in others)), _fall_of_length([f for _, f in others])
+    still = [found for found in told if not found.falls]
+    if still:
+        yield ", ".join(found.abi for found in still), _no_fall(still)
+
+
+def _fall_of_memory(fall: Fall) -> str:
+    """Where, how much memory that is, and which cache ends there."""
+    held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
+    ends = " or ".join(fall.levels) if fall.levels else "near the end of no cache that is known"
+    slower = f"{plain(fall.slower)} times the time by N = {fall.by_n:,}"
+    return f"the rate falls past N = {fall.after_n:,}{held}: {ends} ({slower})"
+
+
+def _fall_of_length(falls: Sequence[Fall]) -> str:
+    """Why memory is not what is waited for, and what likely is."""
+    past = _range(f"{n:,}" for n in sorted({fall.after_n for fall in falls}))
+    lost = _times([fall.lost_ns for fall in falls])
+    least = _times([max(fall.least_ns for fall in falls)])
+    return (
+        f"the rate falls past N = {past}, and not for memory: an operation loses {lost}, where the fastest way through "
+        f"the same vectors takes {least} in all. Likelier the branches that hang on the values: of short vectors, "
+        "which come again and again, the core knows them by heart"
+    )
+
+
+def _no_fall(still: Sequence[Lengths]) -> str:
+    first, last = min(found.first_n for found in still), max(found.last_n for found in still)
+    hidden = f"memory stays hidden behind the {_times([found.usual_ns for found in still])} of an operation"
+    return f"no knee from N = {first:,} to {last:,}: {hidden}"
+
+
+def _times(ns: Sequence[float]) -> str:
+    """One time, or the least and the most."""
+    return _range(f"{figure.number} {figure.unit}" for figure in map(time, sorted({min(ns), max(ns)})))
+
+
+def _range(words: Iterable[str]) -> str:
+    told = list(words)
+    return told[0] if len(told) == 1 else f"{told[0]} to {told[-1]}"
+
+
+def _of_clock(group: _Group) -> str:
+    if group.clock == "virtual":
+        return (
+            f"{group.target} is emulated: its time counts instructions as nanoseconds and sees no caches. No knee can "
+            "show, and nothing here is compared with another clock."
+        )
+    if group.clock == "instructions":
+        said = f"{group.target} counts the program's own instructions: no time, and no caches"
+        unseen = f"; what a kernel does for a trap is not among them, so the {TRAPS} way is left out"
+        return f"{said}{unseen if TRAPS in group.ways else ''}."
+    return ""
