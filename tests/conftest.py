@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ SMALL = "kernel.loop"
 
 # Tests run as whoever starts them, which may be root: none of them installs a package on the machine.
 os.environ["TOLL_INSTALL"] = "no"
+# Nor do they depend on where they are started: on a terminal that can do little, or in the background, where Ctrl-C is
+# ignored by a process and by all that it starts.
+os.environ["TERM"] = "xterm-256color"
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
