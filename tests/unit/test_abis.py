@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from machines import catalog
 from tollmeter import abis
+from tollmeter.cli import places
 from tollmeter.model import Failure
 from tollmeter.targets import ways
 
@@ -101,3 +103,15 @@ def test_an_emulator_that_is_named_alone_is_the_abis_own(root: Path) -> None:
     assert ways.for_abi("ssh:board", known["arm-hard"]) == "ssh:board"
     with pytest.raises(Failure):
         ways.for_abi("guest", known["s390x"])
+
+
+def test_a_target_leaves_out_what_nobody_named_and_it_does_not_run() -> None:
+    loaded = catalog(abis=("x86_64", "arm-hard"))
+    placed = places._placed(loaded, ["bare", "qemu-user"], ["arm-hard"])
+    assert placed.abis == ("arm-hard",)
+    assert {(key[1], made.target, made.also) for key, made in placed.executables.items()} == {
+        ("arm-hard", "bare:vexpress-a9", ("qemu-user:arm",))
+    }
+    for named in ([], ["x86_64"]):
+        with pytest.raises(Failure, match="x86_64: its file names no bare"):
+            places._placed(loaded, ["bare"], named)

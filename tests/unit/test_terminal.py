@@ -161,6 +161,12 @@ def test_of_several_rows_the_least_and_the_most_are_shown() -> None:
     assert re.search(r"faults \? 4\d\d ns to 6\d\d ns", text)
 
 
+def test_a_claim_may_name_the_place_of_its_rows() -> None:
+    here, away = (RowOf(means="entry", abi="native", target=place) for place in ("loc*", "bare:*"))
+    assert re.search(r"entry x 12\d ns ±", told(books.healthy(), Published(what="entry", figure="x", row=here)))
+    assert "This run has no row of entry." in told(books.healthy(), Published(what="entry", figure="x", row=away))
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_study_fits(width: int) -> None:
     stream = io.StringIO()
