@@ -21,7 +21,10 @@ from tollmeter.targets import qemu_system
 from tollmeter.targets.qemu_system import BOARDS, Guest
 
 COMPILER = "arm-linux-gnueabi-gcc"
-FLAGS = ("-std=gnu11", "-O1", "-static", "-march=armv7-a+fp", "-marm", "-mfloat-abi=softfp", "-Wno-infinite-recursion")
+FLAGS = (
+    "-std=gnu11", "-O1", "-static", "-march=armv7-a+neon-vfpv3", "-marm", "-mfloat-abi=softfp",
+    "-Wno-infinite-recursion",
+)  # fmt: skip
 BOARD, OTHER_BOARD = "bare:vexpress-a9", "bare:realview-pbx-a9"
 SIGILL, SIGSEGV = -4, -11
 AS_FAR_AS = 0.005
@@ -66,6 +69,7 @@ def last_words(target: Guest) -> str:
         ("unknown", SIGILL, ""),
         ("caught", 0, "2 handled"),
         ("thumb", SIGILL, ""),
+        ("caught-thumb", 0, "1 handled"),
         ("null", SIGSEGV, ""),
         ("supervisor", SIGSEGV, ""),
         ("accelerated-supervisor", SIGILL, ""),
@@ -73,7 +77,7 @@ def last_words(target: Guest) -> str:
         ("text", SIGSEGV, ""),
         ("nowhere", SIGSEGV, ""),
         ("overflow", SIGSEGV, ""),
-        ("alarm-and-fpu", 0, "3 handled, d8 = 2"),
+        ("alarm-and-fpu", 0, "3 handled, d16 = 2"),
         ("slept", 0, "2.500 s"),
         ("helpers", 0, "0 1 9, 0 1 3, version 5"),
         ("pages", SIGSEGV, "64 faults, then 0"),

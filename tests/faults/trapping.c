@@ -21,12 +21,13 @@
 
 static volatile sig_atomic_t handled;
 
-/* Steps over the instruction. */
+/* Steps over the instruction, which in Thumb state is two bytes long. */
 static void on_undefined(int number, siginfo_t *info, void *context) {
+  const unsigned long thumb_state = 1ul << 5;
+  mcontext_t *core = &((ucontext_t *)context)->uc_mcontext;
   (void)number;
-  (void)info;
-  handled++;
-  ((ucontext_t *)context)->uc_mcontext.arm_pc += 4;
+  if (++handled > 2 || (uintptr_t)info->si_addr != core->arm_pc) _exit(3);
+  core->arm_pc += core->arm_cpsr & thumb_state ? 2 : 4;
 }
 
 static void catch_undefined(void) {
@@ -83,8 +84,14 @@ static void caught(void) {
 }
 
 static void thumb(void) {
-  static const uint16_t code[] __attribute__((aligned(4))) = {0xde00, 0x4770}; /* udf #0; bx lr */
+  static const uint16_t code[] __attribute__((aligned(4))) = {0xbf00, 0xde00, 0x4770}; /* nop; udf #0; bx lr */
   ((void (*)(void))((uintptr_t)code | 1))();
+}
+
+static void caught_thumb(void) {
+  catch_undefined();
+  thumb();
+  printf("%d handled\n", (int)handled);
 }
 
 static void null(void) {
@@ -121,22 +128,22 @@ static void overflow(void) {
 
 static void on_alarm(int number) {
   (void)number;
-  __asm__ volatile("vmov.f64 d8, #1.0" ::: "d8");
+  __asm__ volatile("vmov.f64 d16, #1.0" ::: "d16");
   handled++;
 }
 
-/* The program's own timer, and registers of the FPU that its handler uses too. */
+/* The program's own timer, and a register of the FPU that its handler uses too and keeps for nobody. */
 static void alarm_and_fpu(void) {
   struct sigaction action = {0};
   struct itimerval soon = {{0, 5000}, {0, 5000}};
   double kept;
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, NULL);
-  __asm__ volatile("vmov.f64 d8, #2.0" ::: "d8");
   setitimer(ITIMER_REAL, &soon, NULL);
+  __asm__ volatile("vmov.f64 d16, #2.0" ::: "d16");
   while (handled < 3) continue;
-  __asm__ volatile("vmov %Q0, %R0, d8" : "=r"(kept));
-  printf("%d handled, d8 = %g\n", (int)handled, kept);
+  __asm__ volatile("vmov %Q0, %R0, d16" : "=r"(kept));
+  printf("%d handled, d16 = %g\n", (int)handled, kept);
 }
 
 static void slept(void) {
@@ -189,6 +196,7 @@ static const struct {
             {"unknown", unknown},
             {"caught", caught},
             {"thumb", thumb},
+            {"caught-thumb", caught_thumb},
             {"null", null},
             {"supervisor", supervisor},
             {"accelerated-supervisor", accelerated_supervisor},
