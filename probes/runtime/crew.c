@@ -163,6 +163,12 @@ static void watch_processes(void) {
   sigaction(SIGCHLD, &action, NULL);
 }
 
+/* Where there is only one process, and one thread in it, that is a gap and no failure. */
+static enum toll_status refuse_start(struct toll_run *r, const char *what, int error) {
+  if (error == ENOSYS) return toll_skip(r, "the system starts no %s: %s", what, strerror(error));
+  return toll_fail(r, "a %s could not be started: %s", what, strerror(error));
+}
+
 static enum toll_status start_one(struct toll_run *r, const struct toll_role *role, unsigned worker) {
   workers[worker].run = *r;
   workers[worker].run.worker = worker;
@@ -170,12 +176,12 @@ static enum toll_status start_one(struct toll_run *r, const struct toll_role *ro
   workers[worker].role = role;
   if (role->worker == TOLL_THREAD) {
     int error = pthread_create(&workers[worker].thread, NULL, companion_thread, (void *)(uintptr_t)worker);
-    return error ? toll_fail(r, "a thread could not be started: %s", strerror(error)) : TOLL_OK;
+    return error ? refuse_start(r, "thread", error) : TOLL_OK;
   }
   pid_t leader = getpid();
   workers[worker].process = fork();
   if (workers[worker].process == 0) companion_process(worker, leader);
-  return workers[worker].process < 0 ? toll_fail(r, "a process could not be started: %s", strerror(errno)) : TOLL_OK;
+  return workers[worker].process < 0 ? refuse_start(r, "process", errno) : TOLL_OK;
 }
 
 static const struct toll_role no_roles[] = {{0}};

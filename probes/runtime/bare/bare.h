@@ -141,8 +141,8 @@ void signals_force(struct fpa_core *core, int number, int code, uint32_t address
 uint32_t signals_handled(void); /* how often a handler was called */
 
 int32_t signals_call_action(struct fpa_core *core), signals_call_mask(struct fpa_core *core),
-    signals_call_stack(struct fpa_core *core), signals_call_return(struct fpa_core *core),
-    signals_call_rt_return(struct fpa_core *core);
+    signals_call_pending(struct fpa_core *core), signals_call_stack(struct fpa_core *core),
+    signals_call_return(struct fpa_core *core), signals_call_rt_return(struct fpa_core *core);
 
 /* ---- calls.c, faults.c ------------------------------------------------------------------------------------------- */
 

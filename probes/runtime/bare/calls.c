@@ -452,6 +452,7 @@ static call *const calls[] = {
     [__NR_clock_nanosleep_time64] = call_clock_nanosleep64,
     [__NR_rt_sigaction] = signals_call_action,
     [__NR_rt_sigprocmask] = signals_call_mask,
+    [__NR_rt_sigpending] = signals_call_pending,
     [__NR_sigaltstack] = signals_call_stack,
     [__NR_sigreturn] = signals_call_return,
     [__NR_rt_sigreturn] = signals_call_rt_return,

@@ -14,7 +14,7 @@
 #define MAPPINGS_END 0x3f000000
 #define STACK_BYTES  0x00800000
 #define MEMORY_AT    0xc0000000
-#define MEMORY_BYTES 0x20000000 /* of more, the rest is left alone */
+#define MEMORY_BYTES 0x30000000 /* of more, the rest is left alone */
 #define DEVICES_AT   0xf0000000
 #define PRIVATE_AT   0xf0100000
 #define VECTORS_AT   0xffff0000

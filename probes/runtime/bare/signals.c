@@ -196,6 +196,13 @@ int32_t signals_call_mask(struct fpa_core *core) {
   return 0;
 }
 
+int32_t signals_call_pending(struct fpa_core *core) {
+  uint64_t *told = memory_of_program(core->r[0], sizeof *told, MAY_WRITE);
+  if (!told) return -EFAULT;
+  *told = pending & blocked;
+  return 0;
+}
+
 int32_t signals_call_stack(struct fpa_core *core) {
   const uint32_t *wanted = memory_of_program(core->r[0], sizeof stack, MAY_READ);
   uint32_t *old = memory_of_program(core->r[1], sizeof stack, MAY_WRITE), before[3];

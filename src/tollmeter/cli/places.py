@@ -76,7 +76,7 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on all of the targets; an ABI that nobody named is left out where one of them does not run it."""
+    """Every executable on all of the targets. An ABI that nobody named is left out where one does not run it."""
     known = find(ROOT).abis
     places = {}
     for abi in loaded.abis:

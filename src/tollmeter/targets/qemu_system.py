@@ -60,7 +60,7 @@ class Board(NamedTuple):
 
 def _bare_arm(machine: str) -> Board:
     """Its second serial line is the wire, as in a guest: the first is for what the supervisor itself has to say."""
-    words = ("-machine", machine, "-m", "512")
+    words = ("-machine", machine, "-m", "1024")
     return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000")
 
 
