@@ -166,7 +166,7 @@ def sshd(folder: Path, port: int = 0) -> Iterator[list[str]]:
     configuration = folder / "sshd_config"
     configuration.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
-        f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+        f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv TMPDIR\n"
     )
     _make_run_folder()
     with subprocess.Popen([server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -86,9 +88,49 @@ def test_a_connection_that_breaks_is_named_and_made_again(options: list[str], tm
     assert (back.status, back.samples) == ("infrastructure", ())
     assert told(target, tmp_path).status == "ok"
     target.close()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (entry / "exe").is_symlink() and "/toll." in _executable(entry):
-            os.kill(int(entry.name), signal.SIGKILL)
+
+
+HOST = """
+import json, sys
+from tollmeter.model import Point, Visit
+from tollmeter.targets.ssh import Ssh
+executable, *options = json.loads(sys.argv[1])
+point = Point(probe="kernel.enter", abi="x86_64", target="ssh:127.0.0.1")
+visit = Visit(id=5, point=point, round=2, cpus=(0,), samples=3, sample_ns=1000, seed=1, deadline_ms=60000)
+Ssh("127.0.0.1", options).run(executable, visit, 1)
+"""
+
+
+@pytest.mark.parametrize("left_first", ["host", "connection"])
+def test_a_probe_that_never_ends_goes_with_the_host_or_the_connection(
+    left_first: str, options: list[str], tmp_path: Path
+) -> None:
+    passing = tmp_path / "passing"
+    passing.mkdir()
+    given = [str(stands.rogue(tmp_path, "gcc", "hang")), *options, "-o", f"SetEnv=TMPDIR={passing}"]
+    environment = {**os.environ, "PYTHONPATH": str(stands.ROOT / "src")}
+    with subprocess.Popen([sys.executable, "-c", HOST, json.dumps(given)], env=environment) as host:
+        await_that(lambda: bool(probes_in(passing)))
+        if left_first == "host":
+            host.kill()
+        else:
+            for pid in stands.servers(tmp_path)[1:]:
+                os.kill(pid, signal.SIGKILL)
+        try:
+            await_that(lambda: not probes_in(passing) and not list(passing.iterdir()))
+        finally:
+            host.kill()
+
+
+def await_that(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def probes_in(folder: Path) -> list[Path]:
+    return [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and str(folder) in _executable(entry)]
 
 
 def _executable(entry: Path) -> str:

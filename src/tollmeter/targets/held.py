@@ -52,6 +52,11 @@ class Held:
     def held(self) -> bool:
         return self._shell.poll() is None
 
+    def __del__(self) -> None:
+        """What is forgotten is let go."""
+        if "_shell" in vars(self):
+            self.close()
+
     def close(self) -> None:
         """Waits until the folder is gone, for a while."""
         self._shell.stdin.close()  # type: ignore[union-attr]

@@ -17,7 +17,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import Wanted
+from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
 from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.wire import Gone, Slow, Wire
@@ -115,7 +115,8 @@ class Guest:
         self._ours = emulator / self._board.ours
         if not self._ours.is_file():
             raise Failure(f"{self._ours} is not built: make emulator", 5)
-        self.scratch = Path(tempfile.mkdtemp(prefix="toll-guest-"))
+        self._held = scratch("toll-guest-")
+        self.scratch = self._held.path
         self._packed: dict[str, str] = {}
         self._wire: Wire | None = None
         self._lost: Failure | None = None
@@ -159,7 +160,7 @@ class Guest:
     def close(self) -> None:
         """Ends the guest and forgets its files."""
         self._stop()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._held.close()
         atexit.unregister(self.close)
 
     # ---- asking ----------------------------------------------------------------------------------------------------

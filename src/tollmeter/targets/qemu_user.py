@@ -12,12 +12,12 @@ import errno
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
+from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.local import Local
 
@@ -53,8 +53,12 @@ class QemuUser(Local):
             raise Failure(f"{plugin} is not built: make emulator", 5)
         self._emulator = emulator
         self._plugin = plugin
-        self._counter = tempfile.NamedTemporaryFile(prefix="toll-counter-")  # noqa: SIM115 - as long as the target
-        os.truncate(self._counter.fileno(), _COUNTER_BYTES)
+        self._held = scratch("toll-counter-")
+        self._counter = self._held.path / "counter"
+        self._counter.write_bytes(bytes(_COUNTER_BYTES))
+
+    def close(self) -> None:
+        self._held.close()
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
         """The emulator says as words what a kernel says by refusing to start an executable."""
@@ -66,9 +70,9 @@ class QemuUser(Local):
     def _command(self, executable: str, told: Sequence[str]) -> list[str]:
         if not os.access(executable, os.X_OK):
             raise OSError(errno.ENOENT if not Path(executable).exists() else errno.EACCES, executable)
-        counter = self._counter.name
         words = [_shortened(word) for word in told]
-        counting = ["-plugin", f"{self._plugin},counter={counter}", "-E", f"TOLL_CLOCK=instructions:{counter}"]
+        counter = f"counter={self._counter}"
+        counting = ["-plugin", f"{self._plugin},{counter}", "-E", f"TOLL_CLOCK=instructions:{self._counter}"]
         return leashed([self._emulator, *counting, executable, *words])
 
 
