@@ -20,7 +20,7 @@ from tollmeter.protocol import outcome
 from tollmeter.targets import qemu_system
 from tollmeter.targets.qemu_system import BOARDS, Guest
 
-COMPILER = "arm-linux-gnueabi-gcc"
+COMPILER = "arm-linux-gnueabi-gcc-12"
 FLAGS = (
     "-std=gnu11", "-O1", "-static", "-march=armv7-a+neon-vfpv3", "-marm", "-mfloat-abi=softfp",
     "-Wno-infinite-recursion",

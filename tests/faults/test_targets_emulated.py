@@ -112,7 +112,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize(("name", "compiler"), [("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc")])
+@pytest.mark.parametrize(("name", "compiler"), [("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc-12")])
 @pytest.mark.parametrize("moment", ["at once", "while it boots", "while it sleeps"])
 def test_no_emulator_outlives_a_host_that_is_killed(moment: str, name: str, compiler: str, tmp_path: Path) -> None:
     stands.need(BOARDS[name].emulator, compiler)
