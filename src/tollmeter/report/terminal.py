@@ -17,6 +17,7 @@ from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
+from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Line, Table
@@ -28,12 +29,12 @@ SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
 def summary(book: Book, console: Console) -> None:
-    """Prints machine, a study's own answer, memory table, toll table, findings and closing lines."""
+    """Prints machine, a study's own answer, memory table, toll table, a small run's rows, findings, closing lines."""
     width = _width(console)
     _heading(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
-    for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book)):
+    for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book)):
         if table is not None:
             console.print()
             _print_table(table, console, width)
