@@ -97,18 +97,19 @@ def test_what_a_program_does_has_the_end_that_linux_gives_it(
 # ---- probes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def probes(tree: Path, root: Path) -> Path:
-    """float.dot and kernel.enter_syscall for arm-fpa, in a tree of their own."""
+@pytest.fixture(scope="module")
+def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three probes for arm-fpa, in a tree of their own."""
     abi = read_abi(root / "abis/arm-fpa.toml")
     compiler = find_compiler(abi)
     if not isinstance(compiler, str):
         pytest.skip(compiler.reason)
+    tree = tmp_path_factory.mktemp("arm") / "tree"
+    shutil.copytree(_built_tree, tree)
     (tree / "probes/float").mkdir()
-    for name in ("float/dot.cc", "float/dot.arm.S", "kernel/enter_syscall.c", "kernel/entry.h"):
+    headers = [str(path.relative_to(root / "probes")) for path in (root / "probes").glob("[fk]*/*.h")]
+    for name in ("float/dot.cc", "float/dot.arm.S", "kernel/enter_syscall.c", "kernel/call_object.c", *headers):
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
-    for header in (root / "probes/float").glob("*.h"):
-        shutil.copy2(header, tree / "probes/float")
     build_abi(tree, abi, compiler)
     return tree / "build" / abi.name
 
@@ -141,6 +142,12 @@ def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(pr
         assert 2 < trapped / library < 20
     finally:
         target.close()
+
+
+def test_a_probe_that_needs_another_process_says_so(board: tuple[Guest, str], probes: Path) -> None:
+    words = ["channel=futex", "placement=one_cpu", "map=other"]
+    back = outcome(board[0]._finish(str(probes / "kernel.call_object"), words, 20).output)
+    assert (back.status, back.reason) == ("unsupported", "the system starts no process: Function not implemented")
 
 
 @pytest.mark.parametrize("name", [BOARD, OTHER_BOARD])
