@@ -26,7 +26,7 @@ FLAGS = (
     "-Wno-infinite-recursion",
 )  # fmt: skip
 BOARD, OTHER_BOARD = "bare:vexpress-a9", "bare:realview-pbx-a9"
-SIGILL, SIGSEGV = -4, -11
+SIGILL, SIGKILL, SIGSEGV = -4, -9, -11
 AS_FAR_AS = 0.005
 """How far two runs may be apart."""
 
@@ -74,6 +74,7 @@ def last_words(target: Guest) -> str:
         ("supervisor", SIGSEGV, ""),
         ("accelerated-supervisor", SIGILL, ""),
         ("accelerated-null", SIGSEGV, ""),
+        ("accelerated-pages", SIGKILL, "0"),
         ("text", SIGSEGV, ""),
         ("nowhere", SIGSEGV, ""),
         ("overflow", SIGSEGV, ""),

@@ -111,6 +111,16 @@ static void accelerated_null(void) {
   __asm__ volatile("mov r0, #0\n\t.inst 0xed80a100" /* stfd f2, [r0] */ : : : "r0", "memory");
 }
 
+/* Pages of which the emulator is the first to touch one, until there are none left. */
+static void accelerated_pages(void) {
+  enum { COUNT = 240000 };
+  volatile double *const pages = mmap(NULL, COUNT * 4096u, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (unsigned i = 0; i < COUNT; i++) {
+    __asm__ volatile("mov r0, %0\n\t.inst 0xed80a100" /* stfd f2, [r0] */ : : "r"(pages + i * 512) : "r0", "memory");
+    if (i == 1) printf("%g\n", pages[512]), fflush(stdout);
+  }
+}
+
 static void text(void) {
   *(volatile int *)(uintptr_t)text = 1;
 }
@@ -201,6 +211,7 @@ static const struct {
             {"supervisor", supervisor},
             {"accelerated-supervisor", accelerated_supervisor},
             {"accelerated-null", accelerated_null},
+            {"accelerated-pages", accelerated_pages},
             {"text", text},
             {"nowhere", nowhere},
             {"overflow", overflow},

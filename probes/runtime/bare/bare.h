@@ -33,7 +33,7 @@ extern uint32_t bare_first_level[4096]; /* the translation table, which start.S 
 extern const char bare_vectors[], bare_zero_end[];
 /* Starts the program with these registers. */
 _Noreturn void bare_enter(const struct fpa_core *core);
-/* Forgets what was going on, and waits for the next command. */
+/* Forgets what was going on, in whatever mode, and waits for the next command. */
 _Noreturn void bare_again(void);
 void bare_fpu_keep(uint32_t words[65]);
 void bare_fpu_load(const uint32_t words[65]);

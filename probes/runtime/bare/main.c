@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the boot loader tells, and what the host asks for.
- *
- * The command line says `wire=ADDRESS`, the UART on which the host talks (else the first), and `timer_hz=N`, how fast the
- * core's global timer counts (else 100 MHz). The archive of programs is the first file system.
+ * The beginning, and what the host asks for, one line at a time.
  */
 #include <linux/errno.h>
 
@@ -115,16 +112,15 @@ static _Noreturn void refuse(int error) {
   bare_ended(127 << 8);
 }
 
-static _Noreturn void run(char *line) {
+static _Noreturn void run(void) {
   static const uint32_t fpu_at_rest[65];
   static struct fpa_core core; /* not on the stack, whose end is where its copy goes */
   struct bare_file file;
   memory_clear();
   signals_clear();
   faults_clear();
-  split(line);
   running = true;
-  if (!words[0] || words[0][0] != '/' || !archive_find(archive, words[0] + 1, &file)) refuse(ENOENT);
+  if (words[0][0] != '/' || !archive_find(archive, words[0] + 1, &file)) refuse(ENOENT);
   const int refused = load_program(file, words, &core);
   if (refused) refuse(refused);
   calls_clear(file, archive);
@@ -144,6 +140,7 @@ void bare_attend(void) {
     }
     memcpy(line, input.text, sizeof line);
     input.whole = false;
-    if (line[0]) run(line);
+    split(line);
+    if (words[0]) run();
   }
 }

@@ -135,7 +135,10 @@ at_home:
 	/* fall through */
 
 	.global bare_again
-bare_again:
+bare_again:                  /* from either mode: memory may come to its end in on_own_abort */
+	cps #ABORT
+	ldr sp, =fault_stack_end
+	cps #SUPERVISOR
 	ldr sp, =STACK_END
 	bl bare_attend
 

@@ -2,7 +2,8 @@
  *
  * What the boot loader tells: tags, each its length in words and then its kind, as old ones leave them (Linux's "Booting
  * ARM Linux", 4a), or a device tree (Devicetree Specification 0.4, chapter 5), of which only the memory and what was
- * chosen matter.
+ * chosen matter. The first file system is the archive of programs. The command line says `wire=ADDRESS`, the UART on which
+ * the host talks, and `timer_hz=N`, how fast the core's global timer counts.
  */
 #include "bare.h"
 
