@@ -17,7 +17,8 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python bench lock
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-models test-python-others bench \
+        lock
 
 test: set-up-tests
 	@$(MAKE) --no-print-directory lint-c lint-python lint-sh test-runtime fuzz
@@ -40,8 +41,14 @@ lint-python:
 lint-sh:
 	@shellcheck toll .ci/run
 
+# What measures has the machine to itself; all else shares it, in two heaps of about the same time.
 test-python:
-	@$(PYTHON) -m pytest
+	@$(MAKE) --no-print-directory -j2 -O -k test-python-models test-python-others; shared=$$?; \
+	  $(PYTHON) -m pytest -m machine && exit $$shared
+test-python-models:
+	@$(PYTHON) -m pytest -m 'not machine' tests/model tests/unit
+test-python-others:
+	@$(PYTHON) -m pytest -m 'not machine' $(filter-out tests/model tests/unit,$(patsubst %/,%,$(wildcard tests/*/)))
 
 bench:
 	@./toll --set-up
