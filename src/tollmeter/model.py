@@ -160,12 +160,13 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
-    """Picks rows by what they mean or where they come from; what is left out matches anything."""
+    """Picks rows by what they mean or where they come from; what is left out matches anything. target: a name or glob."""
 
     means: str | None = None
     probe: str | None = None
     metric: str | None = None
     abi: str | None = None
+    target: str | None = None
     parameters: dict[str, Value] = {}
 
 
