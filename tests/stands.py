@@ -127,7 +127,7 @@ def qemu_user(folder: Path) -> Iterator[Stand]:
 
 
 @contextmanager
-def guest(folder: Path, board: str = "x32", compiler: str = "gcc") -> Iterator[Stand]:
+def guest(folder: Path, name: str = "guest:x32", compiler: str = "gcc") -> Iterator[Stand]:
     """One boot for all behaviours, as long as none of them costs the guest its life."""
     need(BOARDS[name].emulator, compiler)
     target = Guest(name, emulator_file(BOARDS[name].ours).parent)

@@ -236,8 +236,7 @@ def needs(target: str) -> tuple[str, ...]:
     """The files of build/emulator that a target needs."""
     from tollmeter.targets.qemu_system import BOARDS
 
-    kind, _, place = target.partition(":")
-    if kind == "qemu-user":
+    if target.startswith("qemu-user:"):
         return ("count.so",)
     return (BOARDS[target].ours,) if target in BOARDS else ()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
 import msgspec
 
 from tollmeter.analysis.meanings import main_abi, metric_of
@@ -91,6 +93,7 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
     return (
         (wanted.probe is None or row.probe == wanted.probe)
         and (wanted.metric is None or row.metric == wanted.metric)
+        and (wanted.target is None or fnmatchcase(row.target, wanted.target))
         and (wanted.means is None or (metric is not None and metric.means == wanted.means))
         and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
     )
