@@ -10,20 +10,29 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
+import msgspec
 import pytest
 
 import stands
-from tollmeter.build import build_abi, read_abi
-from tollmeter.model import Failure, Point, Visit
+from tollmeter.build import build_abi, find_compiler, read_abi, read_abis
+from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
 from tollmeter.targets import debian_kernel, qemu_system
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
 
-COMPILERS = {"arm-soft": "arm-linux-gnueabi-gcc-12", "s390x": "s390x-linux-gnu-gcc-12"}
-ARCHITECTURES = {"arm-soft": "arm", "s390x": "s390x"}
+ARCHITECTURES = {
+    abi.name: way.partition(":")[2]
+    for abi in read_abis(stands.ROOT / "abis").values()
+    for way in abi.runs
+    if way.startswith("qemu-user:")
+}
+"""Every ABI that an emulator of one process runs, and its CPU as QEMU names it."""
+TIMES, SAME = 5, 0.005
+SOFT = "float.dot"
 
 
 def visit(target: str, abi: str = "x86_64", probe: str = "kernel.enter") -> Visit:
@@ -34,12 +43,21 @@ def visit(target: str, abi: str = "x86_64", probe: str = "kernel.enter") -> Visi
 # ---- counting -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("abi", COMPILERS)
-def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: str, tree: Path, root: Path) -> None:
-    """On a little-endian and a big-endian CPU. The body is a loop that does nothing else."""
-    stands.need(COMPILERS[abi], f"qemu-{ARCHITECTURES[abi]}")
-    build_abi(tree, read_abi(root / f"abis/{abi}.toml"), COMPILERS[abi])
-    executable = str(tree / f"build/{abi}/kernel.loop")
+def built(tree: Path, abi: str) -> Path:
+    """Its folder of executables; a test of an ABI that this machine has no compiler for is skipped."""
+    read = read_abi(stands.ROOT / f"abis/{abi}.toml")
+    compiler = find_compiler(read)
+    if not isinstance(compiler, str):
+        pytest.skip(compiler.reason)
+    build_abi(tree, read, compiler)
+    return tree / "build" / abi
+
+
+@pytest.mark.parametrize("abi", ARCHITECTURES)
+def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: str, tree: Path) -> None:
+    """On every CPU, whatever its order of bytes. The body is a loop that does nothing else."""
+    stands.need(f"qemu-{ARCHITECTURES[abi]}")
+    executable = str(built(tree, abi) / "kernel.loop")
     target = QemuUser(ARCHITECTURES[abi], stands.emulator_file("count.so"))
     asked = visit(target.name, abi, "kernel.loop")
     first, second = (target.run(executable, asked, 1) for _ in range(2))
@@ -53,6 +71,21 @@ def test_counting_twice_gives_the_same_and_an_iteration_is_a_whole_number(abi: s
     told = head(target.machine(executable)).machine
     assert told
     assert (told.core_clock_hz, told.caches) == (None, ())
+
+
+def test_counting_a_library_twice_gives_the_same(tree: Path) -> None:
+    """Of soft floating point, whose instructions depend on the values: the same seed, the same values."""
+    stands.need("qemu-arm")
+    shutil.copytree(stands.ROOT / "probes/float", tree / "probes/float")
+    executable = str(built(tree, "arm-soft") / SOFT)
+    target = QemuUser("arm", stands.emulator_file("count.so"))
+    values = (("n", 16), ("precision", "double"), ("way", "emulated"))
+    point = Point(probe=SOFT, abi="arm-soft", target=target.name, parameters=values)
+    asked = msgspec.structs.replace(visit(target.name), point=point)
+    counts = [[taken.body for taken in outcome(target.run(executable, asked, 1)).samples] for _ in range(3)]
+    assert counts[0] and counts[0] == counts[1] == counts[2]
+    other = msgspec.structs.replace(asked, seed=asked.seed + 1)
+    assert [taken.body for taken in outcome(target.run(executable, other, 1)).samples] != counts[0]
 
 
 # ---- guests -------------------------------------------------------------------------------------------------------
@@ -96,6 +129,25 @@ def test_a_kernel_that_refuses_an_abi_is_a_gap(guest: Guest, tmp_path: Path) -> 
     back = outcome(guest.run(str(stands.rogue(tmp_path, "arm-linux-gnueabi-gcc-12", "good")), visit(guest.name), 1))
     assert back.status == "unsupported"
     guest.close()
+
+
+@pytest.mark.parametrize(("name", "abi"), [("guest:x32", "x86_64"), ("guest:vexpress-a9", "arm-soft")])
+def test_virtual_time_repeats(name: str, abi: str, tree: Path) -> None:
+    """However short the samples that are asked for: the timer's interrupts fall into each alike."""
+    stands.need(BOARDS[name].emulator)
+    executable = str(built(tree, abi) / "kernel.loop")
+    target = Guest(name, stands.emulator_file(BOARDS[name].ours).parent)
+    target.prepare([executable])
+    told = [outcome(target.run(executable, visit(name, abi, "kernel.loop"), 1)) for _ in range(TIMES)]
+    target.close()
+    assert {back.status for back in told} == {"ok"}, told[0].reason
+    costs = [middle(back) for back in told]
+    assert max(costs) / min(costs) - 1 <= SAME, costs
+
+
+def middle(told: Outcome) -> float:
+    """The median cost of an iteration."""
+    return median((taken.body[1] - taken.body[0]) / taken.iterations for taken in told.samples)
 
 
 # ---- orphans ------------------------------------------------------------------------------------------------------
