@@ -36,7 +36,7 @@ def layout(
     rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
     columns = ("fact", *layouts, "breaks")
     marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
-    print_columns(Columns(columns, marked, narrow=len(columns)), form)
+    print_columns(Columns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
     if form == "table":
         _say_what_breaks(apart, tuple(layouts))
 

@@ -49,7 +49,7 @@ def _abis() -> Columns:
         builds = "yes" if one.compiler else "no"
         lacks = (one.target or "no", one.clock or "", one.missing or "", one.apt or "")
         rows.append((one.name, builds, *lacks, one.compiler or "", one.summary))
-    return Columns(names, rows, narrow=6)
+    return Columns(names, rows, narrow=6, whole=names[:4])
 
 
 def _runs() -> Columns:

@@ -14,13 +14,17 @@ from tollmeter.catalog import unknown
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 
+WIDEST = 100_000
+
 
 class Columns(NamedTuple):
-    """narrow: how many columns a terminal has room for; the others are for other programs."""
+    """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns that are never
+    folded, by default the first; where the terminal is too narrow, the others give way."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
     narrow: int = 3
+    whole: Sequence[str] | None = None
 
 
 def say(sentence: str) -> None:
@@ -44,12 +48,17 @@ def _print_table(columns: Columns) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    whole = columns.names[:1] if columns.whole is None else columns.whole
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns.names[: columns.narrow]:
-        table.add_column(name, no_wrap=name == columns.names[0], overflow="fold")
+        table.add_column(name, no_wrap=name in whole, overflow="fold")
     for row in columns.rows:
         table.add_row(*(Text(clean(cell)) for cell in row[: columns.narrow]))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # What is piped has no width: a folded line would be two lines for grep.
+        console.width = console.measure(table, options=console.options.update(width=WIDEST)).maximum
+    console.print(table)
 
 
 def write(content: bytes, out: Path | None = None) -> None:

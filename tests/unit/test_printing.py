@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the verbs: in a pipe each row is one line, on a terminal names stay whole."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tollmeter.cli.printing import Columns, print_columns
+
+LONG = "words " * 40
+ROWS = Columns(
+    ("name", "runs", "why"), [("first", "qemu-user:aarch64", LONG), ("second", "local", LONG)], whole=("runs",)
+)
+PROGRAM = (
+    f"from tollmeter.cli.printing import Columns, print_columns; print_columns(Columns(*{tuple(ROWS)!r}), 'table')"
+)
+
+
+def test_in_a_pipe_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_columns(ROWS, "table")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "words" in line]
+    assert len(lines) == len(ROWS.rows)
+    assert all(LONG.strip() in line for line in lines)
+
+
+def test_a_narrow_terminal_folds_words_and_no_names() -> None:
+    """A real terminal of 40 columns."""
+    master, slave = pty.openpty()
+    told = {**os.environ, "COLUMNS": "40", "TERM": "dumb", "PYTHONPATH": "src"}
+    subprocess.run([sys.executable, "-c", PROGRAM], stdout=slave, env=told, check=True)
+    os.close(slave)
+    text = b""
+    while chunk := _read(master):
+        text += chunk
+    lines = text.decode().splitlines()
+    assert any("qemu-user:aarch64" in line for line in lines)
+    assert len(lines) > 2 * len(ROWS.rows) + 4
+    assert max(map(len, lines)) <= 40
+
+
+def _read(master: int) -> bytes:
+    """What the terminal holds; nothing more where its other side is closed."""
+    try:
+        return os.read(master, 4096)
+    except OSError:
+        return b""
