@@ -18,7 +18,7 @@ WIDEST = 100_000
 
 
 class Columns(NamedTuple):
-    """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns that are never
+    """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns never
     folded, by default the first; where the terminal is too narrow, the others give way."""
 
     names: Sequence[str]
