@@ -57,7 +57,7 @@ bench:
 lock:
 	python3 -m venv build/lock
 	build/lock/bin/pip install -q pip-tools
-	for one in requirements requirements-dev; do build/lock/bin/pip-compile -q --generate-hashes --strip-extras \
+	for one in requirements requirements-dev requirements-zig; do build/lock/bin/pip-compile -q --generate-hashes --strip-extras \
 	  --allow-unsafe --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  -o $$one.lock $$one.in || exit; done
 

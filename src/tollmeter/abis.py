@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter import zig
 from tollmeter.build import ANY_CPU, Gap, build_abi, find_compiler, probe_names, read_abi
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import Damaged, description
@@ -35,7 +36,7 @@ class Found(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """An ABI on this machine. target: what runs it, None where nothing does. missing: why not more; apt: the mend."""
+    """An ABI on this machine. target: what runs it, None where nothing does. missing: why not more; mend: the line."""
 
     name: str
     summary: str
@@ -43,7 +44,7 @@ class Standing(NamedTuple):
     target: str | None
     clock: Clock | None
     missing: str | None
-    apt: str | None
+    mend: str | None
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -99,10 +100,11 @@ def _standing(abi: Abi, machine: str) -> Standing:
         if way != NATIVE or machine in abi.runs_on:
             lacks.append(missing[0])
         packages += missing[1]
-    apt = f"apt-get install {' '.join(dict.fromkeys(packages))}" if packages else None
+    lines = [compiler.mend] if isinstance(compiler, Gap) and not compiler.packages else []
+    lines += [f"apt-get install {' '.join(dict.fromkeys(packages))}"] if packages else []
     return Standing(
         abi.name, abi.summary, None if isinstance(compiler, Gap) else compiler, target,
-        clock_of(target) if target else None, "; ".join(lacks) or None, apt,
+        clock_of(target) if target else None, "; ".join(lacks) or None, " && ".join(lines) or None,
     )  # fmt: skip
 
 
@@ -157,8 +159,12 @@ def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], Non
     if is_fresh(root, abi.name):
         return
     compiler = find_compiler(abi)
+    if isinstance(compiler, Gap) and zig.can_bring(abi.compiler):
+        say(f"installing {zig.WORD} for {abi.name}: 100 MB to download, 400 MB here, and a C library to compile, once")
+        zig.install(root)
+        compiler = find_compiler(abi)
     if isinstance(compiler, Gap):
-        raise Failure(f"{compiler.reason}: apt-get install {' '.join(compiler.packages)}", 5)
+        raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     say(f"building the probes for {abi.name}")
     made = build_abi(root, abi, compiler)
     chosen = root / "build" / f"{abi.name}.target"

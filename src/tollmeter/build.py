@@ -15,7 +15,6 @@ import hashlib
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -27,7 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter import elf
+from tollmeter import elf, zig
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import Damaged, description
 
@@ -64,11 +63,15 @@ _ARCHITECTURES = {
 
 
 class Gap(NamedTuple):
-    """An ABI of this CPU that cannot be built here: why, and the Debian packages that would mend it."""
+    """An ABI of this CPU that cannot be built here: why, and the Debian packages and the line that would mend it."""
 
     abi: str
     reason: str
     packages: tuple[str, ...]
+
+    @property
+    def mend(self) -> str:
+        return f"apt-get install {' '.join(self.packages)}" if self.packages else zig.MEND
 
 
 class Made(NamedTuple):
@@ -118,15 +121,16 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 
 
 def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
-    """A compiler's command; `python` stands for the interpreter that Tollmeter itself runs in."""
-    words = (compiler,) if isinstance(compiler, str) else compiler
-    return tuple(sys.executable if word == "python" else word for word in words)
+    """A compiler's command."""
+    return zig.command((compiler,) if isinstance(compiler, str) else compiler)
 
 
 def find_compiler(abi: Abi) -> str | Gap:
     """The first of the ABI's compilers that passes the trial, or why none does."""
     reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
-    for words in map(compiler_words, abi.compiler):
+    if zig.is_named(abi.compiler[0]):
+        reason = f"{zig.WORD} is not installed"
+    for words in map(compiler_words, (one for one in abi.compiler if not zig.is_named(one) or zig.is_installed())):
         trouble = _trial(words, abi.flags)
         if trouble is None:
             return " ".join(words)

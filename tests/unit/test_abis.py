@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from machines import catalog
-from tollmeter import abis
+from tollmeter import abis, zig
 from tollmeter.cli import places
 from tollmeter.model import Failure
 from tollmeter.targets import ways
 
+ROOT = Path(__file__).parents[2]
 MINE = """
 summary = "mine"
 compiler = ["{compiler}"]
@@ -75,9 +77,9 @@ def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatc
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: None if "qemu" in name else real(name, **more))
     told = {one.name: one for one in abis.survey(root, "x86_64")}
-    assert (told["absent"].compiler, told["absent"].apt) == (None, "apt-get install my-compiler")
+    assert (told["absent"].compiler, told["absent"].mend) == (None, "apt-get install my-compiler")
     assert (told["s390x"].target, told["s390x"].clock) == (None, None)
-    assert "qemu-user" in (told["s390x"].apt or "")
+    assert "qemu-user" in (told["s390x"].mend or "")
     assert "qemu-s390x" in (told["s390x"].missing or "")
 
 
@@ -115,3 +117,70 @@ def test_a_target_leaves_out_what_nobody_named_and_it_does_not_run() -> None:
     for named in ([], ["x86_64"]):
         with pytest.raises(Failure, match="x86_64: its file names no bare"):
             places._placed(loaded, ["bare"], named)
+
+
+# ---- a compiler from PyPI -----------------------------------------------------------------------------------------
+
+ZIG = """
+summary = "clang's, with musl"
+compiler = [["ziglang", "-target", "{triple}"]]
+flags = ["{flag}"]
+runs_on = ["{cpu}"]
+runs = ["native", "qemu-user:arm"]
+[elf]
+class = {bits}
+machine = "{machine}"
+"""
+ZIG_X86 = ZIG.format(triple="x86_64-linux-musl", flag="-mcpu=x86_64", cpu="x86_64", bits=64, machine="EM_X86_64")
+ZIG_ARM = ZIG.format(
+    triple="arm-linux-musleabi", flag="-mcpu=generic+v7a+soft_float", cpu="armv7l", bits=32, machine="EM_ARM"
+)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_zig_is_brought_when_an_abi_asks_for_it_and_nobody_forbids(
+    root: Path, own: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    (own / "zigged.toml").write_text(ZIG_X86)
+    monkeypatch.setattr(zig, "is_installed", lambda: False)
+    monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
+    brought: list[Path] = []
+    monkeypatch.setattr(zig, "install", brought.append)
+    (row,) = [one for one in abis.survey(root, "x86_64") if one.name == "zigged"]
+    assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", zig.MEND)
+    assert not brought, "looking installs nothing"
+    failures = abis.make_ready(root, ["zigged"], [], lambda _: None)
+    assert zig.MEND in failures["zigged"].sentence
+    assert brought == ([root] if allowed else [])
+
+
+def test_what_has_no_hash_is_not_installed(tmp_path: Path) -> None:
+    about = "toll_trial-1.dist-info"
+    with zipfile.ZipFile(tmp_path / "toll_trial-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: toll-trial\nVersion: 1\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    (tmp_path / zig.LOCK).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
+    with pytest.raises(Failure, match=r"[Hh]ash") as caught:
+        zig.install(tmp_path)
+    assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize(("name", "text"), [("zig-x86", ZIG_X86), ("zig-arm", ZIG_ARM)])
+def test_zig_builds_what_is_verified_and_run(tree: Path, own: Path, name: str, text: str) -> None:
+    """Its C library is compiled at the first time, which takes a minute or two."""
+    if not zig.is_installed():
+        pytest.skip(f"no ziglang here: {zig.MEND}")
+    if name == "zig-arm" and shutil.which("qemu-arm") is None:
+        pytest.skip("no qemu-arm here")
+    (own / f"{name}.toml").write_text(text)
+    shutil.copytree(ROOT / "emulator", tree / "emulator")
+    (tree / "tests").mkdir()
+    shutil.copy2(ROOT / "tests/tests.mk", tree / "tests")
+    (tree / "probes/float").mkdir()
+    for path in ("dot.cc", "vectors.h", "ways.h"):
+        shutil.copy2(ROOT / "probes/float" / path, tree / "probes/float")
+    assert abis.make_ready(tree, [name], [], lambda _: None) == {}
+    assert {path.name for path in (tree / "build" / name).glob("*.describe")} == {
+        "kernel.loop.describe", "float.dot.describe",
+    }  # fmt: skip

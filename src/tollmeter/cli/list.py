@@ -47,7 +47,7 @@ def _abis() -> Columns:
     rows = []
     for one in survey(places.ROOT, platform.machine()):
         builds = "yes" if one.compiler else "no"
-        lacks = (one.target or "no", one.clock or "", one.missing or "", one.apt or "")
+        lacks = (one.target or "no", one.clock or "", one.missing or "", one.mend or "")
         rows.append((one.name, builds, *lacks, one.compiler or "", one.summary))
     return Columns(names, rows, narrow=6, whole=names[:4])
 
