@@ -160,7 +160,10 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
-    """Picks rows by what they mean or where they come from; what is left out matches anything. target: a name or glob."""
+    """Picks rows by what they mean or where they come from; what is left out matches anything.
+
+    target: a name or glob.
+    """
 
     means: str | None = None
     probe: str | None = None

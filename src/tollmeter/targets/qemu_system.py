@@ -43,8 +43,9 @@ _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ONLY_CPU, _MOST_SAMPLES = 0, 3
 """Virtual time differs between samples only by where the timer's interrupt falls: a median of three leaves that out."""
 _LEAST_SAMPLE_NS = 4_000_000
-"""Under a kernel, the interval of its timer: a batch of 1 ms has an interrupt or has none, and by that the same visit was
-seen to differ by 1.3 %. It is also long beside the step of a board's clock, 1 µs."""
+"""Under a kernel, the interval of its timer: a batch of 1 ms has an interrupt or has none, and by that the same visit
+was seen to differ by 1.3 %. It is also long beside the step of a board's clock, 1 µs.
+"""
 
 
 class Board(NamedTuple):
