@@ -67,8 +67,8 @@ def executable(abi: str, probe: str) -> str:
 
 
 def matrix(scratch: Path) -> Iterator[Line]:
-    """Every float probe three ways at one length for all ABIs; what they need is built before. The budget bounds the time,
-    so what was not reached in it counts too."""
+    """Every float probe three ways at one length for all ABIs; what they need is built before. The budget bounds the
+    time, so what was not reached in it counts too."""
     words = [ROOT / "toll", "run", "float.*", f"n={SHORT}", "--abi", ",".join(ABIS), "--budget", "3m"]
     subprocess.run([*words, "--dry-run"], capture_output=True, check=True)
     begun = time.perf_counter()
