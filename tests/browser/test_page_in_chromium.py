@@ -17,6 +17,7 @@ from tollmeter.report.look import DARK, LIGHT
 
 pytestmark = pytest.mark.browser
 
+RATIO_OF = "path[aria-label$='times as fast: {1}; series: {0}']"
 ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.emulated, books.many_cpus, books.empty)
 
 
@@ -36,6 +37,20 @@ def test_a_line_has_all_its_points(gallery: Gallery) -> None:
         rows = [r for r in books.healthy().index.rows if r.probe == "memory.latency" and r.abi == "x86_64"]
         targets = shown.page.locator("#chart-latency svg .mark-symbol.role-mark path[opacity='0']")
         assert targets.count() == len(rows)
+
+
+def test_another_line_can_be_chosen_for_all_to_be_over(gallery: Gallery) -> None:
+    with gallery.show(books.healthy) as shown:
+        plot = shown.page.locator("#chart-speed-up .plot")
+        chooser = plot.locator("select")
+        assert chooser.input_value() == "ia32"
+        expect(plot.locator(RATIO_OF.format("ia32", 1)).first).to_be_attached()
+        expect(plot.locator(RATIO_OF.format("x86_64", 1))).to_have_count(0)
+        chooser.select_option("x86_64")
+        expect(plot.locator(RATIO_OF.format("x86_64", 1)).first).to_be_attached()
+        expect(plot.locator(RATIO_OF.format("ia32", 1))).to_have_count(0)
+        assert shown.complaints == []
+        assert shown.refused() == []
 
 
 def test_hostile_names_are_text(gallery: Gallery) -> None:
@@ -74,7 +89,7 @@ def test_a_phone_has_one_column_and_tables_that_scroll_by_themselves(gallery: Ga
         assert box[0] > box[1]
         panels = page.locator("#chart-flops svg .cell > g > path.background").all()
         lefts = {panel.evaluate("one => Math.round(one.getBoundingClientRect().x)") for panel in panels}
-        assert len(panels) == 3
+        assert len(panels) == 3 * 2
         assert len(lefts) == 1
 
 
