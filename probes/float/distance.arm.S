@@ -18,6 +18,7 @@
 	bne 1b
 	stf\p f0, [r3]
 	bx lr
+	.size \name, . - \name
 	.endm
 
 	distance fpa_distance_single, s, 4

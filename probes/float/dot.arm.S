@@ -18,6 +18,7 @@
 	bne 1b
 	stf\p f0, [r3]
 	bx lr
+	.size \name, . - \name
 	.endm
 
 	dot fpa_dot_single, s, 4

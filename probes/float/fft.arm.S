@@ -51,6 +51,7 @@
 	blo 2b
 	pop {r4, r5, r6, r7, r8, r9}
 	bx lr
+	.size \name, . - \name
 	.endm
 
 	fft fpa_fft_single, s, 4, 2

@@ -25,6 +25,7 @@
 	bne 1b
 	pop {r4, r5, r6}
 	bx lr
+	.size \name, . - \name
 	.endm
 
 	fir fpa_fir_single, s, 4

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter import elf, zig
+from tollmeter import elf, floats, zig
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import Damaged, description
 
@@ -251,6 +251,7 @@ def _drop_forgotten(folder: Path, probes: list[str]) -> None:
 def _accept(path: Path, abi: Abi) -> bool:
     """Proves one executable and keeps its description. False where this machine cannot run the ABI."""
     elf.prove(path, abi.elf)
+    floats.prove(path, abi)
     told = path.with_name(f"{path.name}.describe")
     if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
         return True

@@ -24,7 +24,15 @@ _MACHINES = {
     "EM_386": (capstone.CS_ARCH_X86, capstone.CS_MODE_32),
     "EM_AARCH64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
     "EM_ARM": (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM),
+    "EM_MIPS": (capstone.CS_ARCH_MIPS, capstone.CS_MODE_MIPS32),
+    "EM_RISCV": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
+    "EM_PPC64": (capstone.CS_ARCH_PPC, capstone.CS_MODE_64),
+    "EM_S390": (capstone.CS_ARCH_SYSZ, 0),
+    "EM_SPARCV9": (capstone.CS_ARCH_SPARC, capstone.CS_MODE_V9),
 }
+_FIXED_ORDER = ("EM_X86_64", "EM_386", "EM_AARCH64", "EM_RISCV", "EM_S390")
+_DATA, _CODE = "$d", ("$a", "$t", "$x")
+"""How ARM's ABIs mark, inside a function, where constants begin and where code does again."""
 
 
 class Function(NamedTuple):
@@ -37,12 +45,19 @@ class Function(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One instruction as text; target: where a jump leads, else None."""
+    """One instruction as text; target: where a jump leads, else None; code: its bytes."""
 
     address: int
     mnemonic: str
     operands: str
     target: int | None
+    code: bytes = b""
+
+
+def machine_of(path: Path) -> str:
+    """As ELF names it."""
+    with path.open("rb") as file:
+        return str(ELFFile(file)["e_machine"])
 
 
 def functions(path: Path) -> tuple[Function, ...]:
@@ -51,12 +66,15 @@ def functions(path: Path) -> tuple[Function, ...]:
         return tuple(_functions(ELFFile(file)))
 
 
-def instructions(path: Path, symbol: str) -> tuple[Instruction, ...]:
-    """The code of one function in order. Raises Failure where there is no such function, or no telling which."""
+def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
+    """The code of one function in order. Raises Failure where there is no such function, or no telling which.
+
+    after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap.
+    """
     with path.open("rb") as file:
         elf = ELFFile(file)
         function = _choose(path, symbol, [one for one in _functions(elf) if one.name == symbol])
-        return tuple(_decode(elf, function))
+        return tuple(_decode(elf, function, after_ud2))
 
 
 def uses(path: Path, symbol: str, predicate: Callable[[Instruction], bool]) -> bool:
@@ -93,15 +111,49 @@ def _choose(path: Path, symbol: str, found: list[Function]) -> Function:
     return own[0]
 
 
-def _decode(elf: ELFFile, function: Function) -> Iterator[Instruction]:
+def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instruction]:
+    start = function.address - _thumb_bit(elf, function)
+    code, data = _code(elf, function._replace(address=start)), _data_in(elf, start, function.size_bytes)
+    decoder = _decoder(elf, function)
+    at = 0
+    while at < len(code):
+        for one in decoder.disasm(code[at:], start + at):
+            at = one.address - start + one.size
+            if one.address not in data:
+                jumps = one.id and one.group(capstone.CS_GRP_JUMP)
+                target = _target(one.op_str) if jumps else None
+                yield Instruction(one.address, one.mnemonic, one.op_str, target, bytes(one.bytes))
+            if one.mnemonic == "ud2" and after_ud2:
+                at += after_ud2
+                break
+
+
+def _thumb_bit(elf: ELFFile, function: Function) -> int:
+    """The address of ARM's shorter code has its lowest bit set."""
+    return function.address & 1 if elf["e_machine"] == "EM_ARM" else 0
+
+
+def _decoder(elf: ELFFile, function: Function) -> capstone.Cs:
     machine = elf["e_machine"]
     if machine not in _MACHINES:
         raise Failure(f"the code of {machine} cannot be read here", 1)
-    decoder = capstone.Cs(*_MACHINES[machine])
-    decoder.detail = True
-    for one in decoder.disasm(_code(elf, function), function.address):
-        jumps = one.group(capstone.CS_GRP_JUMP)
-        yield Instruction(one.address, one.mnemonic, one.op_str, _target(one.op_str) if jumps else None)
+    architecture, mode = _MACHINES[machine]
+    mode |= capstone.CS_MODE_BIG_ENDIAN if not elf.little_endian and machine not in _FIXED_ORDER else 0
+    decoder = capstone.Cs(architecture, capstone.CS_MODE_THUMB if _thumb_bit(elf, function) else mode)
+    decoder.detail = decoder.skipdata = True  # what it does not know is told as bytes, and the rest is read on
+    return decoder
+
+
+def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
+    """Addresses of a function that hold constants and no code."""
+    table = elf.get_section_by_name(".symtab")
+    if elf["e_machine"] not in ("EM_ARM", "EM_AARCH64") or not isinstance(table, SymbolTableSection):
+        return frozenset()
+    end = start + size_bytes
+    marks = sorted((one["st_value"], one.name[:2]) for one in table.iter_symbols() if one.name[:2] in (_DATA, *_CODE))
+    inside = [(at, kind) for at, kind in marks if start <= at < end]
+    spans = zip(inside, [*(at for at, _ in inside), end][1:], strict=True)
+    return frozenset(at for (begin, kind), until in spans if kind == _DATA for at in range(begin, until))
 
 
 def _code(elf: ELFFile, function: Function) -> bytes:

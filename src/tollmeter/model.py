@@ -126,7 +126,8 @@ class Machine(Record, frozen=True):
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
     """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
-    asked_only: built when a person names it, not for every machine that could.
+    asked_only: built when a person names it, not for every machine that could; floats: what computes in it, where it
+    claims that.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Abi(Record, frozen=True, forbid_unknown_fields=True):
     elf: dict[str, Value] = {}
     runs: tuple[str, ...] = ("native",)
     asked_only: bool = False
+    floats: Literal["", "hard", "soft", "fpa"] = ""
 
 
 # ---- what is asked ----------------------------------------------------------------------------------------------

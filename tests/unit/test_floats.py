@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an ABI file claims of its floating point is read from the code: a claim that the code does not keep is refused.
+
+Each is built with flags or sources that break it: the ELF header says nothing of what a body computes with.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import stands
+from tollmeter import build, floats
+from tollmeter.model import Abi, Failure
+
+ROOT = Path(__file__).parents[2]
+PROBE = "float.dot"
+COMPUTES = r"float\.dot: \S*multiply\S* has '{} "
+
+
+@pytest.fixture
+def sources(tree: Path) -> Path:
+    """A small checkout with one floating-point probe in it."""
+    (tree / "probes/float").mkdir()
+    for name in ("dot.cc", "dot.arm.S", "vectors.h", "ways.h"):
+        shutil.copy2(ROOT / "probes/float" / name, tree / "probes/float")
+    return tree
+
+
+def abi_of(name: str, **claims: str) -> Abi:
+    """Without what its file promises of the ELF header."""
+    abi = build.read_abi(ROOT / f"abis/{name}.toml")
+    stands.need(str(abi.compiler[0]))
+    return msgspec.structs.replace(abi, elf={"machine": abi.elf["machine"]}, **claims)
+
+
+def proved(tree: Path, abi: Abi) -> None:
+    build._make(tree, abi, str(abi.compiler[0]), f"build/{abi.name}/{PROBE}")
+    floats.prove(tree / f"build/{abi.name}/{PROBE}", abi)
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("name", ["x86_64", "arm-soft", "arm-softfp", "arm-hard", "arm-fpa", "riscv64", "sparc64"])
+def test_our_own_claims_are_kept(sources: Path, name: str) -> None:
+    """The other ABIs are held to theirs whenever they are built."""
+    assert abi_of(name).floats
+    proved(sources, abi_of(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [("arm-hard", r"v(mul|add|mla)\.f32"), ("arm-softfp", r"v(mul|add|mla)\.f32"), ("x86_64", "(mul|add)[sp][sd]"),
+     ("aarch64", "f(madd|mul|add)"), ("s390x", r"\w+")],
+)  # fmt: skip
+def test_soft_that_computes_by_an_fpu_is_refused_with_function_and_instruction(
+    sources: Path, name: str, instruction: str
+) -> None:
+    with pytest.raises(Failure, match=COMPUTES.format(instruction)) as caught:
+        proved(sources, abi_of(name, floats="soft"))
+    assert caught.value.exit_code == 1
+
+
+def test_hard_that_calls_a_library_is_refused(sources: Path) -> None:
+    with pytest.raises(Failure, match=r"multiply\S* has no instruction of an FPU"):
+        proved(sources, abi_of("arm-soft", floats="hard"))
+
+
+@pytest.mark.parametrize("name", ["x86_64", "arm-hard"])
+def test_a_body_by_the_library_that_computes_itself_is_refused(sources: Path, name: str) -> None:
+    replaced(sources / "probes/float/ways.h", "return {library::mul(a.value, b.value)};", "return {a.value * b.value};")
+    with pytest.raises(Failure, match=r"multiplyI8emulated\S* has 'v?mul"):
+        proved(sources, abi_of(name))
+
+
+def test_a_kernel_of_the_accelerator_is_its_instructions_alone(sources: Path) -> None:
+    assembly = sources / "probes/float/dot.arm.S"
+    replaced(assembly, "\tsubs r2, r2, #1\n", "\tsubs r2, r2, #1\n\t.inst 0xee300b00 /* vadd.f64 */\n")
+    with pytest.raises(Failure, match=r"fpa_dot_\w+ has '.* not FPA's"):
+        proved(sources, abi_of("arm-fpa"))
+
+
+def test_what_has_no_kernel_of_the_accelerator_does_not_claim_it(sources: Path) -> None:
+    with pytest.raises(Failure, match="no kernel of FPA"):
+        proved(sources, abi_of("arm-soft", floats="fpa"))
+
+
+def test_a_probe_without_a_body_to_be_read_is_refused(sources: Path) -> None:
+    replaced(sources / "probes/float/dot.cc", "multiply", "MULTIPLY2")
+    with pytest.raises(Failure, match="no body"):
+        proved(sources, abi_of("x86_64"))
+
+
+def test_a_build_ends_where_the_code_is_not_what_its_file_claims(
+    sources: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    with pytest.raises(Failure, match=COMPUTES.format(r"\S+")):
+        build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
+    assert not (sources / f"build/{own_abi.name}/{PROBE}.describe").exists()
