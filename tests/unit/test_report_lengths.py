@@ -77,6 +77,12 @@ def test_abis_that_are_as_fast_as_each_other_stand_in_a_sentence_and_once_in_the
     assert [name for name in cells(section) if name.startswith("emulated:")] == ["emulated: x86_64 over ia32"]
 
 
+def test_three_abis_that_are_alike_are_told_at_once() -> None:
+    more = [rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024)]
+    (section,) = sections(book([*native(), *more]))
+    assert section.said[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
+
+
 def test_no_table_holds_two_clocks_or_two_places() -> None:
     virtual = [rate("arm-soft", "emulated", n, 1.9e7, ("guest:board", "virtual")) for n in (16, 64)]
     found = sections(book([*counted(), *virtual, *native(), *counted("qemu-user:other")]))

@@ -196,17 +196,18 @@ def _ratios(one: Series, other: Series) -> dict[int, float]:
 
 
 def _told_apart(group: _Group) -> tuple[list[Series], list[str]]:
-    """Of ABIs that are as fast as each other one way, the first; and which those are."""
-    apart: list[Series] = []
-    same: list[str] = []
+    """Of ABIs that are as fast as each other one way, the first; and which those are, way by way."""
+    alike: dict[tuple[str, str], list[Series]] = {}
     for series in group.series:
-        like = (other for other in apart if other.way == series.way and _is_same(other, series))
-        first = next(like, None)
-        if first is None:
-            apart.append(series)
-        else:
-            same.append(f"{first.way}: {first.abi} and {series.abi}" if first.way else f"{first.abi} and {series.abi}")
-    return apart, same
+        heads = (same[0] for same in alike.values())
+        first = next((one for one in heads if one.way == series.way and _is_same(one, series)), series)
+        alike.setdefault((first.abi, first.way), []).append(series)
+    return [same[0] for same in alike.values()], [_listed(same) for same in alike.values() if len(same) > 1]
+
+
+def _listed(same: Sequence[Series]) -> str:
+    *others, last = [series.abi for series in same]
+    return f"{f'{same[0].way}: ' if same[0].way else ''}{', '.join(others)} and {last}"
 
 
 def _is_same(one: Series, other: Series) -> bool:
