@@ -112,6 +112,33 @@ def test_a_guest_that_never_boots_is_named_and_not_tried_for_each_visit(
     guest.close()
 
 
+def hanging_kernel() -> bytes:
+    """A kernel for x86 that jumps to itself at once ("The Linux/x86 Boot Protocol": a header, then code)."""
+    image = bytearray(64 * 1024)
+    image[0x1F1] = 1  # sectors of real-mode code
+    image[0x1FE:0x202] = b"\x55\xaa\xeb\xfe"
+    image[0x202:0x208] = b"HdrS\x06\x02"
+    image[0x211] = 1  # the rest is loaded high
+    image[0x22C:0x230] = (0x7FFFFFFF).to_bytes(4, "little")
+    return bytes(image)
+
+
+def test_a_kernel_that_hangs_is_ended_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands.need("qemu-system-x86_64", "gcc")
+    kernel = tmp_path / "tollmeter/kernels/linux-image-amd64/image"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_bytes(hanging_kernel())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(qemu_system, "BOOT_S", 2.0)
+    target = Guest("guest:x32", stands.emulator_file("init.x86_64").parent)
+    began = time.monotonic()
+    back = outcome(target.run(str(stands.rogue(tmp_path, "gcc", "good")), visit(target.name), 1))
+    assert 2.0 <= time.monotonic() - began < 10
+    assert (back.status, "did not boot: no end within 2 s" in (back.reason or "")) == ("infrastructure", True)
+    assert not emulators(target.scratch.name)
+    target.close()
+
+
 def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
