@@ -4,7 +4,8 @@
 A person's own file stands beside ours: in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis. What stands in
 build/ besides what `build` leaves there, for an ABI that this machine runs only with help:
 
-    NAME.target    the target that ran its --describe, and runs its visits unless another is asked for
+    NAME.target    where its visits run unless another place is asked for: the first that its file names and this
+                   machine has, whatever its probes described themselves on
 """
 
 from __future__ import annotations
@@ -156,8 +157,17 @@ def make_ready(
 
 
 def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], None]) -> None:
-    if is_fresh(root, abi.name):
-        return
+    """Raises Failure where it cannot be built, or nothing runs it."""
+    chosen = root / "build" / f"{abi.name}.target"
+    if not is_fresh(root, abi.name) and (_built(root, abi, say) or chosen.exists()):
+        _describe(root, abi, targets, chosen)
+    usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
+    if usual and chosen.exists():
+        chosen.write_text(f"{usual}\n", encoding="utf-8")
+
+
+def _built(root: Path, abi: Abi, say: Callable[[str], None]) -> bool:
+    """Builds it. True where this machine did not run its probes, so that they have yet to describe themselves."""
     compiler = find_compiler(abi)
     if isinstance(compiler, Gap) and zig.can_bring(abi.compiler):
         say(f"installing {zig.WORD} for {abi.name}: 100 MB to download, 400 MB here, and a C library to compile, once")
@@ -166,11 +176,7 @@ def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], Non
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     say(f"building the probes for {abi.name}")
-    made = build_abi(root, abi, compiler)
-    chosen = root / "build" / f"{abi.name}.target"
-    if made.runs and not chosen.exists():
-        return
-    _describe(root, abi, targets, chosen)
+    return not build_abi(root, abi, compiler).runs
 
 
 def is_fresh(root: Path, name: str) -> bool:

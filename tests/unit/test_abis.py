@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from machines import catalog
@@ -109,14 +110,46 @@ def test_an_emulator_that_is_named_alone_is_the_abis_own(root: Path) -> None:
 
 def test_a_target_leaves_out_what_nobody_named_and_it_does_not_run() -> None:
     loaded = catalog(abis=("x86_64", "arm-hard"))
-    placed = places._placed(loaded, ["bare", "qemu-user"], ["arm-hard"])
-    assert placed.abis == ("arm-hard",)
+    placed = places._placed(loaded, ["bare"], ["arm-hard"])
+    assert placed.abis == ("arm-hard",) and not placed.gaps
     assert {(key[1], made.target, made.also) for key, made in placed.executables.items()} == {
-        ("arm-hard", "bare:vexpress-a9", ("qemu-user:arm",))
+        ("arm-hard", "bare:vexpress-a9", ())
     }
-    for named in ([], ["x86_64"]):
-        with pytest.raises(Failure, match="x86_64: its file names no bare"):
-            places._placed(loaded, ["bare"], named)
+    with pytest.raises(Failure, match="x86_64: its file names no bare"):
+        places._placed(catalog(abis=("x86_64",)), ["bare"], [])
+
+
+def test_of_several_targets_each_abi_takes_those_that_run_it() -> None:
+    loaded = catalog(abis=("x86_64", "arm-hard"))
+    elsewhere = {key for key in loaded.executables if key[1] == "arm-hard"}
+    executables = {
+        key: msgspec.structs.replace(made, target="qemu-user:arm") if key in elsewhere else made
+        for key, made in loaded.executables.items()
+    }
+    loaded = msgspec.structs.replace(loaded, executables=executables)
+    placed = places._placed(loaded, ["local", "bare", "ssh:board"], ["x86_64", "arm-hard"])
+    assert {(key[1], made.target, made.also) for key, made in placed.executables.items()} == {
+        ("x86_64", "local", ("ssh:board",)),
+        ("arm-hard", "bare:vexpress-a9", ("ssh:board",)),
+    }
+    assert not placed.gaps
+    assert "names no bare" in places._placed(loaded, ["bare"], ["x86_64", "arm-hard"]).gaps["x86_64"]
+
+
+def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
+    """Its file may know less than the person."""
+    known = abis.find(ROOT).abis["x86_64"]
+    assert ways.fitting(["qemu-user:i386"], known, runs_here=True) == ("qemu-user:i386",)
+    assert ways.fitting(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
+
+
+def test_where_an_abi_runs_does_not_depend_on_who_built_it(tree: Path, own: Path) -> None:
+    text = MINE.format(compiler="gcc").replace('["x86_64", "aarch64"]', '["none"]')
+    (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
+    (tree / "build").mkdir(exist_ok=True)
+    (tree / "build/mine.target").write_text("ssh:second\n")
+    abis.make_ready(tree, ["mine"], [], lambda _: None)
+    assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 
 
 # ---- a compiler from PyPI -----------------------------------------------------------------------------------------

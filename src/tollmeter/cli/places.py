@@ -23,7 +23,7 @@ from tollmeter.packages import install_for
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
-from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = ROOT / "runs"
@@ -76,15 +76,21 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on all of the targets. An ABI that nobody named is left out where one does not run it."""
+    """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
+    named; where no ABI is left, that is what is wrong. Raises Failure then."""
     known = find(ROOT).abis
-    places = {}
+    here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
+    places: dict[str, tuple[str, ...]] = {}
+    failures: dict[str, Failure] = {}
     for abi in loaded.abis:
         try:
-            places[abi] = tuple(dict.fromkeys(for_abi(target, known[abi]) for target in targets))
+            places[abi] = fitting(targets, known[abi], abi in here)
         except Failure as failure:
-            if abi in named or not named:
-                raise Failure(f"{abi}: {failure.sentence}", failure.exit_code) from failure
+            failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
+    if not places:
+        raise next(iter(failures.values()))
+    gaps = {abi: failure.sentence for abi, failure in failures.items() if abi in named}
+    loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
     loaded = _without(loaded, lambda abi, _: abi not in places)
     executables = {
         key: msgspec.structs.replace(made, target=places[key[1]][0], also=places[key[1]][1:])

@@ -11,6 +11,7 @@ ssh:HOST            another machine                         hardware
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +75,26 @@ def for_abi(target: str, abi: Abi) -> str:
     if own is None:
         raise Failure(f"its file names no {target} that runs it")
     return own
+
+
+def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
+    """Those of several targets that an ABI is run on: what its file names, this machine where it runs here, and any
+    that only the other machine can tell of. Where none of them is, all whose whole names are known: asked is asked.
+
+    Raises Failure where no target has a name for this ABI.
+    """
+    named: dict[str, bool] = {}
+    refused: list[Failure] = []
+    for target in targets:
+        try:
+            name = for_abi(target, abi)
+        except Failure as failure:
+            refused.append(failure)
+            continue
+        named[name] = name in abi.runs or (name == LOCAL and runs_here) or name.startswith("ssh:")
+    if not named:
+        raise refused[0]
+    return tuple(name for name, fits in named.items() if fits) or tuple(named)
 
 
 def open_target(target: str, emulator: Path) -> Target:
