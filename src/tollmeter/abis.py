@@ -160,7 +160,7 @@ def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], Non
     """Raises Failure where it cannot be built, or nothing runs it."""
     chosen = root / "build" / f"{abi.name}.target"
     if not is_fresh(root, abi.name) and (_built(root, abi, say) or chosen.exists()):
-        _describe(root, abi, targets, chosen)
+        chosen.write_text(f"{_describe(root, abi, targets)}\n", encoding="utf-8")
     usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
     if usual and chosen.exists():
         chosen.write_text(f"{usual}\n", encoding="utf-8")
@@ -192,8 +192,8 @@ def is_fresh(root: Path, name: str) -> bool:
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
 
 
-def _describe(root: Path, abi: Abi, targets: Sequence[str], chosen: Path) -> None:
-    """Asks every probe that has not told of itself, on the first target that can be opened."""
+def _describe(root: Path, abi: Abi, targets: Sequence[str]) -> str:
+    """Asks every probe that has not told of itself, on the first target that can be opened. Returns that one's name."""
     folder = root / "build" / abi.name
     waiting = [folder / probe for probe in probe_names(root / "probes") if not (folder / f"{probe}.describe").is_file()]
     name, target = _first_open(root, abi, targets)
@@ -206,7 +206,7 @@ def _describe(root: Path, abi: Abi, targets: Sequence[str], chosen: Path) -> Non
             path.with_name(f"{path.name}.describe").write_bytes(stream)
     finally:
         target.close()
-    chosen.write_text(f"{name}\n", encoding="utf-8")
+    return name
 
 
 def _check(path: Path, abi: Abi, stream: bytes) -> None:

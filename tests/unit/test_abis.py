@@ -148,7 +148,7 @@ def test_where_an_abi_runs_does_not_depend_on_who_built_it(tree: Path, own: Path
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
     (tree / "build").mkdir(exist_ok=True)
     (tree / "build/mine.target").write_text("ssh:second\n")
-    abis.make_ready(tree, ["mine"], [], lambda _: None)
+    assert not abis.make_ready(tree, ["mine"], ["ssh:second"], lambda _: None)
     assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 
 
