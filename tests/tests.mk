@@ -41,7 +41,7 @@ lint-python:
 lint-sh:
 	@shellcheck toll .ci/run
 
-# What measures has the machine to itself; all else shares it, in two heaps of about the same time.
+# What measures has the machine to itself. All else shares it: one heap keeps a CPU busy, the other mostly waits.
 test-python:
 	@$(MAKE) --no-print-directory -j2 -O -k test-python-models test-python-others; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
