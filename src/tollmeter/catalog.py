@@ -17,7 +17,7 @@ from tollmeter.protocol import Damaged, clean, description
 
 class Executable(Record, frozen=True):
     """One probe for one ABI, as it described itself. path: absolute. target: the name of the one that runs it; also:
-    those of others that are to run it as well.
+    those of others that are to run it as well; could: those that would, where a selection is for such a place.
     """
 
     path: str
@@ -25,6 +25,7 @@ class Executable(Record, frozen=True):
     build: Build
     target: str = "local"
     also: tuple[str, ...] = ()
+    could: tuple[str, ...] = ()
 
 
 class Catalog(Record, frozen=True):

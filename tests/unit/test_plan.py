@@ -305,6 +305,22 @@ def test_a_visit_can_be_had_again_and_differs_from_the_next() -> None:
     assert 0 <= visit.seed < 2**63
 
 
+def test_a_selection_may_be_for_a_place_that_an_abi_does_not_usually_run_on() -> None:
+    loaded = catalog()
+    able = {key: msgspec.structs.replace(made, could=("bare:one",)) for key, made in loaded.executables.items()}
+
+    def places(*selects: Select) -> set[str]:
+        suite = Suite(name="s", question="?", select=selects)
+        able_ones = msgspec.structs.replace(loaded, executables=able)
+        made = make(suite, able_ones, MACHINE, budget_seconds=9, seed=1, settings={})
+        return {point.target for point in made.points()}
+
+    usual, board = Select(probe="kernel.enter"), Select(probe="kernel.enter", target=("bare:*",))
+    assert places(usual) == {"local"}
+    assert places(board) == {"bare:one"}
+    assert places(usual, board) == {"local", "bare:one"}
+
+
 def test_a_selection_for_some_places_leaves_the_others_out() -> None:
     everywhere = plan_of(Select(probe="kernel.enter")).points()
     assert everywhere and {point.target for point in everywhere} == {"local"}

@@ -23,7 +23,7 @@ from tollmeter.packages import install_for
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
-from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = ROOT / "runs"
@@ -57,7 +57,21 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets, named) if targets else loaded
+    return _placed(loaded, targets, named) if targets else _with_others(loaded)
+
+
+def _with_others(loaded: Catalog) -> Catalog:
+    """Every executable with all places that its ABI's file names and this machine has."""
+    known = find(ROOT).abis
+    could = {
+        abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
+        for abi in loaded.abis
+        if abi in known
+    }
+    executables = {
+        key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
+    }
+    return msgspec.structs.replace(loaded, executables=executables)
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:

@@ -75,9 +75,12 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
 
 
 def _targets(executable: Executable, select: Select) -> list[str]:
-    """Where the person wants it to run, as far as the selection is for such places."""
-    places = (executable.target, *executable.also)
-    return [place for place in places if not select.target or any(fnmatchcase(place, form) for form in select.target)]
+    """Where the person wants it to run, or it runs of itself; of a selection for some places, those of all it could."""
+    wanted = (executable.target, *executable.also)
+    if not select.target:
+        return list(wanted)
+    places = dict.fromkeys((*wanted, *executable.could))
+    return [place for place in places if any(fnmatchcase(place, form) for form in select.target)]
 
 
 Axis = tuple[Parameter, tuple[Value, ...], bool]
