@@ -131,7 +131,9 @@ class Connection:
         return done
 
     def lost(self, said: bytes) -> Failure:
-        """What ssh said, as a sentence."""
+        """What ssh said, as a sentence. The connection is given up: its master closes its socket a moment before it can
+        be seen to have ended, and the next command would meet that socket."""
+        self._end()
         text = said.decode(errors="replace")
         known = next((sentence for sign, sentence in _SENTENCES if sign in text), None)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
