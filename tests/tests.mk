@@ -17,7 +17,7 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-models test-python-others bench \
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-faults test-python-others bench \
         lock
 
 test: set-up-tests
@@ -41,14 +41,15 @@ lint-python:
 lint-sh:
 	@shellcheck toll .ci/run
 
-# What measures has the machine to itself. All else shares it: one heap keeps a CPU busy, the other mostly waits.
+# What measures has the machine to itself. All else shares it, in two heaps that take about as long: faults, which wait for
+# other processes and emulators, and the others, which mostly compute.
 test-python:
-	@$(MAKE) --no-print-directory -j2 -O -k test-python-models test-python-others; shared=$$?; \
+	@$(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
-test-python-models:
-	@$(PYTHON) -m pytest -m 'not machine' tests/model tests/unit
+test-python-faults:
+	@$(PYTHON) -m pytest -m 'not machine' tests/faults
 test-python-others:
-	@$(PYTHON) -m pytest -m 'not machine' $(filter-out tests/model tests/unit,$(patsubst %/,%,$(wildcard tests/*/)))
+	@$(PYTHON) -m pytest -m 'not machine' $(filter-out tests/faults,$(patsubst %/,%,$(wildcard tests/*/)))
 
 bench:
 	@./toll --set-up

@@ -24,7 +24,7 @@ import pytest
 
 import stands
 
-TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "--abi", "x86_64")
+TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256", "--abi", "x86_64")
 GONE_S = 12.0
 """A killed process's folder is emptied at once, and again a second later where somebody was still writing into it."""
 
