@@ -143,6 +143,14 @@ def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
     assert ways.fitting(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
 
 
+def test_a_name_that_is_no_abis_is_refused_before_the_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    for work in ("install_for", "make_ready"):
+        monkeypatch.setattr(places, work, lambda *_: pytest.fail("something was made first"))
+    with pytest.raises(Failure, match="arm-soft") as caught:
+        places.made_ready(["x86_64", "arm-sft"], [])
+    assert caught.value.exit_code == 2
+
+
 def test_where_an_abi_runs_does_not_depend_on_who_built_it(tree: Path, own: Path) -> None:
     text = MINE.format(compiler="gcc").replace('["x86_64", "aarch64"]', '["none"]')
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')

@@ -44,6 +44,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
+    _check_known(named)
     if may_install:
         machine = platform.machine()
         own = [] if named or not targets else [abi.name for abi in for_cpu(find(ROOT).abis.values(), machine)]
@@ -58,6 +59,15 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
     return _placed(loaded, targets, named) if targets else _with_others(loaded)
+
+
+def _check_known(abis: Iterable[str]) -> None:
+    """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
+    found = find(ROOT)
+    known = [*found.abis, *found.refused]
+    for abi in abis:
+        if abi not in known:
+            raise catalog.unknown("ABI", abi, known)
 
 
 def _with_others(loaded: Catalog) -> Catalog:

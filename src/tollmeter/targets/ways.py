@@ -31,8 +31,8 @@ NATIVE = "native"
 CLOCKS: dict[str, Clock] = {
     "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
 }  # fmt: skip
-OWN = ("qemu-user", "guest", "bare")
-"""Kinds that alone, without a place, mean the one that the ABI's file names."""
+OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
+"""Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
 
 
 class Lack(NamedTuple):
@@ -73,7 +73,7 @@ def for_abi(target: str, abi: Abi) -> str:
         return target
     own = next((way for way in abi.runs if way.startswith(f"{target}:")), None)
     if own is None:
-        raise Failure(f"its file names no {target} that runs it")
+        raise Failure(f"its file names no {OWN[target]} that runs it")
     return own
 
 
