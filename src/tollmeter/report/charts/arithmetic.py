@@ -97,13 +97,12 @@ def _inverse(row: Row, value: float) -> float:
 
 
 def _usual(data: Sequence[Datum]) -> str:
-    """What the others are over until the reader chooses: the slowest line of the first panel that is no short one."""
+    """What the others are over until the reader chooses: the slowest line of the first panel with at least half as many
+    lengths as its longest line."""
     first = [d for d in data if d["panel"] == data[0]["panel"]]
-    lengths = len({d["x"] for d in first})
     count = Counter(str(d["series"]) for d in first)
-    return str(
-        min((d for d in first if 2 * count[str(d["series"])] >= lengths), key=lambda d: float(d["speed"]))["series"]
-    )
+    long = [d for d in first if 2 * count[str(d["series"])] >= max(count.values())]
+    return str(min(long, key=lambda d: float(d["speed"]))["series"])
 
 
 def _reach(data: Sequence[Datum]) -> float:

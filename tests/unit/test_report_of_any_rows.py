@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever of a run is there, it has a report: who stops a run early is to read what was measured until then."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+import books
+from tollmeter.report.charts import charts
+from tollmeter.report.markdown import render
+from tollmeter.report.terminal import summary
+
+WHOLE = {
+    "native": books.healthy(("x86_64", "x86_64-musl", "ia32", "ia32-x87"), visits=0),
+    "emulated": books.emulated(),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32), kept=st.sampled_from((0.01, 0.05, 0.2, 0.6)))
+def test_any_part_of_a_run_is_drawn_and_told(name: str, seed: int, kept: float) -> None:
+    chance = random.Random(seed)
+    part = books.with_rows(WHOLE[name], [row for row in WHOLE[name].index.rows if chance.random() < kept])
+    charts(part)
+    render(part)
+    summary(part, Console(file=io.StringIO(), width=80))
