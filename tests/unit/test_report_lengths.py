@@ -189,3 +189,12 @@ def test_every_output_holds_the_tables_the_falls_and_where_an_emulator_counted()
 def test_a_run_that_is_no_study_keeps_its_terminal_short() -> None:
     assert "hardware over emulated" not in terminal(book(native()))
     assert "hardware over emulated" in markdown.render(book(native()))
+
+
+def test_the_page_tells_the_machine_before_rates_that_no_study_asked_for() -> None:
+    of = books.healthy()
+    asked = msgspec.structs.replace(of, suite=book((), study=True).suite)
+    study, other = page.render(asked), page.render(of)
+    assert study.index('id="lengths"') < study.index('id="memory-title"')
+    assert other.index('id="tolls-title"') < other.index('id="lengths"')
+    assert study.count('id="lengths"') == other.count('id="lengths"') == 1
