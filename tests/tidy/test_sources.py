@@ -53,5 +53,6 @@ def test_the_rules_bite() -> None:
     host = "py" + "pi.org"
     for bad in ("cd /ho" + "me/ann/x", 'open("/wo' + 'rk/main")', "(/ro" + "ot/.cache)", f"https://{host}/simple"):
         assert list(foreign("a.md", bad)), bad
-    for good in ("docs/wo" + "rk/x", "/proc/self/root", "the root of /worker", "${HOME}/root/x", "an issue of 3 parts"):
+    names = ("docs/wo" + "rk/x", "/proc/self/ro" + "ot", "the root of /wo" + "rker", "${HOME}/ro" + "ot/x")
+    for good in (*names, "an issue of 3 parts"):
         assert not list(foreign("a.md", good)), good
