@@ -76,22 +76,67 @@ TOLL_APART void toll_control_loop(uint64_t turns) {
   TOLL_USE(sum);
 }
 
-static uint64_t time_control(uint64_t turns) {
+/* Additions that wait for nobody but themselves, as many side by side as registers allow: they fill the core, and get
+ * fewer cycles' worth done as soon as its other hardware thread has work too, which a chain never notices. */
+#if __SIZEOF_POINTER__ == 8 && !defined(__arm__)
+#define WIDE(each) each(a) each(b) each(c) each(d) each(e) each(f) each(g) each(h)
+#else
+#define WIDE(each) each(a) each(b) each(c) each(d)
+#endif
+#define BEGIN(name) unsigned long name = 1;
+#define ADVANCE(name) \
+  name += addend;     \
+  TOLL_OPAQUE(name);
+#define END(name) TOLL_USE(name);
+
+TOLL_APART void toll_width_loop(uint64_t turns) {
+  unsigned long addend = 3;
+  WIDE(BEGIN)
+  TOLL_OPAQUE(addend);
+  for (unsigned long i = (unsigned long)turns; i; i--) {
+    WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE) WIDE(ADVANCE)
+  }
+  WIDE(END)
+}
+
+#define COUNT(name) +1
+enum { WIDTH_ADDS = 8 * (0 WIDE(COUNT)) };
+
+static uint64_t time_loop(void (*loop)(uint64_t turns), uint64_t turns) {
   uint64_t start = toll_now_ns();
-  toll_control_loop(turns);
+  loop(turns);
   return toll_now_ns() - start;
 }
 
-struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
+/* Turns of a loop that take about so long. */
+static uint64_t turns_of(void (*loop)(uint64_t turns), uint64_t ns) {
   uint64_t turns = 16, took;
-  while ((took = time_control(turns)) < ns / 4) turns *= 2;
-  turns = took ? turns * ns / took + 1 : turns;
-  uint64_t least = UINT64_MAX;
+  while ((took = time_loop(loop, turns)) < ns / 4) turns *= 2;
+  return turns * ns / took + 1;
+}
+
+struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
+  uint64_t turns = turns_of(toll_control_loop, ns), least = UINT64_MAX;
   for (unsigned trial = 0; trial < trials; trial++) {
-    took = time_control(turns);
+    uint64_t took = time_loop(toll_control_loop, turns);
     if (took < least) least = took;
   }
   return (struct toll_pace_reading){turns * TOLL_CONTROL_ADDS, least};
+}
+
+static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) {
+  uint64_t took = time_loop(loop, turns);
+  return took ? (double)turns * adds * 1e9 / (double)took : 0;
+}
+
+struct toll_burst toll_burst_measure(void) {
+  enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
+  static uint64_t chain_turns, width_turns;
+  if (toll_counts_instructions()) return (struct toll_burst){0, 0};
+  if (!chain_turns) chain_turns = turns_of(toll_control_loop, BURST_NS);
+  if (!width_turns) width_turns = turns_of(toll_width_loop, BURST_NS);
+  double chain = rate(toll_control_loop, chain_turns, TOLL_CONTROL_ADDS);
+  return (struct toll_burst){chain, rate(toll_width_loop, width_turns, WIDTH_ADDS)};
 }
 
 void toll_emit_clock(struct toll_clock clock) {

@@ -36,8 +36,11 @@ struct member {
 
 static struct crew {
   struct gate start, done;
-  uint64_t iterations;    /* of the next batch, published by the gate; 0: the end */
-  _Atomic uint32_t ended; /* the timed worker has done its batch */
+  uint64_t iterations;       /* of the next batch, published by the gate; 0: the end */
+  _Atomic uint32_t awake;    /* companions that have come through the gate */
+  _Atomic uint32_t go;       /* the timed worker's clock is about to start */
+  _Atomic uint32_t ended;    /* the timed worker has done its batch */
+  _Atomic uint32_t unpinned; /* companions that the system does not let stay where they are wanted */
   struct member members[TOLL_MOST_WORKERS];
 } * crew;
 
@@ -48,6 +51,7 @@ static struct {
   pid_t process;
 } workers[TOLL_MOST_WORKERS];
 static unsigned worker_count = 1;
+static int worker_cpus[TOLL_MOST_WORKERS]; /* -1: wherever the system likes */
 
 /* ---- places ---- */
 
@@ -71,11 +75,6 @@ bool toll_pin(int cpu) {
   return syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) == 0;
 }
 
-static int place_of(const struct toll_run *r, const struct toll_role *role, unsigned worker) {
-  unsigned index = role->cpu ? role->cpu(r, worker) : worker;
-  return index < r->cpu_count ? r->cpus[index] : -1;
-}
-
 /* ---- the gate ---- */
 
 static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
@@ -91,6 +90,29 @@ static void pass(struct gate *gate) {
     return;
   }
   while (atomic_load(&gate->generation) == generation) sleep_while(&gate->generation, generation);
+}
+
+/* ---- awake before the clock starts ---- */
+
+/* Whether no other worker has this one's CPU: only then may it spin without keeping somebody from running. */
+static bool has_own_cpu(unsigned worker) {
+  for (unsigned other = 0; other < worker_count; other++)
+    if (other != worker && worker_cpus[other] == worker_cpus[worker]) return false;
+  return worker_cpus[worker] >= 0;
+}
+
+/* What a wake-up takes is no part of a batch. Where a companion has a CPU to itself it waits there for the clock; where it
+ * has not, it goes on at once, since it would wait on the CPU that the timed worker is to run on. */
+static void await_clock(unsigned worker) {
+  atomic_fetch_add(&crew->awake, 1);
+  if (!has_own_cpu(worker)) return;
+  while (!atomic_load_explicit(&crew->go, memory_order_acquire)) toll_relax();
+}
+
+/* Those that share this CPU can only wake while it is given up. */
+static void await_companions(void) {
+  while (atomic_load(&crew->awake) + 1 < worker_count) sched_yield();
+  atomic_store_explicit(&crew->go, 1, memory_order_release);
 }
 
 /* ---- companions ---- */
@@ -112,12 +134,13 @@ static void run_background(struct toll_run *run, const struct toll_role *role) {
 static void companion(unsigned worker) {
   struct toll_run *run = &workers[worker].run;
   const struct toll_role *role = workers[worker].role;
-  int cpu = place_of(run, role, worker);
-  if (cpu >= 0) toll_pin(cpu);
+  int cpu = worker_cpus[worker];
+  if (cpu >= 0 && !toll_pin(cpu)) atomic_fetch_add(&crew->unpinned, 1);
   for (;;) {
     pass(&crew->start);
     run->iterations = crew->iterations;
     if (!run->iterations) return;
+    await_clock(worker);
     if (role->pace == TOLL_BACKGROUND)
       run_background(run, role);
     else
@@ -201,6 +224,7 @@ static enum toll_status assign(struct toll_run *r) {
       unsigned index = role->cpu ? role->cpu(r, worker_count) : worker_count;
       if (index >= r->cpu_count) return toll_skip(r, "needs %u CPUs, and this run may use %u", index + 1, r->cpu_count);
       workers[worker_count].role = role;
+      worker_cpus[worker_count] = r->cpus ? r->cpus[index] : -1;
     }
   }
   r->workers = worker_count;
@@ -208,6 +232,7 @@ static enum toll_status assign(struct toll_run *r) {
 }
 
 enum toll_status toll_crew_start(struct toll_run *r) {
+  worker_cpus[0] = r->cpus ? r->cpus[0] : -1;
   enum toll_status status = assign(r);
   if (status != TOLL_OK || worker_count == 1) return status;
   if (toll_counts_instructions())
@@ -246,14 +271,23 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
   if (worker_count == 1) return toll_timed(r, r->visit->probe->body, iterations);
   for (unsigned i = 1; i < worker_count; i++) atomic_store(&crew->members[i].started, 0);
   atomic_store(&crew->ended, 0);
+  atomic_store(&crew->awake, 0);
+  atomic_store(&crew->go, 0);
   crew->iterations = iterations;
   pass(&crew->start);
+  await_companions();
   await_background();
   uint64_t took = toll_timed(r, r->visit->probe->body, iterations);
   atomic_store(&crew->ended, 1);
   pass(&crew->done);
   if (lanes) copy_lanes(lanes);
   return took;
+}
+
+enum toll_status toll_crew_placed(struct toll_run *r) {
+  unsigned unpinned = crew ? atomic_load(&crew->unpinned) : 0;
+  if (!unpinned) return TOLL_OK;
+  return toll_skip(r, "the system does not let %u of its workers be kept on the CPU that this is about", unpinned);
 }
 
 void toll_crew_stop(struct toll_run *r) {

@@ -181,11 +181,12 @@ void toll_emit_flush(void) {
   kept.used = 0;
 }
 
-void toll_emit_end(bool stopped) {
+void toll_emit_end(bool stopped, bool stays) {
   uint64_t before = open_line.records;
   toll_record_open("end");
   toll_put_count("records", before);
   if (stopped) toll_put_bool("stopped", true);
+  if (stays) toll_put_bool("stays", true);
   toll_record_close();
   toll_emit_flush();
   open_line.records = 0;

@@ -34,8 +34,14 @@ struct toll_setting {
   uint64_t number; /* a size or count */
   unsigned choice; /* index of a choice */
 };
+enum toll_priority {
+  TOLL_PRIORITY_NORMAL,
+  TOLL_PRIORITY_REAL_TIME /* where it is permitted and the probe is one worker that never waits for another */
+};
 struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
+  uint64_t iterations, control_iterations; /* of the shorter batch, as an earlier visit found it; 0: not known */
+  enum toll_priority priority;
   char target[64];
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
@@ -48,6 +54,8 @@ void toll_request_defaults(const struct toll_probe *probe, struct toll_request *
 /* Reads one word. False with a sentence in error where it is malformed; the request is then not to be used. */
 bool toll_request_word(const struct toll_probe *probe, struct toll_request *request, const char *word, char *error,
                        size_t room);
+/* Whether both are of the same point on the same CPUs with the same seed: what was prepared for one serves the other. */
+bool toll_request_same_layout(const struct toll_request *one, const struct toll_request *other);
 /* Reads all words of a line, which is changed in place. */
 bool toll_request_line(const struct toll_probe *probe, struct toll_request *request, char *line, char *error,
                        size_t room);
@@ -67,7 +75,8 @@ void toll_put_bool(const char *key, bool value);
 void toll_put_null(const char *key);
 void toll_put_open(const char *key, char bracket); /* '{' or '[' */
 void toll_put_close(char bracket);                 /* '}' or ']' */
-void toll_emit_end(bool stopped);                  /* the `end` record, and a flush */
+/* The `end` record, and a flush. stays: this process waits for another visit of the same point. */
+void toll_emit_end(bool stopped, bool stays);
 void toll_emit_flush(void);                        /* writes complete lines; safe in a signal handler */
 
 /* ---- counter.c ------------------------------------------------------------------------------------------------ */
@@ -98,19 +107,33 @@ enum { TOLL_CONTROL_ADDS = 64 };
 void toll_control_loop(uint64_t turns);
 /* The fastest of `trials` runs of about `ns` each. */
 struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns);
+/* The width loop: additions that do not wait for each other, as many at once as the core has units for. */
+void toll_width_loop(uint64_t turns);
+/* The state of the core at this moment, in some 20 us: additions a second of the control loop and of the width loop.
+ * Their ratio is what the core does in a cycle, and falls where another hardware thread uses it too. */
+struct toll_burst {
+  double chain_hz, width_hz;
+};
+struct toll_burst toll_burst_measure(void);
 void toll_emit_clock(struct toll_clock clock);
 void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
 /* ---- witness.c ------------------------------------------------------------------------------------------------ */
 
+#define TOLL_UNSEEN UINT64_MAX
+
+/* delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
+ * system does not tell. */
 struct toll_witness {
-  uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz;
+  uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz, delay_ns;
   int cpu;
 };
+/* Opens the files that a witness reads, once for a process. */
 void toll_witness_open(const int *cpus, unsigned cpu_count);
 struct toll_witness toll_witness_read(void);
+/* bursts: before and after the sample. */
 void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       double control_hz);
+                       const struct toll_burst bursts[2]);
 
 /* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
 
@@ -125,6 +148,8 @@ unsigned toll_allowed_cpus(int *cpus, unsigned room);
 enum toll_status toll_crew_start(struct toll_run *r);
 /* Runs one batch of the body with all companions and returns the timed worker's ns. Lanes may be NULL. */
 uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes);
+/* TOLL_SKIPPED where a worker may be elsewhere than the visit says; known once a batch has run. */
+enum toll_status toll_crew_placed(struct toll_run *r);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
 
@@ -148,6 +173,7 @@ struct toll_visit {
   struct toll_request request;
   enum toll_status status;
   char reason[TOLL_REASON_BYTES];
+  bool pinned, real_time;
   unsigned gauge_count;
   struct toll_gauge {
     const char *metric;
@@ -156,7 +182,17 @@ struct toll_visit {
 };
 /* Makes one visit and emits its whole stream. */
 void toll_visit_make(const struct toll_probe *probe, const struct toll_request *request);
+/* Makes a visit and those that follow it, each as next() says, until that says no more or asks for something else than
+ * what is prepared; whatever was prepared serves them all. next: fills request; false at the end; NULL for one visit. */
+typedef bool toll_next_visit(const struct toll_probe *probe, struct toll_request *request);
+void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next);
 bool toll_stop_asked(void);
+
+/* ---- priority.c ------------------------------------------------------------------------------------------------- */
+
+/* Gives this thread the least real-time priority, where that is asked for, permitted and sound. False where it is not. */
+bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request);
+void toll_priority_drop(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
 

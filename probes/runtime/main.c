@@ -34,7 +34,7 @@ static void emit_failure(const char *status, const char *reason) {
   toll_put_text("status", status);
   toll_put_text("reason", reason);
   toll_record_close();
-  toll_emit_end(false);
+  toll_emit_end(false, false);
 }
 
 static int visit_of_line(const struct toll_probe *probe, char *line) {
@@ -80,6 +80,25 @@ static int visits_of_input(const struct toll_probe *probe) {
   return worst;
 }
 
+/* ---- visits of one point, served by one process ---- */
+
+/* Fills request from the next line of standard input. False at its end, or where the line is malformed. */
+static bool next_of_input(const struct toll_probe *probe, struct toll_request *request) {
+  static char *line;
+  static size_t room;
+  char error[TOLL_REASON_BYTES];
+  if (getline(&line, &room, stdin) <= 0) return false;
+  if (toll_request_line(probe, request, line, error, sizeof error)) return true;
+  emit_failure("infrastructure", error);
+  return false;
+}
+
+static int stay(const struct toll_probe *probe) {
+  static struct toll_request first;
+  if (next_of_input(probe, &first)) toll_visits_serve(probe, &first, next_of_input);
+  return 0;
+}
+
 /* From here on this process ends with its parent. That one may have died before this could ask who it was, and so says in
  * the environment who it is. */
 static bool has_parent(void) {
@@ -98,6 +117,8 @@ int toll_main(const struct toll_probe *probe, int count, char **words) {
     toll_describe(probe);
   else if (count == 2 && strcmp(words[1], "--machine") == 0)
     toll_machine();
+  else if (count == 2 && strcmp(words[1], "--stay") == 0)
+    return stay(probe);
   else if (count == 2 && strcmp(words[1], "--visits") == 0)
     return visits_of_input(probe);
   else

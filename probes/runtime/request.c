@@ -77,6 +77,12 @@ static bool parse_target(const char *text, struct toll_request *request) {
   return true;
 }
 
+static bool parse_priority(const char *text, struct toll_request *request) {
+  bool real_time = strcmp(text, "real-time") == 0;
+  request->priority = real_time ? TOLL_PRIORITY_REAL_TIME : TOLL_PRIORITY_NORMAL;
+  return real_time || strcmp(text, "normal") == 0;
+}
+
 /* Finds the option's field; a bound keeps one visit from running for ever on a damaged line. */
 static bool parse_option(const char *name, const char *value, struct toll_request *request) {
   const struct {
@@ -85,9 +91,12 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
   } options[] = {
       {"visit", &request->visit, 0, UINT64_MAX}, {"round", &request->round, 0, UINT64_MAX},
       {"samples", &request->samples, 1, 100000}, {"sample-ns", &request->sample_ns, 1, UINT64_C(60000000000)},
-      {"seed", &request->seed, 0, UINT64_MAX},   {"deadline-ms", &request->deadline_ms, 1, 86400000}};
+      {"seed", &request->seed, 0, UINT64_MAX},   {"deadline-ms", &request->deadline_ms, 1, 86400000},
+      {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
+      {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
   if (strcmp(name, "target") == 0) return parse_target(value, request);
+  if (strcmp(name, "priority") == 0) return parse_priority(value, request);
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strcmp(name, options[i].name) != 0) continue;
     return parse_number(value, options[i].field) && *options[i].field >= options[i].least &&
@@ -127,4 +136,10 @@ bool toll_request_line(const struct toll_probe *probe, struct toll_request *requ
   for (char *word; (word = strsep(&line, " \t\r\n"));)
     if (*word && !toll_request_word(probe, request, word, error, room)) return false;
   return true;
+}
+
+bool toll_request_same_layout(const struct toll_request *one, const struct toll_request *other) {
+  return one->seed == other->seed && one->cpu_count == other->cpu_count &&
+         memcmp(one->cpus, other->cpus, one->cpu_count * sizeof one->cpus[0]) == 0 &&
+         memcmp(one->settings, other->settings, sizeof one->settings) == 0;
 }

@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+/* ---- how many iterations ---- */
+
 static uint64_t shortest(toll_batch *batch, void *context, uint64_t iterations, uint64_t enough_ns) {
   enum { TRIALS = 3 };
   uint64_t least = UINT64_MAX;
@@ -17,16 +19,25 @@ static uint64_t shortest(toll_batch *batch, void *context, uint64_t iterations, 
   return least ? least : 1;
 }
 
+/* What n iterations take beyond what every batch pays once: waking companions would else pass for work. */
+static uint64_t growth(toll_batch *batch, void *context, uint64_t iterations, uint64_t enough_ns) {
+  uint64_t once = shortest(batch, context, iterations, enough_ns);
+  if (once > 4 * enough_ns) return once;
+  uint64_t twice = shortest(batch, context, 2 * iterations, enough_ns);
+  return twice > once ? twice - once : 1;
+}
+
 /* Growth is bounded, since one interrupted trial would otherwise make a batch far too short or far too long: doubling
  * on a single trial was seen to stop at 2048 iterations once and at 8192 five times on the same code. */
-uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns) {
+static uint64_t calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns,
+                          uint64_t deadline_ns) {
   enum { MOST_GROWTH = 16 };
   uint64_t started = toll_now_ns(), iterations = quantum, took;
-  while ((took = shortest(batch, context, iterations, target_ns)) < target_ns / 2) {
-    uint64_t growth = target_ns / took + 1;
+  while ((took = growth(batch, context, iterations, target_ns)) < target_ns / 2) {
+    uint64_t factor = target_ns / took + 1;
     if (iterations > UINT64_MAX / (4 * MOST_GROWTH)) break;
     if (toll_now_ns() - started > deadline_ns) break;
-    iterations *= growth < MOST_GROWTH ? growth : MOST_GROWTH;
+    iterations *= factor < MOST_GROWTH ? factor : MOST_GROWTH;
   }
   double scale = (double)target_ns / (double)took;
   iterations = (uint64_t)((double)iterations * (scale < 2 ? scale : 2));
@@ -34,24 +45,69 @@ uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint
   return iterations ? iterations : quantum;
 }
 
+/* A body that is slow at first - its pages untouched, its code cold - seems to need one iteration, and then does not. */
+uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns) {
+  uint64_t found = calibrate(batch, context, quantum, target_ns, deadline_ns);
+  return found > quantum ? found : calibrate(batch, context, quantum, target_ns, deadline_ns);
+}
+
+/* An earlier visit's number, where it still makes a batch of about the wanted length. */
+static uint64_t settled_on(toll_batch *batch, void *context, uint64_t known, uint64_t target_ns, uint64_t quantum) {
+  if (!known || known % quantum) return 0;
+  uint64_t took = batch(context, known);
+  bool fits = took > target_ns / 4 && (took < 4 * target_ns || known == quantum);
+  return fits ? known : 0;
+}
+
 static uint64_t body_batch(void *context, uint64_t iterations) {
   return toll_crew_batch(context, iterations, NULL);
 }
 
+static uint64_t control_batch(void *context, uint64_t iterations) {
+  struct toll_run *r = context;
+  return toll_timed(r, r->visit->probe->control, iterations);
+}
+
+static uint64_t iterations_of(struct toll_run *r, toll_batch *batch, uint64_t known, uint64_t target_ns) {
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  uint64_t kept = settled_on(batch, r, known, target_ns, quantum);
+  return kept ? kept : toll_calibrate(batch, r, quantum, target_ns, r->visit->request.deadline_ms * 1000000 / 4);
+}
+
+/* ---- one sample ---- */
+
+struct times {
+  uint64_t iterations, ns[2];
+};
 struct sample {
-  uint64_t index, iterations, body[2], control[2];
+  uint64_t index, at_ns;
+  struct times body, control;
   bool controlled;
   unsigned lane_count;
   struct toll_lane *lanes;
 };
 
+/* What ran last - a witness, the other body - has left the caches and the branch predictors its own: a stretch that is
+ * long beside that, and short beside a batch, is not timed. */
+static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
+  enum { SHARE = 8 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  uint64_t some = iterations / SHARE - iterations / SHARE % quantum;
+  if (some) batch(r, some);
+}
+
 /* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. */
 static void take(struct toll_run *r, struct sample *s) {
+  warm(r, body_batch, s->body.iterations);
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
-    uint64_t iterations = s->iterations << twice;
-    s->body[twice] = toll_crew_batch(r, iterations, twice ? s->lanes : NULL);
-    if (s->controlled) s->control[twice] = toll_timed(r, r->visit->probe->control, iterations);
+    s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
+  }
+  if (!s->controlled) return;
+  warm(r, control_batch, s->control.iterations);
+  for (unsigned turn = 0; turn < 2; turn++) {
+    unsigned twice = (turn + s->index) & 1;
+    s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
   }
 }
 
@@ -65,9 +121,13 @@ static void emit_pair(const char *key, const uint64_t pair[2]) {
 static void emit_sample(const struct sample *s) {
   toll_record_open("sample");
   toll_put_count("i", s->index);
-  toll_put_count("iterations", s->iterations);
-  emit_pair("body", s->body);
-  if (s->controlled) emit_pair("control", s->control);
+  toll_put_count("at_ns", s->at_ns);
+  toll_put_count("iterations", s->body.iterations);
+  emit_pair("body", s->body.ns);
+  if (s->controlled) {
+    toll_put_count("control_iterations", s->control.iterations);
+    emit_pair("control", s->control.ns);
+  }
   if (s->lane_count) {
     toll_put_open("lanes", '[');
     for (unsigned i = 0; i < s->lane_count; i++) emit_pair(NULL, (uint64_t[]){s->lanes[i].iterations, s->lanes[i].ns});
@@ -76,30 +136,37 @@ static void emit_sample(const struct sample *s) {
   toll_record_close();
 }
 
-static double control_rate(void) {
-  enum { BURST_NS = 20000 };
-  struct toll_pace_reading reading = toll_control_measure(1, BURST_NS);
-  return reading.ns ? (double)reading.adds * 1e9 / (double)reading.ns : 0;
+/* ---- all samples ---- */
+
+static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clock clock) {
+  const struct toll_request *request = &r->visit->request;
+  const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
+  uint64_t target_ns = request->sample_ns > 1000 * bound ? request->sample_ns : (uint64_t)(1000 * bound);
+  s->body.iterations = iterations_of(r, body_batch, request->iterations, target_ns);
+  if (s->controlled) s->control.iterations = iterations_of(r, control_batch, request->control_iterations, target_ns);
+}
+
+static void take_all(struct toll_run *r, struct sample *s) {
+  for (s->index = 0; s->index < r->visit->request.samples && !toll_stop_asked(); s->index++) {
+    s->at_ns = toll_now_ns();
+    struct toll_burst bursts[2] = {toll_burst_measure()};
+    struct toll_witness before = toll_witness_read();
+    take(r, s);
+    struct toll_witness after = toll_witness_read();
+    bursts[1] = toll_burst_measure();
+    emit_sample(s);
+    toll_emit_witness(s->index, &before, &after, bursts);
+  }
 }
 
 void toll_sample_all(struct toll_run *r, struct toll_clock clock) {
-  const struct toll_request *request = &r->visit->request;
-  const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
-  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
-  uint64_t target_ns = request->sample_ns > 1000 * bound ? request->sample_ns : (uint64_t)(1000 * bound);
   struct sample s = {.controlled = r->visit->probe->control != NULL, .lane_count = toll_crew_lanes()};
   s.lanes = calloc(s.lane_count + 1, sizeof *s.lanes);
   if (!s.lanes) {
     toll_fail(r, "no memory for %u lanes", s.lane_count);
     return;
   }
-  s.iterations = toll_calibrate(body_batch, r, quantum, target_ns, request->deadline_ms * 1000000 / 4);
-  for (s.index = 0; s.index < request->samples && !toll_stop_asked(); s.index++) {
-    struct toll_witness before = toll_witness_read();
-    take(r, &s);
-    struct toll_witness after = toll_witness_read();
-    emit_sample(&s);
-    toll_emit_witness(s.index, &before, &after, control_rate());
-  }
+  calibrate_both(r, &s, clock);
+  take_all(r, &s);
   free(s.lanes);
 }

@@ -136,6 +136,9 @@ static void emit_visit(const struct toll_run *r) {
   toll_put_count("seed", request->seed);
   toll_put_count("samples", request->samples);
   toll_put_count("sample_ns", request->sample_ns);
+  toll_put_count("at_ns", toll_now_ns());
+  toll_put_bool("pinned", r->visit->pinned);
+  toll_put_text("priority", r->visit->real_time ? "real-time" : "normal");
   emit_work(r);
   toll_record_close();
 }
@@ -166,7 +169,7 @@ static void choose_cpus(struct toll_run *r) {
   if (!request->cpu_count) request->cpu_count = toll_allowed_cpus(request->cpus, TOLL_MOST_CPUS);
   r->cpus = request->cpus;
   r->cpu_count = request->cpu_count ? request->cpu_count : 1;
-  if (request->cpu_count) toll_pin(request->cpus[0]);
+  r->visit->pinned = request->cpu_count && toll_pin(request->cpus[0]);
 }
 
 static enum toll_status make_state(struct toll_run *r) {
@@ -194,9 +197,9 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 5, TRIAL_NS = 100000 };
+  enum { TRIALS = 5, TRIAL_NS = 50000 };
   prove(r);
-  if (r->visit->status != TOLL_OK) return;
+  if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
   toll_sample_all(r, clock);
   toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));
@@ -204,29 +207,67 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  choose_cpus(r);
+  toll_witness_open(r->cpus, r->cpu_count);
   if (make_state(r) != TOLL_OK) return r->visit->status;
   if (r->visit->probe->prepare) r->visit->probe->prepare(r);
   return r->visit->status;
 }
 
-void toll_visit_make(const struct toll_probe *probe, const struct toll_request *request) {
-  static struct toll_visit visit;
-  visit = (struct toll_visit){.probe = probe, .request = *request};
-  struct toll_run run = {.seed = request->seed, .workers = 1, .visit = &visit};
-  watch(request->deadline_ms);
-  choose_cpus(&run);
-  toll_witness_open(run.cpus, run.cpu_count);
-  prepare(&run);
-  emit_visit(&run);
+/* Gauges of companions are whole only once these have ended, and then there is nobody left for another visit. */
+static bool can_stay(const struct toll_probe *probe) {
+  return !(probe->roles && probe->finish);
+}
+
+static void finish(struct toll_run *r) {
+  if (r->visit->status != TOLL_OK) return;
+  if (!can_stay(r->visit->probe)) toll_crew_stop(r);
+  if (r->visit->probe->finish) r->visit->probe->finish(r);
+  emit_gauges(r->visit);
+}
+
+/* One visit of what is prepared. stays: whether its process waits for another. */
+static void visit_once(struct toll_run *r, bool stays) {
+  struct toll_visit *visit = r->visit;
+  visit->real_time = visit->status == TOLL_OK && toll_priority_raise(visit->probe, &visit->request);
+  emit_visit(r);
   struct toll_clock clock = toll_clock_measure();
   toll_emit_clock(clock); /* a gap too says where it is one */
-  if (visit.status == TOLL_OK) toll_crew_start(&run);
-  if (visit.status == TOLL_OK) measure(&run, clock);
-  if (visit.status == TOLL_OK) {
-    toll_crew_stop(&run);
-    if (probe->finish) probe->finish(&run);
-    emit_gauges(&visit);
+  if (visit->status == TOLL_OK) measure(r, clock);
+  if (visit->real_time) toll_priority_drop();
+  finish(r);
+  emit_trouble(visit);
+  toll_emit_end(stop_asked, stays && visit->status == TOLL_OK && !stop_asked);
+}
+
+/* Takes over what a further visit may say: its number, length and deadline. The rest is what was prepared. */
+static void begin_again(struct toll_run *r, const struct toll_request *request) {
+  r->visit->request = *request;
+  r->visit->gauge_count = 0;
+  choose_cpus(r);
+  watch(request->deadline_ms);
+}
+
+void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next) {
+  static struct toll_visit visit;
+  static struct toll_request request;
+  visit = (struct toll_visit){.probe = probe, .request = *first};
+  struct toll_run run = {.seed = first->seed, .workers = 1, .visit = &visit};
+  const bool stays = next && can_stay(probe);
+  watch(first->deadline_ms);
+  if (prepare(&run) == TOLL_OK) toll_crew_start(&run);
+  visit_once(&run, stays);
+  while (stays && visit.status == TOLL_OK && !stop_asked) {
+    watch(0);
+    request = *first;
+    if (!next(probe, &request) || !toll_request_same_layout(first, &request)) break;
+    begin_again(&run, &request);
+    visit_once(&run, stays);
   }
-  emit_trouble(&visit);
-  toll_emit_end(stop_asked);
+  watch(0);
+  if (visit.status == TOLL_OK) toll_crew_stop(&run);
+}
+
+void toll_visit_make(const struct toll_probe *probe, const struct toll_request *request) {
+  toll_visits_serve(probe, request, NULL);
 }

@@ -18,16 +18,36 @@
 #endif
 
 static struct {
-  int stat_file, frequency_file;
+  int stat_file, frequency_file, delay_file;
   const int *cpus;
   unsigned cpu_count;
-} watched = {-1, -1, NULL, 0};
+  char *text;
+  size_t room;
+} watched = {-1, -1, -1, NULL, 0, NULL, 0};
+
+/* Of the file's lines those of the CPUs are wanted, and they come first; behind them stands `intr`. */
+static void make_room_for_cpus(void) {
+  enum { FIRST_ROOM = 4096, MOST_ROOM = 1 << 20 };
+  for (watched.room = FIRST_ROOM; watched.room <= MOST_ROOM; watched.room *= 2) {
+    char *larger = realloc(watched.text, watched.room);
+    if (!larger) break;
+    watched.text = larger;
+    ssize_t got = pread(watched.stat_file, watched.text, watched.room - 1, 0);
+    if (got <= 0) break;
+    watched.text[got] = '\0';
+    if (strstr(watched.text, "\nintr") || (size_t)got < watched.room - 1) return;
+  }
+  close(watched.stat_file);
+  watched.stat_file = -1;
+}
 
 void toll_witness_open(const int *cpus, unsigned cpu_count) {
   char path[80];
   watched.cpus = cpus;
   watched.cpu_count = cpu_count;
   watched.stat_file = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+  if (watched.stat_file >= 0) make_room_for_cpus();
+  watched.delay_file = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu_count ? cpus[0] : 0);
   watched.frequency_file = open(path, O_RDONLY | O_CLOEXEC);
 }
@@ -50,28 +70,42 @@ static uint64_t steal_of_line(const char *line) {
 }
 
 static uint64_t read_steal(void) {
-  char text[8192];
-  ssize_t got = watched.stat_file < 0 ? 0 : pread(watched.stat_file, text, sizeof text - 1, 0);
+  ssize_t got = watched.stat_file < 0 ? 0 : pread(watched.stat_file, watched.text, watched.room - 1, 0);
   if (got <= 0) return 0;
-  text[got] = '\0';
+  watched.text[got] = '\0';
   uint64_t ticks = 0;
-  for (char *line = strtok(text, "\n"); line && strncmp(line, "cpu", 3) == 0; line = strtok(NULL, "\n"))
+  for (const char *line = watched.text; strncmp(line, "cpu", 3) == 0; line++) {
     ticks += steal_of_line(line);
+    line = strchr(line, '\n');
+    if (!line) break;
+  }
   return ticks;
+}
+
+static bool read_line(int file, char *text, size_t room) {
+  ssize_t got = file < 0 ? 0 : pread(file, text, room - 1, 0);
+  if (got <= 0) return false;
+  text[got] = '\0';
+  return true;
 }
 
 static uint64_t read_frequency(void) {
   char text[32];
-  ssize_t got = watched.frequency_file < 0 ? 0 : pread(watched.frequency_file, text, sizeof text - 1, 0);
-  if (got <= 0) return 0;
-  text[got] = '\0';
-  return strtoull(text, NULL, 10);
+  return read_line(watched.frequency_file, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+}
+
+/* `on_cpu waited slices`, the first two in ns (Documentation/scheduler/sched-stats.rst); all zero where it is off. */
+static uint64_t read_delay(void) {
+  char text[80], *rest;
+  if (!read_line(watched.delay_file, text, sizeof text)) return TOLL_UNSEEN;
+  if (strtoull(text, &rest, 10) == 0) return TOLL_UNSEEN;
+  return strtoull(rest, NULL, 10);
 }
 
 /* Where an emulator counts instructions, switches and faults would be the emulator's own, and mean nothing to a count. */
 struct toll_witness toll_witness_read(void) {
   struct rusage use;
-  if (toll_counts_instructions()) return (struct toll_witness){.cpu = -1};
+  if (toll_counts_instructions()) return (struct toll_witness){.cpu = -1, .delay_ns = TOLL_UNSEEN};
   memset(&use, 0, sizeof use);
   getrusage(RUSAGE_THREAD, &use);
   return (struct toll_witness){.involuntary = (uint64_t)use.ru_nivcsw,
@@ -80,11 +114,19 @@ struct toll_witness toll_witness_read(void) {
                                .major_faults = (uint64_t)use.ru_majflt,
                                .steal_ticks = read_steal(),
                                .frequency_khz = read_frequency(),
+                               .delay_ns = read_delay(),
                                .cpu = sched_getcpu()};
 }
 
+static void emit_delay(const struct toll_witness *before, const struct toll_witness *after) {
+  if (before->delay_ns == TOLL_UNSEEN || after->delay_ns == TOLL_UNSEEN)
+    toll_put_null("delay_ns");
+  else
+    toll_put_count("delay_ns", after->delay_ns - before->delay_ns);
+}
+
 void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       double control_hz) {
+                       const struct toll_burst bursts[2]) {
   toll_record_open("witness");
   toll_put_count("i", index);
   toll_put_count("involuntary", after->involuntary - before->involuntary);
@@ -95,6 +137,10 @@ void toll_emit_witness(uint64_t index, const struct toll_witness *before, const 
   toll_put_integer("cpu_after", after->cpu);
   toll_put_count("steal_ticks", after->steal_ticks - before->steal_ticks);
   toll_put_count("frequency_khz", after->frequency_khz);
-  toll_put_real("control_hz", control_hz);
+  emit_delay(before, after);
+  toll_put_real("control_before_hz", bursts[0].chain_hz);
+  toll_put_real("control_hz", bursts[1].chain_hz);
+  toll_put_real("width_before_hz", bursts[0].width_hz);
+  toll_put_real("width_hz", bursts[1].width_hz);
   toll_record_close();
 }
