@@ -14,6 +14,9 @@ Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
+Priority = Literal["normal", "real-time"]
+StateName = Literal["whole", "shared", "unknown", "first", "second"]
+RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
 Severity = Literal["note", "warning", "error"]
 Value = int | str
 
@@ -219,7 +222,10 @@ class Point(Record, frozen=True):
 
 
 class Visit(Record, frozen=True):
-    """One process start at one point."""
+    """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
+    visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
+    none.
+    """
 
     id: int
     point: Point
@@ -229,13 +235,20 @@ class Visit(Record, frozen=True):
     sample_ns: int
     seed: int
     deadline_ms: int
+    iterations: int = 0
+    control_iterations: int = 0
+    priority: Priority = "normal"
 
 
 # ---- what came back ---------------------------------------------------------------------------------------------
 
 
 class Witness(Record, frozen=True):
-    """What happened beside one sample. control_hz is the rate of dependent additions right after it."""
+    """What happened beside one sample.
+
+    control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
+    likewise; 0 where not measured. delay_ns: time that the worker wanted to run and did not; None where nobody tells.
+    """
 
     involuntary: int = 0
     voluntary: int = 0
@@ -246,12 +259,17 @@ class Witness(Record, frozen=True):
     steal_ticks: int = 0
     frequency_khz: int = 0
     control_hz: float = 0.0
+    control_before_hz: float = 0.0
+    width_hz: float = 0.0
+    width_before_hz: float = 0.0
+    delay_ns: int | None = None
 
 
 class Sample(Record, frozen=True):
     """Times in ns of the body over n and 2n iterations, and of the control likewise.
 
-    lanes: for each background companion, iterations done and ns taken while the 2n batch ran.
+    control_iterations: the control's own n; 0 where it is the body's. lanes: for each background companion, iterations
+    done and ns taken while the 2n batch ran. at_ns: when it began, by the machine's own raw clock; 0 where not told.
     """
 
     iterations: int
@@ -259,6 +277,8 @@ class Sample(Record, frozen=True):
     control: tuple[int, int] | None = None
     lanes: tuple[tuple[int, int], ...] = ()
     witness: Witness = Witness()
+    control_iterations: int = 0
+    at_ns: int = 0
 
 
 class Work(Record, frozen=True):
@@ -277,7 +297,12 @@ class ClockReading(Record, frozen=True):
 
 
 class Outcome(Record, frozen=True):
-    """All that one visit brought back. controls: dependent additions per second before and after the samples."""
+    """All that one visit brought back.
+
+    controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
+    visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
+    whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
+    """
 
     visit: int
     round: int
@@ -290,10 +315,19 @@ class Outcome(Record, frozen=True):
     samples: tuple[Sample, ...] = ()
     gauges: dict[str, float] = {}
     cpus: tuple[int, ...] = ()
+    seed: int = 0
+    at_ns: int = 0
+    pinned: bool | None = None
+    priority: Priority = "normal"
+    stays: bool = False
 
 
 class RunInfo(Record, frozen=True):
-    """seconds: wall time of the measuring; folder: as the person gave it."""
+    """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
+    interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
+    precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
+    state was seen, those beside somebody else; None where none was.
+    """
 
     id: str
     suite: str
@@ -303,13 +337,36 @@ class RunInfo(Record, frozen=True):
     status: str
     tollmeter: str
     folder: str
+    precision: float = 0.03
+    points: int = 0
+    settled: int = 0
+    timed_share: float = 0.0
+    shared_share: float | None = None
+    verdict: RunVerdict = "quiet"
+    summary: str = ""
 
 
 # ---- what is derived --------------------------------------------------------------------------------------------
 
 
+class State(Record, frozen=True):
+    """What a row costs in one state of the machine: on a core that is this program's alone (`whole`), beside somebody
+    on its other hardware thread (`shared`), where that was not seen or changed within the sample (`unknown`); or in
+    the first and second of two states that differ for a reason not seen. share: of the row's samples. low, high: 95 %.
+    """
+
+    state: StateName
+    share: float
+    median: float
+    low: float
+    high: float
+
+
 class Row(Record, frozen=True):
-    """One metric at one point. median, low and high are the estimate and its 95 % interval over visits."""
+    """One metric at one point. median, low and high are the estimate and its 95 % interval, in the row's state; states
+    has every state that was seen often enough, this one's first. A time that follows the core's clock is one at
+    clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
+    """
 
     probe: str
     revision: int
@@ -331,6 +388,11 @@ class Row(Record, frozen=True):
     visits: int = 0
     samples: int = 0
     set_aside: int = 0
+    state: StateName | None = None
+    states: tuple[State, ...] = ()
+    unadjusted: float | None = None
+    clock_hz: float | None = None
+    settled: bool = False
 
 
 class Level(Record, frozen=True):

@@ -7,36 +7,46 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf, log, sqrt
 
+from tollmeter.analysis.known import Known
 from tollmeter.analysis.rows import rows_of_point
-from tollmeter.analysis.stats import Estimate
+from tollmeter.experiment.precision import LEAST_VISITS, visits_for
 from tollmeter.model import Outcome, Probe, Row
 
-LEAST_VISITS = 3
-NARROW = 0.01
 BENT = 0.1
 MOST_ADDED = 6
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
-def settled(outcomes: Sequence[Outcome], probe: Probe) -> bool:
+def settled(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> bool:
     """Whether further visits of this point would tell nothing new. outcomes: all visits of one point so far.
 
-    Settled where it cannot have a number, or after three visits, when every metric that something is made of (the
-    first, and each with a meaning or a line in the toll table) has an interval of at most 1 % to either side.
+    Settled where it cannot have a number, or where every metric that something is made of is known precisely enough.
     """
     if any(outcome.status in NEVER_A_NUMBER for outcome in outcomes):
         return True
-    if sum(outcome.status == "ok" for outcome in outcomes) < LEAST_VISITS:
-        return False
+    rows = _that_count(outcomes, probe, known)
+    return bool(rows) and all(row.settled or row.status in NEVER_A_NUMBER for row in rows)
+
+
+def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
+    """How many visits in all the point's metrics want; infinite where no number would do."""
+    runs_sd = known.scatter_of(probe.probe).runs_sd
+    return max((_wanted(row, runs_sd, known.precision) for row in _that_count(outcomes, probe, known)), default=inf)
+
+
+def _that_count(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Row]:
+    """The rows of metrics that something is made of: the first, and each with a meaning or a line in the toll table."""
     used = {metric.name for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll}
-    return all(_is_narrow(row) for row in rows_of_point(list(outcomes), probe) if row.metric in used)
+    return [row for row in rows_of_point(list(outcomes), probe, known) if row.metric in used]
 
 
-def _is_narrow(row: Row) -> bool:
-    """A row that physics refused may be sound after another visit; one that can have no number is done with."""
-    if row.status != "ok" or row.median is None or row.low is None or row.high is None:
-        return row.status in NEVER_A_NUMBER
-    return Estimate(value=row.median, low=row.low, high=row.high).half_width() <= NARROW
+def _wanted(row: Row, runs_sd: float, precision: float) -> float:
+    """A row that physics refused may be sound after another visit."""
+    if row.settled or row.status in NEVER_A_NUMBER:
+        return float(row.visits)
+    if row.status != "ok" or not row.low or not row.high or row.low <= 0:
+        return row.visits + LEAST_VISITS
+    return visits_for(precision, row.visits, log(row.high / row.low) / 2, runs_sd)
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:

@@ -37,9 +37,10 @@ def open_run(folder: Path) -> Book:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.analysis.hierarchy import hierarchy
+    from tollmeter.analysis.known import core_clocks_hz
     from tollmeter.analysis.lengths import lengths
     from tollmeter.analysis.meanings import main_place
-    from tollmeter.analysis.rows import core_clocks_hz, rows
+    from tollmeter.analysis.rows import rows
     from tollmeter.findings import all_findings
 
     machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
@@ -67,7 +68,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
 
 def raw_samples(folder: Path) -> Table:
     """Every sample of a run with its witness, and why it is set aside where it is."""
-    from tollmeter.analysis.witness import reasons
+    from tollmeter.experiment.evidence import reasons
 
     book = open_run(folder)
     return samples_table(book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe]))

@@ -16,6 +16,7 @@ import msgspec
 
 import tollmeter
 from tollmeter import protocol
+from tollmeter.analysis.known import Learned
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.cli import places
 from tollmeter.cli.answer import finished
@@ -264,7 +265,7 @@ def _points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
 def _go(work: Work, journal: Journal, options: Options) -> int:
     places.remember(journal.folder)
     paths = {key: made.path for key, made in work.executables.items()}
-    judge = AnalysisJudge()
+    judge = AnalysisJudge(work.plan.probes, Learned(), work.plan.precision)
     with (
         _targets(work.plan, paths) as targets,
         Stopping(targets.values(), _promise) as stopping,

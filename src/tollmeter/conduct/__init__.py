@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a plan's visits, live, and keeps each before the next begins.
 
-Round 0 touches every point. Between rounds the judge says which points are settled and where a curve wants more
-points; later rounds visit what is left, until all is settled or the budget is spent. Given the outcomes of an
-interrupted run it goes on with what is missing: a visit is the same if its point, round and CPUs are.
+Round 0 touches every point. Between rounds the judge says which points are settled, how many visits the others want and
+where a curve wants more points; later rounds visit what gains most, until all is settled or the budget is spent. Given
+the outcomes of an interrupted run it goes on with what is missing: a visit is the same if its point, round and CPUs
+are.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import NamedTuple, Protocol
 
 from tollmeter.conduct.quiet import kept_on
 from tollmeter.conduct.stopping import Stopping
+from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
-from tollmeter.plan import Costs, Curve, Plan, visit_order
-from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
+from tollmeter.plan import Costs, Curve, Plan, Sampling, visit_order
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
@@ -32,7 +34,13 @@ _MOST_FAILURES = 2
 class Judge(Protocol):
     """What analysis knows of whether a number is good enough; injected, since imports flow the other way."""
 
+    def look(self, outcomes: Sequence[Outcome]) -> None:
+        """At all that was measured so far, for what no point tells alone."""
+
     def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool: ...
+
+    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        """In all, to know the point well enough; infinite where no number would do."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
@@ -68,6 +76,13 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     return run.note(status, reason)
 
 
+class _Layout(NamedTuple):
+    """Of one point on some CPUs: which one, and how many visits it has served."""
+
+    number: int = 0
+    served: int = 0
+
+
 class _Run:
     def __init__(self, plan: Plan, stage: Stage, done: Sequence[Outcome], seconds_before: float) -> None:
         self._plan = plan
@@ -75,7 +90,9 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
-        self._share_s = plan.fair_share_s()
+        self._layouts: dict[tuple[Point, tuple[int, ...]], _Layout] = {}
+        self._wanted: dict[Point, float] = {}
+        self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._settled: set[Point] = set()
@@ -130,16 +147,33 @@ class _Run:
     # ---- one round ----------------------------------------------------------------------------------------------
 
     def _due(self, round_: int) -> list[Point]:
-        """Those that are open and within their share of the budget; when none is left of these, the others."""
+        """Every point once; then those whose next visit is worth most."""
         known = [point for point, first in self._first_round.items() if first <= round_]
         if round_ == 0:
             return known
+        self._look()
         still = [point for point in known if not self._is_done(point)]
-        return [point for point in still if self._is_fair(point)] or still
+        fresh = [point for point in still if not self._seen.get(point)]
+        wishes = [self._wish(point) for point in still if self._seen.get(point)]
+        return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
 
-    def _is_fair(self, point: Point) -> bool:
-        visits, cost = len(self._seen.get(point, ())), self._costs.of(point, self._plan.effort)
-        return not visits or (visits + 1) * cost <= self._share_s
+    def _wish(self, point: Point) -> Wish[Point]:
+        seen, places = self._seen[point], len(self._plan.placements(point))
+        if point not in self._wanted:
+            self._wanted[point] = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
+        return Wish(point, len(seen), self._wanted[point], places * self._costs.of(point, self._plan.effort))
+
+    def _seconds_of(self, points: Iterable[Point]) -> float:
+        return sum(self._costs.of(point, self._plan.effort) for point in points)
+
+    def _look(self) -> None:
+        """Whenever there is twice as much to see: looking at all takes the longer the more there is."""
+        seen = sum(map(len, self._seen.values()))
+        if seen >= 2 * self._looked_at:
+            self._looked_at = seen
+            self._stage.judge.look([told for several in self._seen.values() for told in several])
+            self._settled.clear()
+            self._wanted.clear()
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
@@ -151,10 +185,10 @@ class _Run:
                     continue
                 if self._stage.stopping.asked:
                     return False
-                if self._costs.of(point, effort) > self._left():
+                if self._costs.first(point, effort) > self._left():
                     whole = False
                     continue
-                self._make(self._visit(point, round_, cpus, effort), effort)
+                self._make(point, round_, cpus, effort)
         return whole
 
     def _effort(self, points: Iterable[Point]) -> Effort:
@@ -166,25 +200,37 @@ class _Run:
         """Wall time of the visits that points still want: one at least, since they are open."""
         total = 0.0
         for point in points:
-            cost = self._costs.of(point, effort)
-            missing = visits_wanted(cost, self._share_s) - len(self._seen.get(point, ()))
-            total += max(1, missing) * cost * len(self._plan.placements(point))
+            missing = VISITS_WANTED - len(self._seen.get(point, ()))
+            total += max(1, missing) * self._costs.of(point, effort) * len(self._plan.placements(point))
         return total
 
     def _left(self) -> float:
         return self._plan.budget_seconds - self.elapsed()
 
     def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Visit:
-        return self._plan.visit(next(self._visits), point, round_, cpus, effort)
+        """Iterations are handed on from the visit before: to find them takes as long as two samples."""
+        last = next((told for told in reversed(self._seen.get(point, ())) if told.samples), None)
+        found = last.samples[0] if last else None
+        sampling = Sampling(
+            samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
+            layout=self._layouts.get((point, cpus), _Layout()).number,
+            iterations=found.iterations if found else 0,
+            control_iterations=found.control_iterations if found else 0,
+        )  # fmt: skip
+        return self._plan.visit(next(self._visits), point, round_, cpus, sampling)
 
-    def _make(self, visit: Visit, effort: Effort) -> None:
-        stage, point = self._stage, visit.point
+    def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
+        stage, layout = self._stage, self._layouts.get((point, cpus), _Layout())
+        if layout.served >= self._costs.visits_of_layout(point, effort):
+            layout = _Layout(layout.number + 1)
+        self._layouts[point, cpus] = layout._replace(served=layout.served + 1)
+        visit = self._visit(point, round_, cpus, effort)
         stage.observer.visit(visit, *self._progress())
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         self._record(stream)
-        self._costs.learn(point, effort, stage.now() - began)
+        self._costs.learn(point, visit.samples, effort, stage.now() - began, fresh=not layout.served)
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)
@@ -196,6 +242,7 @@ class _Run:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
             self._settled.discard(told.point)
+            self._wanted.pop(told.point, None)
 
     def _progress(self) -> tuple[float, float]:
         """Fraction done and seconds left of the budget, which is the latest end."""

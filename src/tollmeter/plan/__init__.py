@@ -11,11 +11,23 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from tollmeter.catalog import Catalog
-from tollmeter.model import Failure, Machine, Point, Probe, Record, Suite, Value, Visit
-from tollmeter.plan.effort import EFFORTS, Costs, Effort, fair_share_s, visits_wanted
+from tollmeter.experiment.precision import PRECISION
+from tollmeter.model import Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
-__all__ = ["Costs", "Curve", "Effort", "Entry", "Plan", "check_asked", "expected_seconds", "make", "visit_order"]
+__all__ = [
+    "Costs",
+    "Curve",
+    "Effort",
+    "Entry",
+    "Plan",
+    "Sampling",
+    "check_asked",
+    "expected_seconds",
+    "make",
+    "visit_order",
+]
 
 _PAIRWISE = "core-to-core"
 _MOST_PAIRS = 28
@@ -35,6 +47,8 @@ class Plan(Record, frozen=True):
     seed: int
     budget_seconds: float
     effort: Effort
+    priority: Priority = "real-time"
+    precision: float = PRECISION
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
@@ -46,12 +60,8 @@ class Plan(Record, frozen=True):
     def gaps(self) -> dict[Point, str]:
         return {point: reason for entry in self.entries for point, reason in entry.gaps.items()}
 
-    def fair_share_s(self) -> float:
-        """Seconds that all visits of one point may take while others are not settled."""
-        return fair_share_s(self.budget_seconds, len(self.points()))
-
     def costs(self) -> Costs:
-        return Costs({name: _size_names(probe) for name, probe in self.probes.items()})
+        return Costs(self.probes)
 
     def placements(self, point: Point) -> list[tuple[int, ...]]:
         """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs."""
@@ -64,13 +74,25 @@ class Plan(Record, frozen=True):
         pairs = list(itertools.combinations(self.cpus, 2))
         return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
 
-    def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Visit:
-        """A visit's seed is its own: what is laid out at random differs between visits, and can be had again."""
-        seed = random.Random(f"{self.seed} {round_} {point} {cpus}").getrandbits(62)
+    def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
+        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again."""
+        seed = random.Random(f"{self.seed} {sampling.layout} {point} {cpus}").getrandbits(62)
         return Visit(
-            id=number, point=point, round=round_, cpus=cpus, samples=effort.samples, sample_ns=effort.sample_ns,
-            seed=seed, deadline_ms=_DEADLINE_MS,
+            id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
+            seed=seed, deadline_ms=_DEADLINE_MS, iterations=sampling.iterations,
+            control_iterations=sampling.control_iterations, priority=self.priority,
         )  # fmt: skip
+
+
+class Sampling(Record, frozen=True):
+    """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
+    found them, 0 for none."""
+
+    samples: int
+    sample_ns: int
+    layout: int = 0
+    iterations: int = 0
+    control_iterations: int = 0
 
 
 def make(
@@ -83,6 +105,8 @@ def make(
     settings: Mapping[str, Sequence[Value]],
     abis: Sequence[str] = (),
     cpus: Sequence[int] = (),
+    priority: Priority = "real-time",
+    precision: float = PRECISION,
 ) -> Plan:
     """Raises Failure: 2 for a name that is not there, 6 where nothing of the suite can run."""
     measured, host_cpu = _cpus(machine, cpus)
@@ -91,7 +115,7 @@ def make(
         entries = tuple(resolve(select, ground, effort.thin) for select in suite.select)
         plan = Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
-            budget_seconds=budget_seconds, effort=effort,
+            budget_seconds=budget_seconds, effort=effort, priority=priority, precision=precision,
         )  # fmt: skip
         if expected_seconds(plan) <= budget_seconds:
             break
@@ -102,9 +126,9 @@ def make(
 
 def expected_seconds(plan: Plan) -> float:
     """Wall time of the visits wanted to the points that a run begins with."""
-    costs, share_s = plan.costs(), plan.fair_share_s()
-    each = ((costs.of(point, plan.effort), len(plan.placements(point))) for point in plan.points())
-    return sum(visits_wanted(cost, share_s) * places * cost for cost, places in each)
+    costs = plan.costs()
+    each = (costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
+    return VISITS_WANTED * sum(each)
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
@@ -131,10 +155,6 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
     added = sorted(left, key=lambda point: (point.probe, point.abi, point.target, str(point.parameters)))
     groups += [list(group) for _, group in itertools.groupby(added, key=lambda point: point.probe)]
     return [group for group in groups if group]
-
-
-def _size_names(probe: Probe) -> frozenset[str]:
-    return frozenset(parameter.name for parameter in probe.parameters if parameter.kind == "size")
 
 
 def _cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:

@@ -20,6 +20,7 @@ from tollmeter.model import (
     Machine,
     Outcome,
     Point,
+    Priority,
     Probe,
     Record,
     Sample,
@@ -56,6 +57,10 @@ class _Visit(Record, frozen=True):
     parameters: dict[str, Value] = msgspec.field(default_factory=dict)
     cpus: tuple[Count, ...] = ()
     work: Work = Work()
+    seed: Count = 0
+    at_ns: Count = 0
+    pinned: bool | None = None
+    priority: Priority = "normal"
 
 
 class _Control(Record, frozen=True):
@@ -69,6 +74,8 @@ class _Sample(Record, frozen=True):
     body: Pair
     control: Pair | None = None
     lanes: tuple[Pair, ...] = ()
+    control_iterations: Count = 0
+    at_ns: Count = 0
 
 
 class _Witness(Record, frozen=True):
@@ -82,6 +89,10 @@ class _Witness(Record, frozen=True):
     steal_ticks: Count = 0
     frequency_khz: Count = 0
     control_hz: float | None = 0.0
+    control_before_hz: float | None = 0.0
+    width_hz: float | None = 0.0
+    width_before_hz: float | None = 0.0
+    delay_ns: Count | None = None
 
 
 class _Gauge(Record, frozen=True):
@@ -100,6 +111,7 @@ class _Fail(Record, frozen=True):
 
 class _End(Record, frozen=True):
     stopped: bool = False
+    stays: bool = False
 
 
 class _Protocol(Record, frozen=True):
@@ -218,6 +230,11 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
         samples=samples if kept else (),
         gauges=gauges if kept else {},
         cpus=visit.cpus,
+        seed=visit.seed,
+        at_ns=visit.at_ns,
+        pinned=visit.pinned,
+        priority=visit.priority,
+        stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
     )
 
 
@@ -271,10 +288,15 @@ def _sample(taken: _Sample, seen: _Witness) -> Sample:
         steal_ticks=seen.steal_ticks,
         frequency_khz=seen.frequency_khz,
         control_hz=seen.control_hz or 0.0,
+        control_before_hz=seen.control_before_hz or 0.0,
+        width_hz=seen.width_hz or 0.0,
+        width_before_hz=seen.width_before_hz or 0.0,
+        delay_ns=seen.delay_ns,
     )
     return Sample(
-        iterations=taken.iterations, body=taken.body, control=taken.control, lanes=taken.lanes, witness=witness
-    )
+        iterations=taken.iterations, body=taken.body, control=taken.control, lanes=taken.lanes, witness=witness,
+        control_iterations=taken.control_iterations, at_ns=taken.at_ns,
+    )  # fmt: skip
 
 
 def _gauges(lines: Iterable[Line]) -> dict[str, float]:

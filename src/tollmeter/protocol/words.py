@@ -16,5 +16,8 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--sample-ns={visit.sample_ns}",
         f"--seed={visit.seed}",
         f"--deadline-ms={visit.deadline_ms}",
+        f"--iterations={visit.iterations}",
+        f"--control-iterations={visit.control_iterations}",
+        f"--priority={visit.priority}",
     )
     return options + tuple(f"{name}={value}" for name, value in visit.point.parameters)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tollmeter.analysis.witness import reasons
+from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import Figure, count, quantity, size

@@ -17,7 +17,7 @@ import numpy as np
 
 from tollmeter.analysis.meanings import native, native_outcomes
 from tollmeter.analysis.tolls import Toll, tolls
-from tollmeter.analysis.witness import reasons
+from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
 from tollmeter.report.numbers import (
     DASH,

@@ -13,7 +13,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.protocol import Trouble
@@ -43,13 +44,15 @@ class Ended(NamedTuple):
 class Child:
     """Standard error joins standard output: records are found between whatever else is printed.
 
-    Raises OSError where the process cannot be started.
+    listens: whether it is told more than its command on standard input. Raises OSError where it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, listens: bool = False
+    ) -> None:
         self._process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
@@ -70,19 +73,61 @@ class Child:
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s)
         finally:
-            self._reap()
+            self.end()
         return Ended(bytes(output), self._process.returncode, limit)
+
+    def answer(self, line: str, limit_s: float) -> Ended | None:
+        """Says one line, and waits for a stream that ends with the promise to stay: its status is then 0 and the
+        process waits for the next line. Where it does not stay, all is as with `finish`. None if it was gone before it
+        was asked.
+        """
+        output = bytearray()
+        try:
+            self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
+        except BrokenPipeError:
+            self.end()
+            return None
+        try:
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _promises_to_stay)
+        except BaseException:
+            self.end()
+            raise
+        if limit is None and _promises_to_stay(output):
+            return Ended(bytes(output), 0, None)
+        self.end()
+        return Ended(bytes(output), self._process.returncode, limit)
+
+    @property
+    def stays(self) -> bool:
+        return not self._reaped
+
+    def resident_bytes(self) -> int:
+        """Of memory that it holds; 0 where the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGESIZE")
+
+    def end(self) -> None:
+        """Ends what is left of it and of its group."""
+        if not self._reaped:
+            self._reap()
 
     def _reap(self) -> None:
         """Ends what is left of the group while its leader still holds its number, then lets the leader go."""
         self.signal(signal.SIGKILL)
         self._reaped = True
         self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+        for pipe in (self._process.stdout, self._process.stdin):
+            if pipe:
+                pipe.close()
 
-    def _gather(self, output: bytearray, deadline: float, limit_s: float) -> Trouble | None:
-        """Collects until the process ends; one that it left behind and that holds the pipe open does not count."""
+    def _gather(
+        self, output: bytearray, deadline: float, limit_s: float, is_whole: Callable[[bytearray], bool] | None = None
+    ) -> Trouble | None:
+        """Collects until the process ends, or all has come; one that it left behind and that holds the pipe open does
+        not count."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         os.set_blocking(pipe, False)
@@ -98,9 +143,17 @@ class Child:
                     reading = False
                 if len(output) > MOST_BYTES:
                     return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
-                if ended:
+                if ended or (is_whole and is_whole(output)):
                     return None
         return "timeout", f"no end within {limit_s:g} s"
+
+
+def _promises_to_stay(output: bytearray) -> bool:
+    """The last line, if it is whole, is a stream's end and says so."""
+    if not output.endswith(b"}\n"):
+        return False
+    last = output[output.rfind(b"\n", 0, -1) + 1 :]
+    return last.startswith(b'{"k":"end"') and b'"stays":true' in last
 
 
 @contextlib.contextmanager

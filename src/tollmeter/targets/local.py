@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from tollmeter.model import Failure, Visit
+from tollmeter.model import Failure, Value, Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.judging import not_started, trouble
@@ -16,13 +18,34 @@ _GRACE_S = 2.0
 """The probe keeps its own deadline, and tells why it ended. The host's is for a probe that cannot."""
 
 
+_MOST_HELD, _MOST_RESIDENTS = 1 / 8, 256
+"""Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
+
+_Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
+"""Executable, parameters and CPUs."""
+
+
+class _Resident(NamedTuple):
+    """A process that waits for another visit of its layout."""
+
+    child: Child
+    seed: int
+    bytes: int
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+
+
 class Local:
-    """Implements targets.Target."""
+    """Implements targets.Target. Visits of one layout are served by one process, which stays between them."""
 
     name: str = "local"
+    keeps_residents = True
 
     def __init__(self) -> None:
         self._child: Child | None = None
+        self._waiting: dict[_Place, _Resident] = {}
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -32,16 +55,53 @@ class Local:
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended = self._finish(self._command(executable, words(visit)), visit.deadline_ms / 1000 + _GRACE_S)
+            ended = self._visited(executable, visit)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+
+    def _visited(self, executable: str, visit: Visit) -> Ended:
+        """By the process that has prepared this layout, if one waits; a place that counts has one for each visit."""
+        limit_s = visit.deadline_ms / 1000 + _GRACE_S
+        if not self.keeps_residents:
+            return self._finish(self._command(executable, words(visit)), limit_s)
+        place = (executable, visit.point.parameters, visit.cpus)
+        resident = self._waiting.pop(place, None)
+        ended = self._asked(resident.child, visit, limit_s) if resident and resident.seed == visit.seed else None
+        if ended:
+            self._keep(place, resident)
+            return ended
+        if resident:
+            resident.child.end()
+        child = Child(self._command(executable, ("--stay",)), listens=True)
+        ended = self._asked(child, visit, limit_s)
+        self._keep(place, _Resident(child, visit.seed, child.resident_bytes() if child.stays else 0))
+        return ended or child.finish(limit_s)
+
+    def _asked(self, child: Child, visit: Visit, limit_s: float) -> Ended | None:
+        self._child = child
+        try:
+            return child.answer(" ".join(words(visit)), limit_s)
+        finally:
+            self._child = None
+
+    def _keep(self, place: _Place, resident: _Resident | None) -> None:
+        """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
+        if resident is None or not resident.child.stays:
+            return
+        held = sum(other.bytes for other in self._waiting.values())
+        if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _MOST_RESIDENTS:
+            resident.child.end()
+        else:
+            self._waiting[place] = resident
 
     def prepare(self, executables: Sequence[str]) -> None:
         """Nothing to do: they are here."""
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Ends those that wait."""
+        while self._waiting:
+            self._waiting.popitem()[1].child.end()
 
     def interrupt(self) -> None:
         if self._child:

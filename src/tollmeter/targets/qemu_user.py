@@ -43,6 +43,8 @@ class QemuUser(Local):
     Raises Failure where there is no emulator for it, or no plugin.
     """
 
+    keeps_residents = False
+
     def __init__(self, architecture: str, plugin: Path) -> None:
         super().__init__()
         self.name = f"qemu-user:{architecture}"

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tollmeter.analysis.readings import costs, reading
-from tollmeter.analysis.stats import median_of_visits
-from tollmeter.model import Point, Row
+from tollmeter.analysis.rows import rows_of_point
+from tollmeter.model import Outcome, Point, Row
 from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject, varying
 from tollmeter.report.charts.curves import named_by, panel_by
@@ -47,34 +46,25 @@ def cpus_of(row: Row) -> tuple[int, int] | None:
 
 def by_pair(bench: Bench, row: Row) -> list[Row]:
     """A row that pools visits of several pairs of CPUs, taken apart by the CPUs of its visits."""
-    probe, metric = bench.probe(row), bench.metric(row)
-    if "pair" in row.parameters or probe is None or metric is None:
+    probe = bench.probe(row)
+    if "pair" in row.parameters or probe is None:
         return [row]
-    groups: dict[tuple[int, ...], list[list[float]]] = {}
+    groups: dict[tuple[int, ...], list[Outcome]] = {}
     for outcome in bench.outcomes:
         if outcome.status == "ok" and len(outcome.cpus) > 1 and _is_of(outcome.point, row):
-            seen = costs(reading(outcome, probe), metric)
-            if seen is not None and len(seen):
-                groups.setdefault(tuple(sorted(outcome.cpus[:2])), []).append(seen.tolist())
-    return [_of_pair(row, pair, visits) for pair, visits in sorted(groups.items())] or [row]
+            groups.setdefault(tuple(sorted(outcome.cpus[:2])), []).append(outcome)
+    made = [_of_pair(row, pair, rows_of_point(visits, probe)) for pair, visits in sorted(groups.items())]
+    return made or [row]
 
 
 def _is_of(point: Point, row: Row) -> bool:
     return (point.probe, point.abi, point.target, point.values()) == (row.probe, row.abi, row.target, row.parameters)
 
 
-def _of_pair(row: Row, pair: Sequence[int], visits: Sequence[Sequence[float]]) -> Row:
-    estimate = median_of_visits(visits)
-    return msgspec.structs.replace(
-        row,
-        parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"},
-        median=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        visits=len(visits),
-        samples=sum(map(len, visits)),
-        set_aside=0,
-    )
+def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
+    """The row of one pair's visits alone."""
+    own = next(one for one in made if one.metric == row.metric)
+    return msgspec.structs.replace(own, parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"})
 
 
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Spec:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tollmeter.analysis.rows import core_clocks_hz
+from tollmeter.analysis.known import core_clocks_hz
 from tollmeter.analysis.tolls import Toll, tolls
 from tollmeter.model import Row
 from tollmeter.report.charts.arithmetic import kernel_of

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the core was this program's alone.
+
+Additions that wait for each other take a cycle each whoever else is on the core, so the control loop does not notice
+the core's other hardware thread. Additions that wait for nobody do: their number in a cycle is the core's width when
+it is whole, and less when somebody else's work goes through the same units. The width itself is read from the run: the
+highest heap of all its readings, since nothing makes a core wider than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.evidence import control_rates
+from tollmeter.model import Outcome, Sample, StateName
+
+WHOLE_FROM = 0.95
+"""Of the full width. Neighbours that take less than that are not told from a burst that was cut short."""
+_HEAP = 0.03
+_LEAST_HEAP, _LEAST_SHARE = 8, 0.02
+_MOST_OF_TIME = 0.8
+
+
+def core_hz(outcome: Outcome) -> float | None:
+    """The core's clock during a visit: the median of all that its control loops did, the bursts beside samples too."""
+    rates = [rate for rate in outcome.controls if rate > 0]
+    rates += chain.from_iterable(control_rates(sample.witness) for sample in outcome.samples)
+    return float(np.median(rates)) if rates else None
+
+
+def widths(sample: Sample, clock_hz: float) -> tuple[float, float] | None:
+    """Independent additions in a cycle, before and after the sample; None where they were not measured."""
+    before, after = sample.witness.width_before_hz, sample.witness.width_hz
+    return (before / clock_hz, after / clock_hz) if min(before, after, clock_hz) > 0 else None
+
+
+def full_width(outcomes: Sequence[Outcome]) -> float | None:
+    """The width of the whole core, from visits of one target and ABI: the middle of the highest heap of readings.
+
+    A heap is a stretch of 3 % that holds eight readings and one in fifty. None where there are too few.
+    """
+    seen: list[float] = []
+    for outcome in outcomes:
+        clock = core_hz(outcome)
+        found = (widths(sample, clock) for sample in outcome.samples) if clock else ()
+        seen += chain.from_iterable(pair for pair in found if pair)
+    ordered = np.sort(np.asarray(seen, dtype=float))
+    wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
+    inside = np.searchsorted(ordered, ordered * (1 + _HEAP), side="right") - np.arange(len(ordered))
+    starts = np.flatnonzero(inside >= wanted)
+    if not len(starts):
+        return None
+    return float(np.median(ordered[starts[-1] : starts[-1] + inside[starts[-1]]]))
+
+
+def states(samples: Sequence[Sample], clock_hz: float | None, width: float | None) -> NDArray[np.str_]:
+    """The core's state during each sample: `unknown` where it was not seen, or was another before than after."""
+    return np.array([_state(sample, clock_hz, width) for sample in samples], dtype="<U7")
+
+
+def _state(sample: Sample, clock_hz: float | None, width: float | None) -> StateName:
+    found = widths(sample, clock_hz) if clock_hz and width else None
+    if found is None or width is None:
+        return "unknown"
+    whole = [reading >= WHOLE_FROM * width for reading in found]
+    return "whole" if all(whole) else "unknown" if any(whole) else "shared"
+
+
+def usual(seen: NDArray[np.str_]) -> StateName:
+    """What a mixture of samples is called: one state where it was that for four fifths of them."""
+    for name in ("whole", "shared"):
+        if len(seen) and (seen == name).mean() >= _MOST_OF_TIME:
+            return "whole" if name == "whole" else "shared"
+    return "unknown"

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How sure a number is: components of variance, in logarithms, since costs scatter by shares.
+
+A value of a sample differs from the next by noise; the median of a visit from the next visit's by its memory layout and
+its moment; and a run's from the next run's by what lasts longer than a run. Samples of one visit say nothing of visits,
+and visits of one layout little of layouts, so that visits are the observations here, and fewer of them where they share
+a layout. What a few visits say of their own scatter is pulled to what the run's other points of the same probe scatter
+(Smyth 2004, limma's moderated variance): three visits that happen to agree are no certainty. What runs differ by, no
+run can see: it is learned from the machine's earlier runs, or else is the stated usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import exp, inf, log, sqrt
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from tollmeter.model import Record
+
+Array = NDArray[np.float64]
+
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+LEAST_VISITS = 3
+USUAL_VISITS_SD, USUAL_RUNS_SD = 0.02, 0.006
+_PRIOR_FREEDOM = 4.0
+_NORMAL = 1.959964
+_FLOOR_SD = 1e-4
+
+
+class Estimate(Record, frozen=True):
+    """A value and its 95 % interval, in the unit of what was estimated."""
+
+    value: float
+    low: float
+    high: float
+
+    def half_width(self) -> float:
+        """Half of the interval as a share of the value; infinite where the value is zero."""
+        return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
+
+
+class Scatter(Record, frozen=True):
+    """What is known before a point's own visits are looked at, as standard deviations of logarithms. layouts: the share
+    of the variance between visits that visits of one layout have in common.
+    """
+
+    visits_sd: float = USUAL_VISITS_SD
+    runs_sd: float = USUAL_RUNS_SD
+    layouts: float = 0.0
+
+
+def location(values: Sequence[float] | Array) -> float:
+    """Median of all pairwise means (Hodges and Lehmann 1963): nearly as sharp as the mean, and three visits in ten may
+    be anything. Raises ValueError without a value."""
+    found = np.asarray(values, dtype=float)
+    if not len(found):
+        raise ValueError("no value")
+    first, second = np.triu_indices(len(found))
+    return float(np.median((found[first] + found[second]) / 2))
+
+
+def scale(values: Sequence[float] | Array) -> float:
+    """Standard deviation by the median distance of all pairs (Shamos 1976); 0 of fewer than two."""
+    found = np.asarray(values, dtype=float)
+    if len(found) < 2:
+        return 0.0
+    first, second = np.triu_indices(len(found), 1)
+    return float(np.median(np.abs(found[first] - found[second])) / 0.9539)
+
+
+def estimate(visits: Sequence[float], layouts: Sequence[int], scatter: Scatter, reach: tuple[float, float]) -> Estimate:
+    """visits: one value each, positive; layouts: which layout each was made in. reach: least and greatest value that
+    any batch took: no end lies further out than what was seen, and what runs differ by.
+    """
+    logs = np.log(np.asarray(visits, dtype=float))
+    middle = location(logs)
+    half = half_width(logs, layouts, scatter)
+    beyond = _NORMAL * scatter.runs_sd
+    low = max(middle - half, min(log(reach[0]), middle) - beyond)
+    high = min(middle + half, max(log(reach[1]), middle) + beyond)
+    return Estimate(value=exp(middle), low=exp(low), high=exp(high))
+
+
+def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
+    """Of the 95 % interval of the location."""
+    spread, freedom = moderated(scale(logs), len(logs) - 1, scatter.visits_sd)
+    error = spread / sqrt(0.955 * effective(layouts, scatter.layouts))
+    return sqrt((_quantile(freedom) * error) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
+
+
+def moderated(spread: float, freedom: float, prior: float) -> tuple[float, float]:
+    """A standard deviation pulled to what is usual, and its degrees of freedom."""
+    both = freedom + _PRIOR_FREEDOM
+    return max(_FLOOR_SD, sqrt((freedom * spread**2 + _PRIOR_FREEDOM * prior**2) / both)), both
+
+
+@lru_cache(maxsize=1024)
+def _quantile(freedom: float) -> float:
+    return float(stdtrit(freedom, 0.975))
+
+
+def effective(layouts: Sequence[int], shared: float) -> float:
+    """Visits that are worth as much as these, were each of a layout of its own: the design effect of Kish (1965)."""
+    count = len(layouts)
+    clusters = np.unique(np.asarray(layouts), return_counts=True)[1]
+    return count / (1 + (float((clusters**2).sum()) / count - 1) * shared)
+
+
+def in_plain_numbers(visits: Sequence[float], layouts: Sequence[int], around: float, scatter: Scatter) -> Estimate:
+    """For a difference, which may be nothing or less: the same without logarithms. around: what the whole takes, of
+    which the scatter is a share."""
+    found = np.asarray(visits, dtype=float)
+    middle = location(found)
+    spread, freedom = moderated(scale(found), len(found) - 1, scatter.visits_sd * around)
+    error = _quantile(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
+    half = sqrt(error**2 + (_NORMAL * scatter.runs_sd * around) ** 2)
+    return Estimate(value=middle, low=middle - half, high=middle + half)
+
+
+def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
+    """What the points of one probe scatter by. series: of each point the logs of its visits, and their layouts."""
+    told = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
+    if not told:
+        return Scatter(runs_sd=runs_sd)
+    shares = [share for logs, layouts in told if (share := _in_common(logs, layouts)) is not None]
+    return Scatter(
+        visits_sd=max(_FLOOR_SD, median(scale(logs) for logs, _ in told)),
+        runs_sd=runs_sd,
+        layouts=min(1.0, max(0.0, float(np.mean(shares)))) if shares else 0.0,
+    )
+
+
+def _in_common(logs: Array, layouts: Sequence[int]) -> float | None:
+    """1 less the variance of pairs of visits of one layout over that of all pairs; None where no two share a layout."""
+    owner = np.asarray(layouts)
+    first, second = np.triu_indices(len(logs), 1)
+    same = owner[first] == owner[second]
+    if not same.any() or same.all():
+        return None
+    apart = (logs[first] - logs[second]) ** 2
+    other = float(np.median(apart[~same]))
+    return float(np.clip(1 - np.median(apart[same]) / other, -1, 1)) if other > 0 else None
+
+
+def visits_for(precision: float, seen: int, half: float, runs_sd: float) -> float:
+    """How many visits a point wants in all for a half-width, by the one it has; infinite where runs differ by more."""
+    wanted, runs = log(1 + precision) ** 2, (_NORMAL * runs_sd) ** 2
+    if wanted <= runs:
+        return inf
+    return max(float(LEAST_VISITS), seen * max(0.0, half**2 - runs) / (wanted - runs))
