@@ -173,7 +173,7 @@ struct toll_visit {
   struct toll_request request;
   enum toll_status status;
   char reason[TOLL_REASON_BYTES];
-  bool pinned, real_time;
+  bool pinned, real_time, proved;
   unsigned gauge_count;
   struct toll_gauge {
     const char *metric;

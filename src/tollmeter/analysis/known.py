@@ -26,16 +26,20 @@ class Learned(NamedTuple):
 
 
 class Known(NamedTuple):
-    """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; scatter: by probe."""
+    """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; scatter: by probe and
+    metric."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
-    scatter: Mapping[str, Scatter] = {}
+    scatter: Mapping[tuple[str, str], Scatter] = {}
     learned: Learned = Learned()
     precision: float = PRECISION
 
-    def scatter_of(self, probe: str) -> Scatter:
-        return self.scatter.get(probe) or Scatter(runs_sd=self.learned.runs_sd.get(probe, USUAL_RUNS_SD))
+    def scatter_of(self, probe: str, metric: str) -> Scatter:
+        return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
+
+    def runs_sd(self, probe: str) -> float:
+        return self.learned.runs_sd.get(probe, USUAL_RUNS_SD)
 
 
 def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:

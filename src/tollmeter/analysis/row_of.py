@@ -12,10 +12,10 @@ import numpy as np
 
 from tollmeter.analysis.known import Known
 from tollmeter.analysis.readings import RATES, Overheads, Reading, as_unit, whole_cost
-from tollmeter.analysis.series import Part, series_of
+from tollmeter.analysis.series import Part, Series, series_of
 from tollmeter.analysis.stats import modes, quartiles
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import LEAST_VISITS, Estimate, Scatter, estimate, in_plain_numbers
+from tollmeter.experiment.precision import LEAST_VISITS, Estimate, Scatter, estimate, in_plain_numbers, middle_of
 from tollmeter.experiment.two_states import upper_heap
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 
@@ -41,33 +41,52 @@ class Told(NamedTuple):
     note: str | None = None
 
 
-def row_of(told: Told, asked: Metric, known: Known) -> Row:
-    probe, readings, paid = told.probe, told.readings, told.paid
-    first = readings[0].outcome
-    if asked.unit == "cycle" and first.clock.kind in EMULATED:
-        return bare(first, probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
-    metric = counted(asked) if first.clock.kind == "instructions" else asked
-    series = series_of(readings, asked, paid, known.clocks_hz)
-    counts = {
-        "visits": len(series.all.visits) if series else 0,
-        "samples": sum(len(read.iterations) for read in readings) if series else 0,
-        "set_aside": sum(len(read.set_aside) for read in readings),
-    }
-    complaint = _too_little(readings, asked, counts["samples"])
+class Speech(NamedTuple):
+    """What the visits say of one metric, before it is dressed as a row. said: the headline first, and the other of two
+    heaps; complaint: why there is no number.
+    """
+
+    metric: Metric
+    series: Series | None
+    said: Sequence[Said]
+    complaint: str | None = None
+
+
+def speech(told: Told, asked: Metric, known: Known) -> Speech:
+    clock = told.readings[0].outcome.clock.kind
+    metric = counted(asked) if clock == "instructions" else asked
+    series = series_of(told.readings, asked, told.paid, known.clocks_hz)
+    complaint = _too_little(told.readings, asked, series)
     if complaint or series is None:
-        return bare(first, probe, metric, "unstable", complaint, **counts)
-    whole = whole_cost(readings[0], asked, paid) if asked.source == "difference" else 0.0
+        return Speech(metric, None, (), complaint)
     name, part = series.headline()
-    scatter = known.scatter_of(probe.probe)
-    said = _said(name, part, scatter, whole)
-    others = [Said(other, found, _estimate(found, scatter, whole)) for other, found in series.parts.items()]
-    said += [other for other in others if other.name != name]
-    complaint = _breaks_physics(said[0].estimate, metric)
-    if complaint:
-        return bare(first, probe, metric, "unstable", complaint, **counts)
-    notes = [text for text in (told.note, paid.body.why) if text]
-    numbers = _numbers(said, metric) | {"clock_hz": series.clock_hz, "reason": "; ".join(notes) or None}
-    row = bare(first, probe, metric, "ok", None, **counts)
+    said = _said(name, part, known.scatter_of(told.probe.probe, asked.name), _whole(told, asked))
+    return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
+
+
+def _whole(told: Told, metric: Metric) -> float:
+    """What a difference is a part of; 0 for all else."""
+    return whole_cost(told.readings[0], metric, told.paid) if metric.source == "difference" else 0.0
+
+
+def row_of(told: Told, asked: Metric, known: Known) -> Row:
+    first = told.readings[0].outcome
+    if asked.unit == "cycle" and first.clock.kind in EMULATED:
+        return bare(first, told.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
+    found = speech(told, asked, known)
+    counts = {
+        "visits": len(found.series.all.visits) if found.series else 0,
+        "samples": sum(len(read.iterations) for read in told.readings) if found.series else 0,
+        "set_aside": sum(len(read.set_aside) for read in told.readings),
+    }
+    if found.complaint or found.series is None:
+        return bare(first, told.probe, found.metric, "unstable", found.complaint, **counts)
+    scatter, whole = known.scatter_of(told.probe.probe, asked.name), _whole(told, asked)
+    others = [Said(name, part, _estimate(part, scatter, whole)) for name, part in found.series.parts.items()]
+    said = [*found.said, *(other for other in others if other.name != found.series.headline()[0])]
+    notes = [text for text in (told.note, told.paid.body.why) if text]
+    numbers = _numbers(said, found.metric) | {"clock_hz": found.series.clock_hz, "reason": "; ".join(notes) or None}
+    row = bare(first, told.probe, found.metric, "ok", None, **counts)
     return with_precision(msgspec.structs.replace(row, **numbers), len(said[0].part.visits), known.precision)
 
 
@@ -81,12 +100,16 @@ def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason:
 
 
 def with_precision(row: Row, visits: int, precision: float) -> Row:
-    """Settled: an interval of three visits or more that is narrow enough. A count has no noise: one visit says it
-    all."""
+    """The row, settled where it is. visits: in its own state."""
     if row.median is None or row.low is None or row.high is None:
         return row
-    narrow = Estimate(value=row.median, low=row.low, high=row.high).half_width() <= precision
-    return msgspec.structs.replace(row, settled=narrow and (visits >= LEAST_VISITS or row.clock == "instructions"))
+    known = is_known(Estimate(value=row.median, low=row.low, high=row.high), visits, precision)
+    return msgspec.structs.replace(row, settled=known or row.clock == "instructions")
+
+
+def is_known(found: Estimate, visits: int, precision: float) -> bool:
+    """By an interval of three visits or more that is narrow enough. A count has no noise: one visit says it all."""
+    return found.half_width() <= precision and visits >= LEAST_VISITS
 
 
 def counted(metric: Metric) -> Metric:
@@ -113,14 +136,15 @@ def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:
     """whole: what the values are a part of, for a difference; 0 for all else."""
     medians = part.medians
     if whole or min(medians) <= 0:
-        return in_plain_numbers(medians, part.layouts, whole or abs(float(np.median(medians))), scatter)
+        return in_plain_numbers(medians, part.layouts, whole or abs(middle_of(np.array(medians))), scatter)
     positive = [values[values > 0] for values in part.visits]
     reach = min(float(values.min()) for values in positive), max(float(values.max()) for values in positive)
     return estimate(medians, part.layouts, scatter, reach)
 
 
-def _too_little(readings: Sequence[Reading], metric: Metric, samples: int) -> str | None:
+def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
     """Why there is no estimate, if so."""
+    samples = sum(len(read.iterations) for read in readings) if series else 0
     if samples >= LEAST_SAMPLES:
         return None
     aside = Counter(why for read in readings for why in read.set_aside)

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -23,30 +23,30 @@ from tollmeter.analysis.readings import Reading, overheads, reading
 from tollmeter.analysis.row_of import Told, bare, row_of
 from tollmeter.analysis.series import series_of
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import PRECISION, USUAL_RUNS_SD, common_scatter
+from tollmeter.experiment.precision import PRECISION, common_scatter
 from tollmeter.model import Failure, Outcome, Point, Probe, Row, Status, Value
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
+Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
 
-def rows(
-    outcomes: Sequence[Outcome], probes: Mapping[str, Probe], learned: Learned = Learned(), precision: float = PRECISION
-) -> tuple[Row, ...]:
+def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known | None = None) -> tuple[Row, ...]:
     """All rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the probe's order of metrics.
 
-    Raises Failure (5) for a visit of a probe that has no description.
+    known: what is known of all outcomes together; found here where it is not given. Raises Failure (5) for a visit of a
+    probe that has no description.
     """
     groups = by_point(outcomes)
     for group in groups:
         if group[0].point.probe not in probes:
             raise Failure(f"there are visits of {group[0].point.probe} but no description of it", 5)
-    known = known_of(outcomes, probes, learned, precision)
-    made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], known)]
-    return judged(made, probes, known.clocks_hz)
+    ground = known or known_of(outcomes, probes)
+    made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
+    return judged(made, probes, ground.clocks_hz)
 
 
 def known_of(
@@ -54,24 +54,23 @@ def known_of(
 ) -> Known:
     """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it."""
     known = machine_known(outcomes, learned, precision)
-    found: dict[str, list[tuple[Array, Sequence[int]]]] = defaultdict(list)
+    found: dict[tuple[str, str], list[Logs]] = defaultdict(list)
     for group in by_point(outcomes):
         probe = probes[group[0].point.probe]
-        found[probe.probe] += _logs_of_visits(_readings(group, probe, known), probe, known)
-    runs_sd = {name: learned.runs_sd.get(name, USUAL_RUNS_SD) for name in found}
-    return known._replace(scatter={name: common_scatter(series, runs_sd[name]) for name, series in found.items()})
+        for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known):
+            found[probe.probe, metric].append(logs)
+    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in found.items()}
+    return known._replace(scatter=scatter)
 
 
-def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> list[tuple[Array, Sequence[int]]]:
+def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> Iterator[tuple[str, Logs]]:
+    """Of each metric that is timed: the logs of its visits, and their layouts."""
     paid = overheads(readings)
-    told: list[tuple[Array, Sequence[int]]] = []
     for metric in probe.metrics:
-        timed = metric.source in ("body", "companions", "together")
-        series = series_of(readings, metric, paid, known.clocks_hz) if timed else None
+        series = series_of(readings, metric, paid, known.clocks_hz) if metric.source != "gauge" else None
         part = series.headline()[1] if series else None
         if part and min(part.medians) > 0:
-            told.append((np.log(part.medians), part.layouts))
-    return told
+            yield metric.name, (np.log(part.medians), part.layouts)
 
 
 def row_key(row: Row) -> Key:
@@ -90,19 +89,26 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
     """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
-    good = [outcome for outcome in outcomes if outcome.status == "ok"]
-    if len({outcome.clock.kind for outcome in good}) > 1:
-        return _refused(outcomes, probe, "unstable", "its visits were timed by clocks of different kinds")
-    missing = [outcome for outcome in outcomes if outcome.status != "ok"]
-    if not good or any(outcome.status == "wrong_answer" for outcome in missing):
-        gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
-        return _refused(outcomes, probe, gravest.status, gravest.reason or f"{gravest.status}, without a reason")
-    readings = _readings(good, probe, known)
-    told = Told(probe, readings, overheads(readings), _missing_note(outcomes, missing))
+    told = told_of(outcomes, probe, known)
+    if not isinstance(told, Told):
+        return [bare(outcomes[0], probe, metric, *told) for metric in probe.metrics]
     return [
         gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
         for metric in probe.metrics
     ]
+
+
+def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
+    """What the visits of one point told; or the status of all its rows, and the reason."""
+    good = [outcome for outcome in outcomes if outcome.status == "ok"]
+    if len({outcome.clock.kind for outcome in good}) > 1:
+        return "unstable", "its visits were timed by clocks of different kinds"
+    missing = [outcome for outcome in outcomes if outcome.status != "ok"]
+    if not good or any(outcome.status == "wrong_answer" for outcome in missing):
+        gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
+        return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
+    readings = _readings(good, probe, known)
+    return Told(probe, readings, overheads(readings), _missing_note(outcomes, missing))
 
 
 def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:
@@ -120,7 +126,3 @@ def _missing_note(outcomes: Sequence[Outcome], missing: Sequence[Outcome]) -> st
         return None
     worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
     return f"{len(missing)} of {len(outcomes)} visits gave nothing: {worst.reason or worst.status}"
-
-
-def _refused(outcomes: Sequence[Outcome], probe: Probe, status: Status, reason: str) -> list[Row]:
-    return [bare(outcomes[0], probe, metric, status, reason) for metric in probe.metrics]

@@ -12,7 +12,7 @@ from tollmeter.analysis.readings import Overheads, Reading, costs
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core_clock import follows_clock
 from tollmeter.experiment.core_states import usual
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_VISITS, middle_of
 from tollmeter.model import Metric, StateName
 
 _LEAST_VALUES = 4
@@ -20,17 +20,14 @@ _LEAST_VALUES = 4
 
 class Part(NamedTuple):
     """The values of those samples that were taken in one state. visits: one array each, none empty; layouts: of each
-    visit; raw: the same values as read off the clock. share: of all samples.
+    visit; raw: the same values as read off the clock; medians: of the values of each visit. share: of all samples.
     """
 
     visits: tuple[Array, ...]
     layouts: tuple[int, ...]
     raw: tuple[Array, ...]
+    medians: tuple[float, ...]
     share: float = 1.0
-
-    @property
-    def medians(self) -> list[float]:
-        return [float(np.median(values)) for values in self.visits]
 
     def chosen(self, which: Sequence[bool]) -> Part:
         """Some of the visits."""
@@ -38,7 +35,7 @@ class Part(NamedTuple):
         share = self.share * len(kept) / len(self.visits)
         return Part(
             tuple(self.visits[i] for i in kept), tuple(self.layouts[i] for i in kept),
-            tuple(self.raw[i] for i in kept), share,
+            tuple(self.raw[i] for i in kept), tuple(self.medians[i] for i in kept), share,
         )  # fmt: skip
 
 
@@ -88,7 +85,7 @@ def _stated_clock(
     stated = clocks_hz.get(outcome.point.target)
     if stated is None or metric.unit == "cycle" or outcome.clock.kind != "hardware":
         return None
-    clocked = [(float(np.median(found)), read.clock_hz) for read, found in told if read.clock_hz]
+    clocked = [(middle_of(found), read.clock_hz) for read, found in told if read.clock_hz]
     return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None
 
 
@@ -98,7 +95,8 @@ def _part(flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int]
     visits = tuple(values * shifts[place] for place, values in zip(kept, raw, strict=True))
     total = sum(len(values) for values in flat)
     share = sum(len(values) for values in raw) / total
-    return Part(visits, tuple(layouts[place] for place in kept), raw, share)
+    medians = tuple(middle_of(values) for values in visits)
+    return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
 
 
 def _is_enough(part: Part, visits: int) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf, log, sqrt
 
+from tollmeter.analysis.gauges import gauge_row
 from tollmeter.analysis.known import Known
-from tollmeter.analysis.rows import rows_of_point
+from tollmeter.analysis.row_of import Told, is_known, speech
+from tollmeter.analysis.rows import told_of
 from tollmeter.experiment.precision import LEAST_VISITS, visits_for
-from tollmeter.model import Outcome, Probe, Row
+from tollmeter.model import Metric, Outcome, Probe
 
 BENT = 0.1
 MOST_ADDED = 6
@@ -24,29 +26,39 @@ def settled(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -
     """
     if any(outcome.status in NEVER_A_NUMBER for outcome in outcomes):
         return True
-    rows = _that_count(outcomes, probe, known)
-    return bool(rows) and all(row.settled or row.status in NEVER_A_NUMBER for row in rows)
+    wanted = visits_wanted(outcomes, probe, known)
+    return wanted <= len(outcomes)
 
 
 def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
-    """How many visits in all the point's metrics want; infinite where no number would do."""
-    runs_sd = known.scatter_of(probe.probe).runs_sd
-    return max((_wanted(row, runs_sd, known.precision) for row in _that_count(outcomes, probe, known)), default=inf)
+    """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
+    number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
+    table.
+    """
+    told = told_of(outcomes, probe, known) if outcomes else None
+    if not isinstance(told, Told):
+        return len(outcomes) + LEAST_VISITS
+    used = [metric for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll]
+    return max((_wanted(told, metric, known) for metric in used), default=0.0)
 
 
-def _that_count(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Row]:
-    """The rows of metrics that something is made of: the first, and each with a meaning or a line in the toll table."""
-    used = {metric.name for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll}
-    return [row for row in rows_of_point(list(outcomes), probe, known) if row.metric in used]
-
-
-def _wanted(row: Row, runs_sd: float, precision: float) -> float:
-    """A row that physics refused may be sound after another visit."""
-    if row.settled or row.status in NEVER_A_NUMBER:
-        return float(row.visits)
-    if row.status != "ok" or not row.low or not row.high or row.low <= 0:
-        return row.visits + LEAST_VISITS
-    return visits_for(precision, row.visits, log(row.high / row.low) / 2, runs_sd)
+def _wanted(told: Told, metric: Metric, known: Known) -> float:
+    """A number that physics refused may be sound after another visit."""
+    visits = len(told.readings)
+    if metric.source == "gauge":
+        row = gauge_row(told, metric, known)
+        return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
+    found = speech(told, metric, known)
+    if found.complaint or not found.said:
+        return visits + LEAST_VISITS
+    head = found.said[0]
+    seen = len(head.part.visits)
+    if is_known(head.estimate, seen, known.precision):
+        return visits
+    if head.estimate.low <= 0:
+        return visits + LEAST_VISITS
+    runs_sd, half = known.runs_sd(told.probe.probe), log(head.estimate.high / head.estimate.low) / 2
+    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, runs_sd))
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tollmeter.cli.book import open_run
+from tollmeter.cli import places
+from tollmeter.cli.book import open_run, remembered
 from tollmeter.cli.options import Options
 from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.model import Failure, Outcome, Point
+from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
 
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
@@ -24,6 +26,7 @@ def finished(folder: Path, options: Options, session: Session) -> int:
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)
+    remember(places.RUNS, remembered(book))
     code = exit_code(book.outcomes, session)
     try:
         page.write(book, folder / PAGE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.catalog import Catalog, read_suite, unknown
-from tollmeter.model import Failure, Select, Suite, Value
+from tollmeter.model import Failure, Priority, Select, Suite, Value
 
 DEFAULT = "default"
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
@@ -64,6 +64,22 @@ def seconds(text: str) -> float:
     if not found or not unit or not float(found[1]):
         raise Failure(f"--budget {text}: a time such as 30s or 2m is meant")
     return float(found[1]) * unit
+
+
+def share(text: str) -> float:
+    """3%, 0.5 %. Raises Failure (2)."""
+    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
+    if not found or not 0 < float(found[1]) <= 100:
+        raise Failure(f"--precision {text}: a share such as 2% is meant")
+    return float(found[1]) / 100
+
+
+def priority_named(text: str) -> Priority:
+    """Raises Failure (2)."""
+    known: dict[str, Priority] = {"real-time": "real-time", "normal": "normal"}
+    if text not in known:
+        raise unknown("priority", text, [*known])
+    return known[text]
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import shlex
+from math import log
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tollmeter.analysis.known import Learned, core_widths
+from tollmeter.experiment.precision import PRECISION
 from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
+from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
 
-FORMAT = 1
+FORMAT = 2
 
 
 def open_index(folder: Path) -> Index:
@@ -37,22 +41,27 @@ def open_run(folder: Path) -> Book:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.analysis.hierarchy import hierarchy
-    from tollmeter.analysis.known import core_clocks_hz
     from tollmeter.analysis.lengths import lengths
     from tollmeter.analysis.meanings import main_place
-    from tollmeter.analysis.rows import rows
+    from tollmeter.analysis.rows import known_of, rows
+    from tollmeter.analysis.settlement import sentence, settlement
     from tollmeter.findings import all_findings
 
     machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    clocks_hz = core_clocks_hz(outcomes)
-    clock_hz = clocks_hz.get(main_place(clocks_hz) or "", machine.core_clock_hz)
+    known = known_of(outcomes, probes, learned(request), request.precision)
+    clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
-    table = rows(outcomes, probes)
+    table = rows(outcomes, probes, known)
     levels = hierarchy(table, probes, machine)
     run = _run_info(contents, request, folder)
+    done = settlement(outcomes, probes, known, run.seconds)
+    run = msgspec.structs.replace(
+        run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
+        summary=sentence(done, table, request.precision, request.budget_seconds),
+    )  # fmt: skip
     fallen = lengths(outcomes, table, probes, machine, levels)
     bare = Book(
         index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen),
@@ -64,6 +73,27 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     )
     found = tuple(all_findings(bare))
     return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))
+
+
+def learned(request: Request) -> Learned:
+    """What earlier runs had said when this one began."""
+    widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
+    return Learned(request.runs_sd, widths)
+
+
+def remembered(book: Book) -> Remembered:
+    """What the machine's next run may want to know of this one."""
+    told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
+    rows = {}
+    for row in told:
+        if row.median and row.low and row.high and row.median > 0 and row.low > 0:
+            name = " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(row.state)])
+            parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
+            rows[f"{name} {parameters}"] = (row.median, log(row.high / row.low) / 2 / 1.96)
+    widths: dict[str, dict[str, float]] = {}
+    for (target, abi), width in core_widths(book.outcomes).items():
+        widths.setdefault(target, {})[abi] = width
+    return Remembered(run=book.index.run.id, machine=machine_key(book.index.machine), rows=rows, widths=widths)
 
 
 def raw_samples(folder: Path) -> Table:
@@ -96,6 +126,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
+        precision=request.precision,
     )  # fmt: skip
 
 
@@ -112,6 +143,8 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def command(request: Request) -> str:
     words = ["toll", "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != PRECISION else []
+    words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []

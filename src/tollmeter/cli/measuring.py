@@ -20,15 +20,19 @@ from tollmeter.analysis.known import Learned
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.cli import places
 from tollmeter.cli.answer import finished
-from tollmeter.cli.asked import asked, names, numbers, seconds
+from tollmeter.cli.asked import asked, names, numbers, priority_named, seconds, share
+from tollmeter.cli.book import learned
 from tollmeter.cli.judge import AnalysisJudge
 from tollmeter.cli.observer import observing
 from tollmeter.cli.options import DEFAULT_BUDGET, Options
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.conduct import Stage, Stopping, conduct, kept_on
+from tollmeter.experiment.precision import PRECISION
+from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.model import ClockReading, Failure, Machine, Outcome, Suite
 from tollmeter.plan import Plan, check_asked, expected_seconds, make
 from tollmeter.plan.claims import on_machine
+from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents, Journal, read
 from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
@@ -67,6 +71,7 @@ class Work(NamedTuple):
     done: Sequence[Outcome] = ()
     seconds_before: float = 0.0
     built_s: float = 0.0
+    learned: Learned = Learned()
 
 
 # ---- the three ways to run --------------------------------------------------------------------------------------
@@ -94,12 +99,14 @@ def measured(options: Options) -> int:
     executables = _used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     with Journal.create(folder, ready.request, _head(ready, executables.values())) as journal:
-        return _go(Work(ready.plan, ready.machine, executables, built_s=ready.built_s), journal, options)
+        work = Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=learned(ready.request))
+        return _go(work, journal, options)
 
 
 def resumed(name: str, options: Options) -> int:
     """Goes on with a run that was interrupted, or whose budget was spent. Returns the exit code."""
-    if options.words or options.abi or options.target or options.cpus or options.out or options.seed is not None:
+    fixed = (options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority)
+    if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"
         )
@@ -112,7 +119,7 @@ def resumed(name: str, options: Options) -> int:
         plan, budget_seconds=_for_measuring(_budget(options, request.suite, request.budget_seconds))
     )
     with Journal.resume(folder) as journal:
-        work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds)
+        work = Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
         return _go(work, journal, options)
 
 
@@ -141,8 +148,23 @@ def _prepared(options: Options, *, may_install: bool = True) -> Prepared:
         cpus=numbers(options.cpus),
         words=options.words,
         targets=targets,
+        precision=share(options.precision) if options.precision else PRECISION,
+        priority=priority_named(options.priority or "real-time"),
     )
+    request = _with_history(request, machine)
     return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+
+
+def _with_history(request: Request, machine: Machine) -> Request:
+    """What this machine's earlier runs say, written down with what was asked, since the numbers rest on it."""
+    runs = recall(places.RUNS, machine)
+    widths: dict[str, dict[str, float]] = {}
+    for run in runs:
+        for target, abis in run.widths.items():
+            for abi, width in abis.items():
+                held = widths.setdefault(target, {})
+                held[abi] = max(width, held.get(abi, 0.0))
+    return msgspec.structs.replace(request, runs_sd=runs_sd([run.rows for run in runs]), widths=widths)
 
 
 def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
@@ -155,6 +177,8 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         settings=request.settings,
         abis=request.abis,
         cpus=request.cpus,
+        priority=request.priority,
+        precision=request.precision,
     )
 
 
@@ -265,7 +289,7 @@ def _points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
 def _go(work: Work, journal: Journal, options: Options) -> int:
     places.remember(journal.folder)
     paths = {key: made.path for key, made in work.executables.items()}
-    judge = AnalysisJudge(work.plan.probes, Learned(), work.plan.precision)
+    judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision)
     with (
         _targets(work.plan, paths) as targets,
         Stopping(targets.values(), _promise) as stopping,

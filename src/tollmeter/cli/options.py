@@ -22,3 +22,5 @@ class Options(NamedTuple):
     quiet: bool
     began: float
     target: str | None = None
+    precision: str | None = None
+    priority: str | None = None

@@ -21,6 +21,8 @@ def run(
     abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
     target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
     budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
+    precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
+    priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
@@ -37,7 +39,9 @@ def run(
     from tollmeter.cli import measuring
 
     abis, targets = (",".join(several) if several else None for several in (abi, target))
-    options = Options(tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets)
+    options = Options(
+        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
+    )  # fmt: skip
     if resume:
         return measuring.resumed(resume, options)
     if dry_run:

@@ -9,9 +9,11 @@ are.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tollmeter.conduct.quiet import kept_on
@@ -71,9 +73,20 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     done and seconds_before: of the sessions before, for a run that is gone on with.
     """
     run = _Run(plan, stage, done, seconds_before)
-    status, reason = run.to_the_end()
+    with _no_collections():
+        status, reason = run.to_the_end()
     run.leave_a_sentence_for_gaps(reason)
     return run.note(status, reason)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """What a run keeps it keeps to its end: looking for garbage between visits would find none, for longer each time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Layout(NamedTuple):
@@ -117,7 +130,7 @@ class _Run:
         for round_ in itertools.count():
             points = self._due(round_)
             if not points:
-                return "settled", None
+                return self._ended()
             whole = self._round(round_, points)
             if self._stage.stopping.asked:
                 return "interrupted", "somebody asked to stop"
@@ -126,6 +139,12 @@ class _Run:
             self._refine(round_ + 1)
             self.note("measuring")
         raise AssertionError("rounds do not end by themselves")
+
+    def _ended(self) -> tuple[str, str | None]:
+        """Nothing is left to visit: all is settled, or nothing more fits."""
+        if all(self._is_done(point) for point in self._first_round):
+            return "settled", None
+        return "budget", self._spent()
 
     def _spent(self) -> str:
         still = sum(not self._is_done(point) for point in self._first_round)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.precision import middle_of
+
 Array = NDArray[np.float64]
 
 ALONE_NS, IN_COMPANY_NS = 100.0, 1000.0
@@ -46,7 +48,7 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
         trust = tolerance_ns**2 / (tolerance_ns**2 + error**2)
         once = expected_ns + trust * (once - expected_ns)
     difference, noise = _middle(differences(times, iterations)[:, 0])
-    each = float(np.median(values(times, iterations, Paid(once))))
+    each = middle_of(values(times, iterations, Paid(once)))
     parted = abs(each - difference)
     if parted > _PROVEN * noise and parted > _PARTED * abs(difference):
         share = 100 * (each / difference - 1) if difference else 0.0
@@ -68,5 +70,5 @@ def differences(times: Array, iterations: Array) -> Array:
 
 def _middle(found: Array) -> tuple[float, float]:
     """Median and its standard error."""
-    middle = float(np.median(found))
-    return middle, float(_OF_MEDIAN * np.median(np.abs(found - middle)) / np.sqrt(len(found)))
+    middle = middle_of(found)
+    return middle, _OF_MEDIAN * middle_of(np.abs(found - middle)) / float(np.sqrt(len(found)))

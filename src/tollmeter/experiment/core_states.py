@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def core_hz(outcome: Outcome) -> float | None:
     """The core's clock during a visit: the median of all that its control loops did, the bursts beside samples too."""
     rates = [rate for rate in outcome.controls if rate > 0]
     rates += chain.from_iterable(control_rates(sample.witness) for sample in outcome.samples)
-    return float(np.median(rates)) if rates else None
+    return median(rates) if rates else None
 
 
 def widths(sample: Sample, clock_hz: float) -> tuple[float, float] | None:

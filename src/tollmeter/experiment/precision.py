@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import exp, inf, log, sqrt
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import digamma, polygamma, stdtrit
 
 from tollmeter.model import Record
 
@@ -29,6 +28,8 @@ PRECISION = 0.03
 LEAST_VISITS = 3
 USUAL_VISITS_SD, USUAL_RUNS_SD = 0.02, 0.006
 _PRIOR_FREEDOM = 4.0
+_LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
+_LEAST_POINTS = 4
 _NORMAL = 1.959964
 _FLOOR_SD = 1e-4
 
@@ -46,13 +47,21 @@ class Estimate(Record, frozen=True):
 
 
 class Scatter(Record, frozen=True):
-    """What is known before a point's own visits are looked at, as standard deviations of logarithms. layouts: the share
-    of the variance between visits that visits of one layout have in common.
+    """What is known before a point's own visits are looked at, as standard deviations of logarithms. freedom: how many
+    visits that knowledge is worth: few where points of one kind scatter very differently. layouts: the share of the
+    variance between visits that visits of one layout have in common.
     """
 
     visits_sd: float = USUAL_VISITS_SD
+    freedom: float = _PRIOR_FREEDOM
     runs_sd: float = USUAL_RUNS_SD
     layouts: float = 0.0
+
+
+def middle_of(values: Array) -> float:
+    """Median of a small array, in a twentieth of the time that numpy's takes: a run under way asks for thousands."""
+    ordered = np.sort(values, axis=None)
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def location(values: Sequence[float] | Array) -> float:
@@ -61,8 +70,13 @@ def location(values: Sequence[float] | Array) -> float:
     found = np.asarray(values, dtype=float)
     if not len(found):
         raise ValueError("no value")
-    first, second = np.triu_indices(len(found))
-    return float(np.median((found[first] + found[second]) / 2))
+    first, second = _pairs(len(found), 0)
+    return middle_of(found[first] + found[second]) / 2
+
+
+@lru_cache(maxsize=512)
+def _pairs(count: int, least: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(count, least)
 
 
 def scale(values: Sequence[float] | Array) -> float:
@@ -70,8 +84,8 @@ def scale(values: Sequence[float] | Array) -> float:
     found = np.asarray(values, dtype=float)
     if len(found) < 2:
         return 0.0
-    first, second = np.triu_indices(len(found), 1)
-    return float(np.median(np.abs(found[first] - found[second])) / 0.9539)
+    first, second = _pairs(len(found), 1)
+    return middle_of(np.abs(found[first] - found[second])) / 0.9539
 
 
 def estimate(visits: Sequence[float], layouts: Sequence[int], scatter: Scatter, reach: tuple[float, float]) -> Estimate:
@@ -89,15 +103,15 @@ def estimate(visits: Sequence[float], layouts: Sequence[int], scatter: Scatter, 
 
 def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Of the 95 % interval of the location."""
-    spread, freedom = moderated(scale(logs), len(logs) - 1, scatter.visits_sd)
+    spread, freedom = moderated(scale(logs), len(logs) - 1, scatter.visits_sd, scatter.freedom)
     error = spread / sqrt(0.955 * effective(layouts, scatter.layouts))
     return sqrt((_quantile(freedom) * error) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
 
 
-def moderated(spread: float, freedom: float, prior: float) -> tuple[float, float]:
+def moderated(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
     """A standard deviation pulled to what is usual, and its degrees of freedom."""
-    both = freedom + _PRIOR_FREEDOM
-    return max(_FLOOR_SD, sqrt((freedom * spread**2 + _PRIOR_FREEDOM * prior**2) / both)), both
+    both = freedom + prior_freedom
+    return max(_FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
 
 
 @lru_cache(maxsize=1024)
@@ -117,29 +131,44 @@ def in_plain_numbers(visits: Sequence[float], layouts: Sequence[int], around: fl
     which the scatter is a share."""
     found = np.asarray(visits, dtype=float)
     middle = location(found)
-    spread, freedom = moderated(scale(found), len(found) - 1, scatter.visits_sd * around)
+    spread, freedom = moderated(scale(found), len(found) - 1, scatter.visits_sd * around, scatter.freedom)
     error = _quantile(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
     half = sqrt(error**2 + (_NORMAL * scatter.runs_sd * around) ** 2)
     return Estimate(value=middle, low=middle - half, high=middle + half)
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
-    """What the points of one probe scatter by. series: of each point the logs of its visits, and their layouts."""
+    """What the points of one metric scatter by. series: of each point the logs of its visits, and their layouts."""
     told = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
     if not told:
         return Scatter(runs_sd=runs_sd)
     shares = [share for logs, layouts in told if (share := _in_common(logs, layouts)) is not None]
+    visits_sd, freedom = _usual_scatter([(max(_FLOOR_SD, scale(logs)), len(logs) - 1) for logs, _ in told])
     return Scatter(
-        visits_sd=max(_FLOOR_SD, median(scale(logs) for logs, _ in told)),
-        runs_sd=runs_sd,
+        visits_sd=visits_sd, freedom=freedom, runs_sd=runs_sd,
         layouts=min(1.0, max(0.0, float(np.mean(shares)))) if shares else 0.0,
-    )
+    )  # fmt: skip
+
+
+def _usual_scatter(told: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """The scatter that the points have in common, and what it is worth: the logs of variances scatter by trigamma(d/2)
+    where all points have one variance, and by trigamma(d0/2) more where theirs come from a prior worth d0 (Smyth 2004,
+    section 6.2; medians in place of means). told: standard deviation and degrees of freedom of each point.
+    """
+    half = np.array([freedom / 2 for _, freedom in told])
+    logs = 2 * np.log([spread for spread, _ in told]) - digamma(half) + np.log(half)
+    if len(told) < _LEAST_POINTS:
+        return max(_FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
+    excess = scale(logs) ** 2 - float(np.mean(polygamma(1, half)))
+    freedom = 2 / excess if excess > 0 else _MOST_FREEDOM  # trigamma(x) is about 1/x
+    freedom = min(_MOST_FREEDOM, max(_LEAST_FREEDOM, freedom))
+    return max(_FLOOR_SD, exp((float(np.median(logs)) + float(digamma(freedom / 2)) - log(freedom / 2)) / 2)), freedom
 
 
 def _in_common(logs: Array, layouts: Sequence[int]) -> float | None:
     """1 less the variance of pairs of visits of one layout over that of all pairs; None where no two share a layout."""
     owner = np.asarray(layouts)
-    first, second = np.triu_indices(len(logs), 1)
+    first, second = _pairs(len(logs), 1)
     same = owner[first] == owner[second]
     if not same.any() or same.all():
         return None

@@ -33,7 +33,7 @@ _BURSTS_S = 100e-6
 class Effort(Record, frozen=True):
     """Of one visit: samples, and ns of the shorter batch. thin: every so-manieth value of a sweep."""
 
-    samples: int = 10
+    samples: int = 12
     sample_ns: int = 400_000
     thin: int = 1
 
@@ -44,6 +44,7 @@ class Effort(Record, frozen=True):
 
 EFFORTS = (
     Effort(),
+    Effort(samples=10),
     Effort(samples=8),
     Effort(samples=8, sample_ns=300_000),
     Effort(samples=6, sample_ns=250_000),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.model import Failure, Record, Suite, Value
+from tollmeter.experiment.precision import PRECISION
+from tollmeter.model import Failure, Priority, Record, Suite, Value
 from tollmeter.protocol import clean
 from tollmeter.store import toml
 
-FORMAT = 1
+FORMAT = 2
 NAME = "run.toml"
 _MOST_BYTES = 1 << 20
 
@@ -21,7 +22,9 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     """suite is written out as it was, so that a later edit of its file does not change what this run is.
 
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
-    cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own.
+    cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
+    what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
+    core is, by target and ABI.
     """
 
     id: str
@@ -36,6 +39,10 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     cpus: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    precision: float = PRECISION
+    priority: Priority = "normal"
+    runs_sd: dict[str, float] = {}
+    widths: dict[str, dict[str, float]] = {}
 
 
 def write_request(folder: Path, request: Request) -> None:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine's runs said, a line a run, so that the next one knows by how much runs differ. Derived from the runs,
+and kept beside them: without it the stated usual stands in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.model import Machine, Record
+
+NAME = "history.jsonl"
+_MOST_RUNS = 40
+_MOST_BYTES = 64 << 20
+
+
+class Remembered(Record, frozen=True):
+    """One run. rows: by what each stands for, its median and the standard error that its own visits give, as a
+    logarithm. widths: of the whole core by target and ABI.
+    """
+
+    run: str
+    machine: tuple[str, str, str]
+    rows: dict[str, tuple[float, float]]
+    widths: dict[str, dict[str, float]] = {}
+
+
+def machine_key(machine: Machine) -> tuple[str, str, str]:
+    return machine.host, machine.cpu, machine.kernel
+
+
+def recall(folder: Path, machine: Machine) -> list[Remembered]:
+    """The last runs of this machine, oldest first; a line that cannot be read is passed over."""
+    found = [run for run in _all(folder) if run.machine == machine_key(machine)]
+    return list({run.run: run for run in found}.values())[-_MOST_RUNS:]
+
+
+def remember(folder: Path, run: Remembered) -> None:
+    """Nowhere, where the folder cannot be written."""
+    with contextlib.suppress(OSError), (folder / NAME).open("ab") as file:
+        file.write(msgspec.json.encode(run) + b"\n")
+
+
+def _all(folder: Path) -> Iterable[Remembered]:
+    path = folder / NAME
+    with contextlib.suppress(OSError):
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return
+        with path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(msgspec.DecodeError):
+                    yield msgspec.json.decode(line, type=Remembered)
