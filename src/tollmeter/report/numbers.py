@@ -8,7 +8,7 @@ prefixes). A number that is missing or not finite is a dash.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DASH = "–"
 MINUS = "−"
@@ -80,6 +80,19 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
     return f"±{percent(half)}"
 
 
+WIDE = 0.2
+"""Half of an interval, as a share, from which on its ends are written out: nobody reads +-302 %."""
+
+
+def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
+    """With its interval: as a percentage, or where that is wide from end to end in the same unit."""
+    half = half_width(median, low, high)
+    if half is None or half <= WIDE or low is None or high is None:
+        return replace(figure, sure=plus_minus(median, low, high))
+    ends = f"{plain(low / step, 2)} to {plain(high / step, 2)}"
+    return replace(figure, sure=f"({ends} {figure.unit})".replace(" )", ")"))
+
+
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:
     """The largest step of which there is at least this share: with 0.9995, 999.7 ns is 1.00 µs."""
     for step, name in steps:
@@ -88,12 +101,16 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int
     return plain(value / steps[-1][0], significant), steps[-1][1]
 
 
+def _step(steps: tuple[tuple[float, str], ...], name: str) -> float:
+    return next(step for step, other in steps if other == name)
+
+
 def time(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
     """A time given in ns."""
     if median is None or not math.isfinite(median):
         return NOTHING
     number, unit = _scaled(median, TIMES, digits(median, low, high), 0.9995)
-    return Figure(number, unit, plus_minus(median, low, high))
+    return _sure(Figure(number, unit), median, low, high, _step(TIMES, unit))
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
@@ -105,7 +122,7 @@ def size(median: float | None, low: float | None = None, high: float | None = No
     number, unit = _scaled(median, SIZES, digits(median, low, high), 0.9)
     if "." in number and not number.split(".")[1].strip("0"):
         number = number.split(".")[0]
-    return Figure(number, unit, plus_minus(median, low, high))
+    return _sure(Figure(number, unit), median, low, high, _step(SIZES, unit))
 
 
 def _exact_size(size_bytes: float) -> Figure:
@@ -127,7 +144,7 @@ def rate(median: float | None, unit: str = "B/s", low: float | None = None, high
     if median is None or not math.isfinite(median):
         return NOTHING
     number, prefix = _scaled(median, DECIMALS, digits(median, low, high), 0.9995)
-    return Figure(number, prefix + RATES[unit], plus_minus(median, low, high))
+    return _sure(Figure(number, prefix + RATES[unit]), median, low, high, _step(DECIMALS, prefix))
 
 
 def cycles(value: float | None) -> str:
@@ -165,7 +182,8 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
         return size(value, low, high)
     if unit in RATES:
         return rate(value, unit, low, high)
-    return Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit), plus_minus(value, low, high))
+    figure = Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit))
+    return _sure(figure, value, low, high, 1.0)
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:

@@ -130,7 +130,7 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
 
 def _closing(book: Book, console: Console, width: int) -> None:
     console.print()
-    for sentence in (tables.unfinished(book), tables.sureness(book), tables.missing(book)):
+    for sentence in (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book)):
         if sentence:
             _wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(book.index.rows)[:5]:

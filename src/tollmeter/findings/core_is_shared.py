@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody else at work on the core's other hardware thread while it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from tollmeter.findings._evidence import native_rows, of_row
+from tollmeter.model import Book, Evidence, Finding, Row
+
+LEAST_SHARE = 0.05
+LEAST_ROWS = 3
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Where the width of the core was another's in one sample of twenty or more. What it costs is read from the rows
+    that were seen in both states."""
+    share = book.index.run.shared_share
+    if share is None or share < LEAST_SHARE:
+        return
+    both = [(row, cost) for row in native_rows(book) if (cost := _cost(row)) is not None]
+    dearest = max(both, key=lambda pair: pair[1], default=None)
+    usual = f": {median(cost for _, cost in both):+.0%} on what was seen both ways" if len(both) >= LEAST_ROWS else ""
+    yield Finding(
+        name="machine.core_is_shared",
+        severity="warning",
+        claim=f"somebody else runs on this core's other thread {share:.0%} of the time{usual}",
+        evidence=(
+            Evidence(what="samples beside somebody, of those whose state was seen", value=share, unit="ratio"),
+            Evidence(what="rows seen on a whole core and on a shared one", value=float(len(both)), unit="count"),
+            *([of_row(dearest[0]), Evidence(what="the same beside somebody", value=1 + dearest[1], unit="ratio")]
+              if dearest else []),
+        ),
+        remedy="numbers are those of the whole core; ask for whole cores, or let nothing else run on the thread beside",
+    )  # fmt: skip
+
+
+def _cost(row: Row) -> float | None:
+    """What a row costs more beside somebody, as a share; None where it was not seen both ways."""
+    seen = {state.state: state.median for state in row.states}
+    if row.status != "ok" or row.better == "neither" or "whole" not in seen or "shared" not in seen:
+        return None
+    ratio = seen["shared"] / seen["whole"]
+    return ratio - 1 if row.better == "less" else 1 / ratio - 1
