@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a number come out the same tomorrow? The same points again and again, and changes of known size.
+
+    bench/tomorrow.py collect FOLDER [RUNS [PAUSE_S]]   20 runs, 150 s apart: an hour and more
+    bench/tomorrow.py judge FOLDER                      how often intervals hold, part, and find what was planted
+
+Collecting copies the checkout, adds three probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c: no
+change, 1 % and 2 %), and measures bench/tomorrow.toml and these in turn. Judging derives all rows anew from the journals,
+so that a change of the analysis can be judged on yesterday's runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from tollmeter.analysis.compare import of_rows
+from tollmeter.analysis.rows import row_key
+from tollmeter.cli.book import open_run
+from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.model import Row
+
+ROOT = Path(__file__).resolve().parents[1]
+PLANTED = (0, 4, 8)
+
+
+# ---- collecting -------------------------------------------------------------------------------------------------
+
+
+def collect(folder: Path, runs: int, pause_s: float) -> None:
+    tree = copied(folder / "tree")
+    for number in range(runs):
+        measured(tree, folder / f"points-{number}", "bench/tomorrow.toml", "--budget", "12s", "--precision", "1%")
+        for planted in PLANTED:
+            words = (f"bench.planted_{planted}", "--budget", "7s", "--precision", "0.1%")
+            measured(tree, folder / f"planted-{planted}-{number}", *words)
+        time.sleep(pause_s)
+
+
+def copied(tree: Path) -> Path:
+    """The checkout with the planted probes."""
+    files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    for name in filter(None, files.split("\0")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name)
+    (tree / "probes/bench").mkdir(exist_ok=True)
+    for planted in PLANTED:
+        source = f'#define PLANTED {planted}\n#include "../../bench/planted.c"\n'
+        (tree / f"probes/bench/planted_{planted}.c").write_text(source, encoding="utf-8")
+    return tree
+
+
+def measured(tree: Path, out: Path, *words: str) -> None:
+    subprocess.run([tree / "toll", "run", *words, "--out", out, "--quiet"], check=False, stdout=subprocess.DEVNULL)
+
+
+# ---- judging ----------------------------------------------------------------------------------------------------
+
+
+def judge(folder: Path) -> None:
+    points = [rows_of(path) for path in sorted(folder.glob("points-*"))]
+    hold, pairs, parted = intervals(points)
+    print(f"{len(points)} runs of {len(points[0])} rows")
+    print(f"intervals that hold the median of all runs: {hold:.1%}; disjoint pairs: {parted} of {pairs}, "
+          f"{parted / max(1, pairs):.2%}")  # fmt: skip
+    for name, spread in ranges(points):
+        print(f"  {name:<60} range {spread:.1%}")
+    alarms, compared = false_alarms(points)
+    print(f"A/A: {alarms} of {compared} rows called changed, in all pairs of runs")
+    sides = {planted: [rows_of(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
+    for planted in PLANTED:
+        pairs_of_runs = [(a, b) for a, b in itertools.product(sides[0], sides[planted]) if a is not b]
+        found = sum(is_slower(a, b) for a, b in pairs_of_runs)
+        print(f"planted {planted / 4:g} %: found in {found} of {len(pairs_of_runs)} pairs of runs")
+
+
+def rows_of(path: Path) -> dict[object, Row]:
+    rows = [row for row in open_run(path).index.rows if row.status == "ok" and row.unit != "ratio"]
+    return {row_key(row): row for row in rows}
+
+
+def intervals(runs: Sequence[dict[object, Row]]) -> tuple[float, int, int]:
+    held: list[bool] = []
+    pairs = parted = 0
+    for rows in by_key(runs).values():
+        middle = float(np.median([row.median for row in rows]))
+        held += [(row.low or 0) <= middle <= (row.high or 0) for row in rows]
+        for a, b in itertools.combinations(rows, 2):
+            pairs += 1
+            parted += (a.high or 0) < (b.low or 0) or (b.high or 0) < (a.low or 0)
+    return float(np.mean(held)), pairs, parted
+
+
+def by_key(runs: Iterable[dict[object, Row]]) -> dict[object, list[Row]]:
+    """Rows in one state alone: a whole core and a shared one are no repetition of each other."""
+    found: dict[object, list[Row]] = defaultdict(list)
+    for run in runs:
+        for key, row in run.items():
+            found[key, row.state].append(row)
+    return {key: rows for key, rows in found.items() if len(rows) > 2}
+
+
+def ranges(runs: Sequence[dict[object, Row]]) -> list[tuple[str, float]]:
+    """Greatest over least median, less one."""
+    made = []
+    for rows in by_key(runs).values():
+        medians = [row.median or 0 for row in rows]
+        words = " ".join(f"{name}={value}" for name, value in rows[0].parameters.items())
+        made.append((f"{rows[0].probe} {rows[0].metric} {words} ({rows[0].state}, {len(rows)})",
+                     max(medians) / min(medians) - 1))  # fmt: skip
+    return sorted(made)
+
+
+def false_alarms(runs: Sequence[dict[object, Row]]) -> tuple[int, int]:
+    alarms = compared = 0
+    for a, b in itertools.combinations(runs, 2):
+        changes = of_rows(a, b, None, 0.01).changes
+        compared += len(changes)
+        alarms += sum(change.verdict in ("faster", "slower", "differs") for change in changes)
+    return alarms, compared
+
+
+def is_slower(old: dict[object, Row], new: dict[object, Row]) -> bool:
+    (before,), (after,) = old.values(), new.values()
+    changes = of_rows({0: before}, {0: after}, None, 0.002).changes
+    return any(change.verdict == "slower" for change in changes)
+
+
+def spread_between(runs: Sequence[dict[object, Row]]) -> dict[str, float]:
+    """What the machine's history would say."""
+    named = [
+        {f"{row.probe} {key}": (row.median or 1.0, log((row.high or 1) / (row.low or 1)) / 3.92)
+         for key, row in run.items()}
+        for run in runs
+    ]  # fmt: skip
+    return runs_sd(named)
+
+
+def main() -> None:
+    verb, folder = sys.argv[1], Path(sys.argv[2])
+    if verb == "collect":
+        collect(folder, *(int(word) for word in [*sys.argv[3:], "20", "150"][:2]))
+    else:
+        judge(folder)
+
+
+main()
