@@ -353,8 +353,8 @@ class Fall(Record, frozen=True):
     """Where a rate over length falls: as fast as before up to after_n, and slower all along from by_n on.
 
     slower: times the time of one operation. lost_ns: of one operation; least_ns: all that the hardware's own way over
-    the same memory takes for one, 0 where it was not timed there. cause: `unknown` where nothing proves one. levels: the
-    caches that end there, if memory is what is waited for. bytes: 0 if not told.
+    the same memory takes for one, 0 where it was not timed there. cause: `unknown` where nothing proves one. levels:
+    the caches that end there, if memory is what is waited for. bytes: 0 if not told.
     """
 
     after_n: int

@@ -74,7 +74,7 @@ def test_without_the_hardware_way_no_cause_is_named() -> None:
 
 def test_a_length_without_its_hardware_twin_is_not_held_against_itself() -> None:
     """A short budget leaves hardware's lengths out: the one that was timed judges the whole fall."""
-    hardware, emulated = swept(lambda n: 0.1, ns=OCTAVES[:10]), swept(step(5.0, 9.0, FIRST), "emulated")
+    hardware, emulated = swept(step(0.1, 0.1, 0), ns=OCTAVES[:10]), swept(step(5.0, 9.0, FIRST), "emulated")
     (fall,) = found(hardware, emulated)["emulated"].falls
     assert (fall.cause, fall.least_ns) == ("length", pytest.approx(0.1, rel=0.01))
 
@@ -82,9 +82,7 @@ def test_a_length_without_its_hardware_twin_is_not_held_against_itself() -> None
 def test_another_abis_emulation_is_no_evidence_of_memory() -> None:
     curve, other = (swept(step(before, 1.8 * before, FIRST), "emulated") for before in (5.0, 10.0))
     rows = [msgspec.structs.replace(row, abi="ia32") for row in other[0]]
-    moved = [
-        msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, abi="ia32")) for told in other[1]
-    ]
+    moved = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, abi="ia32")) for told in other[1]]
     told = lengths([*curve[1], *moved], [*curve[0], *rows], PROBES, MACHINE)
     assert [fall.cause for found in told for fall in found.falls] == ["unknown", "unknown"]
 

@@ -53,6 +53,20 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
         assert tables.cycles(toll.cycles) in line and tables.about(toll.per_millisecond) in line
 
 
+def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
+    book = books.healthy()
+    stopped = [
+        msgspec.structs.replace(row, status="interrupted", reason="the budget ended it", median=None)
+        if row.probe == "kernel.enter_syscall"
+        else row
+        for row in book.index.rows
+    ]
+    told = books.with_rows(book, stopped)
+    line = next(line for line in tables.toll_table(told).rows if line.cells[0] == "system call")  # type: ignore[union-attr]
+    assert (line.cells[1], line.note) == ("–", "no number: the budget ended it")
+    assert "a system call takes" in tables.answer(book) and "a system call takes" not in tables.answer(told)
+
+
 def test_what_disagrees_is_marked_without_colour() -> None:
     lines = {line.split()[0]: line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  L\d", line)}
     assert ["!" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
