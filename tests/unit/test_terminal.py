@@ -170,6 +170,38 @@ def test_a_correction_stands_by_its_claim() -> None:
     assert "(1) On 64-bit only." in text
 
 
+def test_a_rows_own_reason_stands_before_the_claims() -> None:
+    book = books.healthy()
+    stopped = [
+        msgspec.structs.replace(row, status="interrupted", reason="the run was stopped", median=None)
+        for row in book.index.rows
+        if row.probe == "kernel.enter_syscall"
+    ]
+    claim = Published(what="entry", figure="x", row=RowOf(means="entry"), missing="Not asked for in this run.")
+    text = told(books.with_rows(book, stopped), claim)
+    assert "kernel.enter_syscall gave no number: the run was stopped." in text and "Not asked for" not in text
+    assert "Not asked for in this run." in told(books.with_rows(book, []), claim)
+
+
+def test_a_note_on_a_row_goes_only_where_the_run_has_such_a_row() -> None:
+    row = RowOf(means="entry", abi="arm-soft")
+    text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On ARM only."))
+    assert "This run has no row of entry for arm-soft." in text and "On ARM only." not in text
+    assert "On ARM only." in told(books.healthy(), Published(what="entry", figure="x", correction="On ARM only."))
+
+
+def test_a_count_of_instructions_answers_no_claim_of_a_time() -> None:
+    """The kernel's share of a trap, and memory's of a load, are not in it."""
+    book = books.healthy(("x86_64",))
+    counted = [
+        msgspec.structs.replace(row, clock="instructions", target="qemu-user:arm", abi="arm-soft", unit="instruction")
+        for row in book.index.rows
+        if row.probe == "kernel.enter_syscall"
+    ]
+    text = told(books.with_rows(book, counted), Published(what="entry", figure="x", row=RowOf(means="entry")))
+    assert "entry x –" in text and "qemu-user:arm counts the program's own instructions" in text
+
+
 def test_of_several_rows_the_least_and_the_most_are_shown() -> None:
     text = told(books.healthy(), Published(what="faults", figure="?", row=RowOf(means="price-of-fault", abi="native")))
     assert re.search(r"faults \? 4\d\d ns to 6\d\d ns", text)
