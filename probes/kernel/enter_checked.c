@@ -103,5 +103,5 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
-    .revision = 1,
+    .revision = 2,
 };

@@ -159,6 +159,14 @@ def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
     assert cost(visit(abi, "kernel.enter_syscall", call="unknown")) < 1.5 * cost(done)
 
 
+def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) -> None:
+    """As the C library does: the interrupt of 1978 is many times as dear."""
+    ordinary, handed_out = (visit(abi, "kernel.enter_gate", gate=gate) for gate in ("ordinary", "vdso"))
+    if handed_out.status == "unsupported":
+        pytest.skip(f"{abi} is handed none")
+    assert cost(ordinary) < 2 * cost(handed_out)
+
+
 def test_a_call_costs_more_than_the_same_work_in_line(abi: str) -> None:
     done = visit(abi, "kernel.function_call")
     assert cost(done) > 1.5 * control_cost(done)
