@@ -105,8 +105,8 @@ static inline unsigned fpa_rounding_of(uint32_t instruction) {
 }
 
 /* RMF: what is left of a after the nearest whole number of times b, the even one where two are as near (IEEE 754). Each
- * step is exact. */
-static inline double fpa_remainder(double a, double b) {
+ * step is exact. Neither this nor the root is inlined: the registers that they need would be saved at each instruction. */
+__attribute__((noinline, unused)) static double fpa_remainder(double a, double b) {
   const double divisor = __builtin_fabs(b);
   double rest = __builtin_fabs(a), multiple = divisor;
   bool odd = false;
@@ -137,7 +137,7 @@ static inline uint64_t fpa_root_bits(uint64_t number) {
 
 /* SQT, without a mathematical library, which a supervisor has not. The root has one bit more than a double holds; no root
  * lies just between two doubles, so that bit alone rounds. */
-static inline double fpa_root(double value) {
+__attribute__((noinline, unused)) static double fpa_root(double value) {
   double scale = 0x1p-26;
   if (value < 0) return __builtin_nan("");
   if (!(value > 0) || value == __builtin_inf()) return value;
