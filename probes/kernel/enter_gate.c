@@ -39,6 +39,7 @@ static bool int80_is_open(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct gates *gates = r->state;
   const unsigned gate = toll_choice(r, "gate");
   gates->vdso = gate_of_vdso();
