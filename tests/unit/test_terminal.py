@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import books
+import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
@@ -183,9 +184,27 @@ def test_a_rows_own_reason_stands_before_the_claims() -> None:
     assert "Not asked for in this run." in told(books.with_rows(book, []), claim)
 
 
-def test_a_note_on_a_row_goes_only_where_the_run_has_such_a_row() -> None:
+def test_another_choices_reason_is_none_of_a_claims() -> None:
+    """That one way is unsupported says nothing of the other; of another length of the same way it does."""
+    bare = made.row(None, of="float.dot", name="rate", unit="flop/s", status="unsupported", abi="arm-soft")
+    gap = msgspec.structs.replace(bare, parameters={"n": 16, "way": "hardware"}, reason="no FPU")
+    claims = {
+        way: RowOf(probe="float.dot", abi="arm-soft", parameters={"n": 64, "way": way})
+        for way in ("hardware", "emulated")
+    }
+    texts = {
+        way: told(books.with_rows(books.healthy(), [gap]), Published(what="w", figure="x", row=row))
+        for way, row in claims.items()
+    }
+    assert "no FPU" in texts["hardware"] and "no FPU" not in texts["emulated"]
+
+
+def test_a_note_on_a_row_goes_only_where_its_number_is() -> None:
     row = RowOf(means="entry", abi="arm-soft")
-    text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On ARM only."))
+    silent = [made.row(None, of="kernel.enter_syscall", name="round_trip", abi="arm-soft", status="unsupported")]
+    claim = Published(what="entry", figure="x", row=row, correction="On ARM only.")
+    assert "On ARM only." not in told(books.with_rows(books.healthy(), silent), claim)
+    text = told(books.healthy(), claim)
     assert "This run has no row of entry for arm-soft." in text and "On ARM only." not in text
     assert "On ARM only." in told(books.healthy(), Published(what="entry", figure="x", correction="On ARM only."))
 

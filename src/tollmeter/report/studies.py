@@ -49,10 +49,9 @@ def remarks(told: Sequence[Answer]) -> list[tuple[str, str]]:
 
 
 def _answer(book: Book, claim: Published) -> Answer:
-    """The correction is about what stands here, so it goes where the run has a row of the claim, and where no row ever
-    can stand."""
+    """The correction is about what stands here: it goes beside a number, and where none can ever stand."""
     here, gap = _measured(book, claim)
-    concerns = claim.row is None or here != DASH or bool(_matching(book, claim.row))
+    concerns = claim.row is None or here != DASH
     said = " ".join(part for part in (gap, _clock(book, claim, here), concerns and claim.correction) if part)
     return Answer(claim.what, claim.figure, here, said)
 
@@ -110,8 +109,10 @@ def _why(book: Book, claim: Published, wanted: RowOf) -> str:
 
 
 def _own_reason(book: Book, wanted: RowOf) -> str:
-    """Why a row of this run has no number, or one that answers nothing; empty where the run has none."""
-    anywhere = msgspec.structs.replace(wanted, parameters={})
+    """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
+    done at one length or size cannot be at another; of another choice it says nothing."""
+    choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
+    anywhere = msgspec.structs.replace(wanted, parameters=choices)
     same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
     failed = next((row for row in same if row.status != "ok" and row.reason), None)
     if failed is not None:
