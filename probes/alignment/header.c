@@ -148,6 +148,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (!room) return toll_refused(r);
   frames->headers = room + ETHERNET_BYTES + (way == SHIFTED ? SHIFT : 0);
   frames->expected = fill(frames, r->seed);
+  if (way == TRAPPED && toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   if (way == TRAPPED && !ALIGN_TRAP_KNOWN)
     return toll_skip(r, "a program cannot ask for alignment traps on this architecture");
   if (way == TRAPPED) align_trap_catch();

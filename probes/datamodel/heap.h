@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "toll.h"
+
 namespace heap {
 
 struct Account {
@@ -40,17 +42,28 @@ inline void give(void *object, size_t bytes) {
   free(object);
 }
 
-/* The most that was ever resident, in bytes; 0 where /proc does not say. Not getrusage's ru_maxrss, which a process
- * inherits through exec from the program that started it. */
-inline uint64_t resident_peak_bytes() {
+/* A line `FIELD: N kB` of one of the process's accounts, in bytes; 0 where there is none. */
+inline uint64_t account_bytes(const char *path, const char *field) {
   char line[256];
   unsigned long long kilobytes = 0;
-  FILE *status = fopen("/proc/self/status", "r");
-  if (!status) return 0;
-  while (fgets(line, sizeof line, status))
-    if (sscanf(line, "VmHWM: %llu kB", &kilobytes) == 1) break;
-  fclose(status);
+  const size_t length = strlen(field);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  while (fgets(line, sizeof line, file))
+    if (strncmp(line, field, length) == 0 && sscanf(line + length, ": %llu kB", &kilobytes) == 1) break;
+  fclose(file);
   return kilobytes * 1024;
+}
+
+/* The most that was ever resident, in bytes; 0 where nobody says, or speaks of an emulator's memory. The high-water mark
+ * lags: kernels up to 6.1 add a task's pages to it 64 at a time, and later ones so many for each CPU. What is resident
+ * now is counted page by page for smaps_rollup, and is the least that the peak was. Not getrusage's ru_maxrss, which a
+ * process inherits through exec from the program that started it. */
+inline uint64_t resident_peak_bytes() {
+  if (!toll_accounts_are_own()) return 0;
+  const uint64_t marked = account_bytes("/proc/self/status", "VmHWM");
+  const uint64_t now = account_bytes("/proc/self/smaps_rollup", "Rss");
+  return marked > now ? marked : now;
 }
 
 inline uint64_t minor_faults() {

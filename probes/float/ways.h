@@ -290,6 +290,7 @@ inline bool ways_high_word_first(const struct toll_run *r) {
 /* Whether the visit's way exists for this ABI; sets up the handler where it is asked for. */
 inline enum toll_status ways_prepare(struct toll_run *r) {
   const unsigned way = toll_choice(r, "way");
+  if (way == WAY_TRAPPED && toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   if (way == WAY_HARDWARE && WAYS_COMPILER_CALLS)
     return toll_skip(r, "this ABI's compiler emits no floating-point instruction: every operation is emulated");
   if (way == WAY_EMULATED && !WAYS_LIBRARY) return toll_skip(r, "no soft-float library is linked for this ABI");

@@ -52,6 +52,7 @@ static const char *const placements[] = {"one_cpu", "two_cpus", NULL};
 static const char *const maps[] = {"other", "same", NULL};
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct call *call = r->state;
   const unsigned channel = toll_choice(r, "channel");
   uint64_t random = r->seed;

@@ -43,6 +43,7 @@ static long enforce(unsigned check, uint64_t rules) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct entry *entry = r->state;
   const unsigned check = toll_choice(r, "check");
   const uint64_t rules = toll_number(r, "rules");
@@ -103,5 +104,5 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
-    .revision = 1,
+    .revision = 2,
 };

@@ -4,7 +4,7 @@
  *
  * x86 kept its old doors: the software interrupt of 1978 goes through a descriptor table, and on some machines through
  * checks that the fast instruction avoids; a 32-bit program is handed a page of kernel code that knows the fastest door
- * (sysenter or syscall), and calls through it. An ABI with one door only has nothing to compare, and says so.
+ * (sysenter or syscall), and calls through it, so that there the ordinary gate is this one. An ABI with one door only has nothing to compare, and says so.
  */
 #define _GNU_SOURCE 1
 #include "gate.h"
@@ -39,6 +39,7 @@ static bool int80_is_open(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct gates *gates = r->state;
   const unsigned gate = toll_choice(r, "gate");
   gates->vdso = gate_of_vdso();
@@ -81,7 +82,7 @@ static const char *const names[] = {"ordinary", "int80", "vdso", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "gate",
      .kind = TOLL_CHOICE,
-     .summary = "the ABI's ordinary instruction, the interrupt int 0x80, or the kernel's own code in the vDSO",
+     .summary = "the one that the ABI's C library takes, the interrupt int 0x80, or the kernel's own code in the vDSO",
      .choices = names},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "round_trip",
@@ -99,5 +100,5 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
-    .revision = 1,
+    .revision = 2,
 };

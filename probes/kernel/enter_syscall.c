@@ -21,6 +21,7 @@ struct entry {
 #define UNKNOWN_NUMBER (SYS_getppid + 900)
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct entry *entry = r->state;
   const bool unknown = toll_choice(r, "call") == UNKNOWN;
   entry->number = unknown ? UNKNOWN_NUMBER : SYS_getppid;
@@ -70,5 +71,5 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
-    .revision = 1,
+    .revision = 2,
 };

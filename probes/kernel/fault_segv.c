@@ -45,6 +45,7 @@ static uintptr_t non_canonical(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct refused *refused = r->state;
   const unsigned kind = toll_choice(r, "trap");
   if (TRAP_STORE == TRAP_UNKNOWN) return toll_skip(r, "the way past a trapped store is not known on this architecture");

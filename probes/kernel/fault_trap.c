@@ -30,6 +30,7 @@ enum kind { ILLEGAL, BREAKPOINT, DIVIDE, PRIVILEGED };
 /* By which signal the kernel says so, each architecture has settled for itself: a privileged instruction is illegal on
  * one and an access violation on another. */
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const struct trap *trap = &traps[toll_choice(r, "trap")];
   if (trap->bytes == TRAP_UNKNOWN) return toll_skip(r, "%s", trap->absent);
   trap_catch(SIGILL, trap->bytes);

@@ -51,6 +51,7 @@ static bool fill(struct file *file, uint64_t random) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct file *file = r->state;
   file->bytes = (size_t)toll_number(r, "size") / CHUNK * CHUNK;
   if (!file->bytes) return toll_skip(r, "the file is read in pieces of %d bytes, and has none", CHUNK);

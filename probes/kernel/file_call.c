@@ -85,6 +85,7 @@ static bool (*const calls[])(struct file *file) = {read_zero,      write_null,  
                                                    list_folder,    create_empty, create_full};
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct file *file = r->state;
   const unsigned call = toll_choice(r, "call");
   file->zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);

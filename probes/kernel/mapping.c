@@ -63,6 +63,7 @@ static bool open_file(struct mapping *mapping) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct mapping *mapping = r->state;
   mapping->act = toll_choice(r, "act");
   mapping->page = toll_page_bytes();

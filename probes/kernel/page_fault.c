@@ -60,6 +60,7 @@ static bool map_region(const struct faults *faults, struct region *region, int f
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct faults *faults = r->state;
   int file = -1;
   faults->kind = toll_choice(r, "kind");

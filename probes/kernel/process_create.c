@@ -93,6 +93,7 @@ static bool (*const ways[])(void) = {create_thread,    create_vfork, create_fork
 
 /* Pages that fork has to copy the tables of. */
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const unsigned how = toll_choice(r, "how");
   const size_t bytes = (size_t)toll_number(r, "footprint");
   const struct toll_buffer_request ballast = {.bytes = bytes, .pages = TOLL_PAGES_SMALL};

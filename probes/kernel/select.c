@@ -50,6 +50,7 @@ static bool watch_one(struct watched *watched, unsigned i) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct watched *watched = r->state;
   const uint64_t one = 1;
   watched->files = (unsigned)toll_number(r, "files");

@@ -33,6 +33,7 @@ static bool install(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct sent *sent = r->state;
   sigset_t set;
   sigemptyset(&set);

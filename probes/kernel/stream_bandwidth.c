@@ -31,6 +31,7 @@ static bool (*const openers[])(struct channel *channel) = {channel_open_pipes, c
 static const char *const routes[] = {"pipe", "vmsplice", "unix_stream", "tcp", NULL};
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct stream *stream = r->state;
   const unsigned route = toll_choice(r, "route");
   uint64_t random = r->seed;

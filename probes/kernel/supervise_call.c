@@ -84,6 +84,7 @@ static bool take_charge(struct supervised *state) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct supervised *state = r->state;
   struct sigaction action = {0};
   state->by = toll_choice(r, "by");
@@ -209,5 +210,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .switches = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -108,6 +108,7 @@ static void start_again(struct paged *paged) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct paged *paged = r->state;
   pager.by = toll_choice(r, "by");
   pager.page_bytes = toll_page_bytes();

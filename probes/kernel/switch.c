@@ -47,6 +47,7 @@ static enum toll_status open_pipes(struct toll_run *r, struct rings *ring) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct rings *ring = r->state;
   ring->processes = (unsigned)toll_number(r, "processes");
   ring->rings = (unsigned)toll_number(r, "rings");

@@ -31,6 +31,7 @@ static uint64_t now_ns(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct timer *timer = r->state;
   timer->interval_ns = toll_number(r, "interval") * 1000;
   if (!timer->interval_ns) return toll_skip(r, "an interval of nothing is no appointment");

@@ -37,6 +37,7 @@ static uint64_t now_ns(void) {
 }
 
 static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct bell *bell = r->state;
   bell->idle_ns = toll_number(r, "idle") * 1000;
   return TOLL_OK;

@@ -74,6 +74,13 @@ bool toll_accounts_are_own(void) {
   return !toll_counts_instructions();
 }
 
+enum toll_status toll_needs_kernel(struct toll_run *r) {
+  if (!toll_counts_instructions()) return TOLL_OK;
+  return toll_skip(r,
+                   "only the program's own instructions are counted here, and what it crosses into is the kernel: "
+                   "a guest (--target guest) or a machine of its own sees both");
+}
+
 /* In halves, since a 32-bit program has no single load for it. The low half wraps every 2^32 instructions, and the high
  * one is read again to see it. */
 uint64_t toll_counter_read(void) {

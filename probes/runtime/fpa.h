@@ -5,9 +5,11 @@
  * file, called from a SIGILL handler or from an undefined-instruction vector. It is compiled for a core without an FPU,
  * so that its own arithmetic is calls to the soft-float library, as the kernel's was.
  *
- * Encodings: ARM 7500FE data sheet (ARM DDI 0077B), chapter 10. Covered are the instructions that compilers emitted for
- * single and double precision: LDF STF, ADF MUF SUF RSF DVF RDF, MVF MNF ABS, FLT FIX, CMF CNF. What is not covered is
- * refused, and the program dies of its trap as it should.
+ * Encodings: ARM 7500FE data sheet (ARM DDI 0077B), chapter 10. Covered is what compilers emitted to compute in single
+ * and double precision: LDF STF, ADF MUF SUF RSF DVF RDF RMF, in single precision FML FDV FRD, MVF MNF ABS SQT, FLT FIX,
+ * CMF CNF. All round to nearest, but FIX as its instruction asks, since C truncates. Refused is the rest, and the program
+ * dies of its trap as it should: extended and packed precision, with them LFM and SFM, by which compilers saved
+ * registers; other rounding; RND, POW, LOG, SIN and their kin; the status and control registers.
  *
  * A double in memory is mixed-endian: the word with sign and exponent comes first, each word in the byte order of the
  * machine. Porters called that their biggest grief.
@@ -98,6 +100,57 @@ static inline enum fpa_precision fpa_precision_of(uint32_t instruction) {
   return fpa_field(instruction, 7, 1) ? FPA_DOUBLE : FPA_SINGLE;
 }
 
+static inline unsigned fpa_rounding_of(uint32_t instruction) {
+  return fpa_field(instruction, 5, 2);
+}
+
+/* RMF: what is left of a after the nearest whole number of times b, the even one where two are as near (IEEE 754). Each
+ * step is exact. Neither this nor the root is inlined: the registers that they need would be saved at each instruction. */
+__attribute__((noinline, unused)) static double fpa_remainder(double a, double b) {
+  const double divisor = __builtin_fabs(b);
+  double rest = __builtin_fabs(a), multiple = divisor;
+  bool odd = false;
+  if (!(rest < __builtin_inf()) || !(divisor > 0)) return __builtin_nan("");
+  if (divisor == __builtin_inf()) return a;
+  while (multiple <= rest / 2) multiple *= 2;
+  for (; multiple >= divisor; multiple /= 2) {
+    odd = rest >= multiple;
+    if (odd) rest -= multiple;
+  }
+  if (rest > divisor - rest || (rest == divisor - rest && odd)) rest -= divisor;
+  return __builtin_signbit(a) ? -rest : rest;
+}
+
+/* The root of a whole number of 54 bits, times 2^27 and cut: one bit of the root for two of the number. */
+static inline uint64_t fpa_root_bits(uint64_t number) {
+  uint64_t root = 0, rest = 0;
+  for (int pair = 26; pair >= -27; pair--) {
+    rest = rest << 2 | (pair >= 0 ? number >> 2 * pair & 3 : 0);
+    root <<= 1;
+    if (rest > 2 * root) {
+      rest -= 2 * root + 1;
+      root |= 1;
+    }
+  }
+  return root;
+}
+
+/* SQT, without a mathematical library, which a supervisor has not. The root has one bit more than a double holds; no root
+ * lies just between two doubles, so that bit alone rounds. */
+__attribute__((noinline, unused)) static double fpa_root(double value) {
+  double scale = 0x1p-26;
+  if (value < 0) return __builtin_nan("");
+  if (!(value > 0) || value == __builtin_inf()) return value;
+  for (; value < 0x1p52; value *= 4) scale /= 2;
+  for (; value >= 0x1p54; value /= 4) scale *= 2;
+  return (double)((fpa_root_bits((uint64_t)value) + 1) >> 1) * scale;
+}
+
+/* FML FDV FRD are MUF DVF RDF, as precise as single: what they gain in time is the accelerator's. */
+static inline unsigned fpa_not_fast(unsigned code) {
+  return code == 0x09 ? 0x01 : code == 0x0a ? 0x04 : code == 0x0b ? 0x05 : code;
+}
+
 /* In single precision the arithmetic itself is single, as an emulator of the time would do it. */
 #define FPA_COMPUTE(name, Real)                                      \
   static inline bool name(unsigned code, Real a, Real b, Real *to) { \
@@ -108,9 +161,11 @@ static inline enum fpa_precision fpa_precision_of(uint32_t instruction) {
       case 0x03: *to = b - a; return true;                           \
       case 0x04: *to = a / b; return true;                           \
       case 0x05: *to = b / a; return true;                           \
+      case 0x08: *to = (Real)fpa_remainder(a, b); return true;       \
       case 0x10: *to = b; return true;                               \
       case 0x11: *to = -b; return true;                              \
-      case 0x12: *to = b < 0 ? -b : b; return true;                  \
+      case 0x12: *to = (Real)__builtin_fabs(b); return true;         \
+      case 0x14: *to = (Real)fpa_root(b); return true;               \
       default: return false;                                         \
     }                                                                \
   }
@@ -123,10 +178,11 @@ static inline bool fpa_operate(struct fpa_registers *fpa, uint32_t instruction) 
   double first = fpa->f[fpa_field(instruction, 16, 3)], second = fpa_second(fpa, instruction);
   double *result = &fpa->f[fpa_field(instruction, 12, 3)];
   float single;
+  if (fpa_rounding_of(instruction)) return false;
   switch (fpa_precision_of(instruction)) {
     case FPA_DOUBLE: return fpa_compute_double(code, first, second, result);
     case FPA_SINGLE:
-      if (!fpa_compute_single(code, (float)first, (float)second, &single)) return false;
+      if (!fpa_compute_single(fpa_not_fast(code), (float)first, (float)second, &single)) return false;
       *result = single;
       return true;
     default: return false;
@@ -141,12 +197,26 @@ static inline void fpa_compare(struct fpa_core *core, double a, double b) {
   core->cpsr = (core->cpsr & 0x0fffffffu) | flags << 28;
 }
 
-/* Rounds to nearest, or toward zero where the instruction asks for it (bits 6 and 5 both set). */
+/* Nearest, up, down or toward zero. What no integer can hold becomes the largest of its sign, and no number the largest,
+ * as Linux's emulator had it. */
 static inline int32_t fpa_to_integer(double value, unsigned rounding) {
-  if (rounding == 3) return (int32_t)value;
-  int32_t below = (int32_t)value - (value < 0 && (double)(int32_t)value != value);
-  double rest = value - below;
-  return below + (rest > 0.5 || (rest == 0.5 && (below & 1)));
+  if (!(value < 0x1p31)) return INT32_MAX;
+  if (value < -0x1p31 - 1) return INT32_MIN;
+  int64_t whole = (int64_t)value; /* cut toward zero; the rest has the sign of the value, and is exact */
+  const double rest = value - (double)whole;
+  if (rounding == 0 && (rest > 0.5 || (rest == 0.5 && whole & 1))) whole++;
+  if (rounding == 0 && (rest < -0.5 || (rest == -0.5 && whole & 1))) whole--;
+  if (rounding == 1 && rest > 0) whole++;
+  if (rounding == 2 && rest < 0) whole--;
+  return whole > INT32_MAX ? INT32_MAX : whole < INT32_MIN ? INT32_MIN : (int32_t)whole;
+}
+
+/* FLT: in single precision an integer of more than 24 bits is rounded. */
+static inline bool fpa_from_integer(double *to, int32_t value, uint32_t instruction) {
+  const enum fpa_precision precision = fpa_precision_of(instruction);
+  if (precision == FPA_UNKNOWN || fpa_rounding_of(instruction)) return false;
+  *to = precision == FPA_SINGLE ? (double)(float)value : value;
+  return true;
 }
 
 /* cond 1110 abcL eFn Rd 0001 fgh1 iFm: FLT, FIX, and with Rd 15 the comparisons CMF and CNF. */
@@ -161,12 +231,10 @@ static inline bool fpa_register_transfer(struct fpa_registers *fpa, struct fpa_c
     fpa_compare(core, *named, -second);
     return true;
   }
-  if (code == 0x0) {
-    *named = fpa_precision_of(instruction) == FPA_SINGLE ? (double)(float)(int32_t)core->r[rd] : (int32_t)core->r[rd];
-    return true;
-  }
-  if (code != 0x1 || rd == 15) return false;
-  core->r[rd] = (uint32_t)fpa_to_integer(second, fpa_field(instruction, 5, 2));
+  if (rd == 15) return false;
+  if (code == 0x0) return fpa_from_integer(named, (int32_t)core->r[rd], instruction);
+  if (code != 0x1) return false;
+  core->r[rd] = (uint32_t)fpa_to_integer(second, fpa_rounding_of(instruction));
   return true;
 }
 

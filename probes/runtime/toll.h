@@ -213,6 +213,10 @@ uint64_t toll_random_below(uint64_t *state, uint64_t bound);
  * emulator of a CPU they are mostly the emulator's own, and a probe must not report them. */
 bool toll_accounts_are_own(void);
 
+/* First in the preparation of a probe, or of a choice of one, whose boundary is the kernel's: skips where the clock counts
+ * the program's own instructions and none of its kernel's, and says which place sees both. */
+enum toll_status toll_needs_kernel(struct toll_run *r);
+
 /* ---- what the CPU can do ------------------------------------------------------------------------------------- */
 
 /* "sse2" "avx2" "avx512f" "erms" "neon" ...: false for what this architecture has never heard of. */

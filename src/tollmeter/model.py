@@ -414,8 +414,9 @@ class Level(Record, frozen=True):
 class Fall(Record, frozen=True):
     """Where a rate over length falls: as fast as before up to after_n, and slower all along from by_n on.
 
-    slower: times the time of one operation. lost_ns: of one operation; least_ns: all that the fastest way over the same
-    memory takes for one. levels: the caches that end there, if memory can be what is waited for. bytes: 0 if not told.
+    slower: times the time of one operation. lost_ns: of one operation; least_ns: all that the hardware's own way over
+    the same memory takes for one, 0 where it was not timed there. cause: `unknown` where nothing proves one. levels:
+    the caches that end there, if memory is what is waited for. bytes: 0 if not told.
     """
 
     after_n: int
@@ -425,7 +426,7 @@ class Fall(Record, frozen=True):
     slower: float
     lost_ns: float
     least_ns: float
-    cause: Literal["memory", "length"]
+    cause: Literal["memory", "length", "unknown"]
     levels: tuple[str, ...] = ()
 
 

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -159,6 +163,14 @@ def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
     assert cost(visit(abi, "kernel.enter_syscall", call="unknown")) < 1.5 * cost(done)
 
 
+def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) -> None:
+    """As the C library does: the interrupt of 1978 is many times as dear."""
+    ordinary, handed_out = (visit(abi, "kernel.enter_gate", gate=gate) for gate in ("ordinary", "vdso"))
+    if handed_out.status == "unsupported":
+        pytest.skip(f"{abi} is handed none")
+    assert cost(ordinary) < 2 * cost(handed_out)
+
+
 def test_a_call_costs_more_than_the_same_work_in_line(abi: str) -> None:
     done = visit(abi, "kernel.function_call")
     assert cost(done) > 1.5 * control_cost(done)
@@ -289,3 +301,39 @@ def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
 def test_a_wake_up_is_a_number_or_the_other_cpu_was_not_idle(abi: str) -> None:
     done = visit(abi, "kernel.wake", samples=1, idle=50)
     assert done.status == "ok" or "not idle" in str(done.reason)
+
+
+KERNELS = (
+    "call_object", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap", "file_bandwidth",
+    "file_call", "mapping", "page_fault", "process_create", "select", "signal_self", "stream_bandwidth",
+    "supervise_call", "supervise_fault", "switch", "timer", "wake",
+)  # fmt: skip
+
+COUNT = """
+import mmap, struct, sys
+with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 16) as page:
+    for count in range(1 << 40):
+        struct.pack_into("=Q", page, 0, 100 * count)
+"""
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What an emulator keeps: a count that grows, and its mark."""
+    path = tmp_path_factory.mktemp("counter") / "counter"
+    path.write_bytes(struct.pack("=QQ", 0, 1).ljust(4096, b"\0"))
+    counter = [sys.executable, "-c", COUNT, str(path)]
+    with subprocess.Popen(counter) as running:
+        yield path
+        running.kill()
+
+
+@pytest.mark.parametrize("probe", [*(f"kernel.{name}" for name in KERNELS), "float.dot way=trapped n=16"])
+def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
+    abi: str, probe: str, counting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 instructions are no system call."""
+    monkeypatch.setenv("TOLL_CLOCK", f"instructions:{counting}")
+    name, *words = probe.split()
+    done = visit(abi, name, **dict(word.split("=") for word in words))
+    assert done.status == "unsupported" and "--target guest" in str(done.reason)

@@ -67,6 +67,58 @@ static void expect_arithmetic(void) {
   EXPECT(run(0xee30510f) && fpa.f[5] == (double)(10.0f - 0.1f)); /* single precision rounds each operand */
 }
 
+/* What compilers emitted beside the four operations. */
+static void expect_the_rest(void) {
+  fpa = (struct fpa_registers){{7, 3, 0, 0, 0, 0, 0, 0}};
+  EXPECT(run(0xee502181) && fpa.f[2] == 3.0 / 7.0);             /* rdfd f2, f0, f1 */
+  EXPECT(run(0xee902101) && fpa.f[2] == 21);                    /* fmls f2, f0, f1 */
+  EXPECT(run(0xeea02101) && fpa.f[2] == (double)(7.0f / 3.0f)); /* fdvs f2, f0, f1 */
+  EXPECT(run(0xeeb02101) && fpa.f[2] == (double)(3.0f / 7.0f)); /* frds f2, f0, f1 */
+  fpa.f[1] = -0.0;
+  EXPECT(run(0xee20a181) && fpa.f[2] == 0 && !signbit(fpa.f[2])); /* absd f2, f1 */
+  EXPECT(run(0xee40a181) && fpa.f[2] == 0 && signbit(fpa.f[2]));  /* sqtd f2, f1 */
+}
+
+static bool is_same(double a, double b) {
+  return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+/* Roots and remainders, to the last bit as the mathematical library has them. */
+static void expect_roots_and_remainders(void) {
+  static const double values[] = {0,
+                                  1,
+                                  2,
+                                  -1,
+                                  -0.0,
+                                  0.1,
+                                  3,
+                                  1e300,
+                                  1e-300,
+                                  5e-324,
+                                  0x1p1023,
+                                  0x1.fffffffffffffp1023,
+                                  0x1.0000000000001p0,
+                                  0x1.fffffffffffffp-1,
+                                  INFINITY,
+                                  -INFINITY,
+                                  NAN,
+                                  7.5,
+                                  2.5,
+                                  -7.5,
+                                  1e22,
+                                  0x1.8p-1022,
+                                  0x1.fffffffffffffp53};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    fpa.f[1] = values[i];
+    EXPECT(run(0xee40a181) && is_same(fpa.f[2], sqrt(values[i])));                 /* sqtd f2, f1 */
+    EXPECT(run(0xee40a101) && is_same(fpa.f[2], (double)sqrtf((float)values[i]))); /* sqts f2, f1 */
+    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
+      fpa.f[0] = values[k];
+      EXPECT(run(0xee802181) && is_same(fpa.f[2], remainder(values[k], values[i]))); /* rmfd f2, f0, f1 */
+    }
+  }
+}
+
 static void expect_integers(void) {
   core.r[3] = (uint32_t)-12;
   EXPECT(run(0xee073190) && fpa.f[7] == -12); /* fltd f7, r3 */
@@ -79,6 +131,31 @@ static void expect_integers(void) {
     EXPECT(run(0xee104113) && (int32_t)core.r[4] == cases[i].nearest);   /* fix r4, f3 */
     EXPECT(run(0xee105173) && (int32_t)core.r[5] == cases[i].truncated); /* fixz r5, f3 */
   }
+}
+
+/* Each of the four ways to round, and what no integer can hold. */
+static void expect_integers_of_any_number(void) {
+  static const struct {
+    double value;
+    int32_t nearest, up, down, cut;
+  } cases[] = {{2.5, 2, 3, 2, 2},
+               {-2.5, -2, -2, -3, -2},
+               {-0.2, 0, 0, -1, 0},
+               {2147483647.5, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX},
+               {-2147483648.5, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN},
+               {1e10, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX},
+               {-1e10, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN},
+               {-INFINITY, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN},
+               {NAN, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fpa.f[3] = cases[i].value;
+    EXPECT(run(0xee104113) && (int32_t)core.r[4] == cases[i].nearest); /* fix r4, f3 */
+    EXPECT(run(0xee104133) && (int32_t)core.r[4] == cases[i].up);      /* fixp r4, f3 */
+    EXPECT(run(0xee104153) && (int32_t)core.r[4] == cases[i].down);    /* fixm r4, f3 */
+    EXPECT(run(0xee104173) && (int32_t)core.r[4] == cases[i].cut);     /* fixz r4, f3 */
+  }
+  core.r[3] = 0x7fffffff;
+  EXPECT(run(0xee073110) && fpa.f[7] == 0x1p31); /* flts f7, r3 */
 }
 
 static uint32_t flags_of(double a, double b) {
@@ -118,6 +195,16 @@ static void expect_refusals(void) {
       0xee182181, /* muf, extended precision */
       0xecf18102, /* ldfp: packed */
       0xfe102181, /* never */
+      0xee0021e1, /* adfdz: toward zero */
+      0xee102121, /* mufsp: up */
+      0xee40a1c1, /* sqtdm: down */
+      0xee0731f0, /* fltdz */
+      0xee0f3110, /* flte: extended precision */
+      0xee902181, /* fmld: compilers emitted it in single precision only */
+      0xee30a181, /* rndd */
+      0xed2d420c, /* sfm */
+      0xed6d4103, /* stfe */
+      0xee300110, /* rfs: the status */
   };
   for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
     EXPECT(!run(foreign[i]));
@@ -130,7 +217,10 @@ int main(void) {
   if (memory == MAP_FAILED || (uint64_t)(uintptr_t)memory >> 32) return 1;
   expect_transfers();
   expect_arithmetic();
+  expect_the_rest();
+  expect_roots_and_remainders();
   expect_integers();
+  expect_integers_of_any_number();
   expect_comparisons();
   expect_conditions();
   expect_refusals();

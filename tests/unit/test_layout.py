@@ -52,6 +52,19 @@ def test_narrow_pointers_break_files_that_hold_them(tmp_path: Path) -> None:
     assert broken["size of {3 pointers}"].breaks == "file"
     assert broken["offset in {char, double} of second"].values == ("8", "4")
     assert "double 1.0" not in broken
+    for kind in ("long long", "double"):
+        assert broken[f"alignment of {kind}"].values == ("8", "4"), "what a structure is laid out by, not the preferred"
+
+
+def test_bit_fields_align_a_structure_where_the_abi_says_so(native: dict[str, str], tmp_path: Path) -> None:
+    """By AAPCS 7.1.7 the type of a bit-field, even of one of no width, aligns what holds it; x86 looks at none of no
+    width."""
+    if not shutil.which("arm-linux-gnueabi-gcc-12"):
+        pytest.skip("needs a compiler of ARM")
+    arm = compiled(tmp_path, "arm", "arm-linux-gnueabi-gcc-12")
+    names = ("size of {char, int:0, char}", "alignment of {char, int:0, char}", "size of {char:3}")
+    assert [native[name] for name in names] == ["5", "1", "1"]
+    assert [arm[name] for name in names] == ["8", "4", "1"]
 
 
 def test_words_of_a_double_have_three_orders() -> None:

@@ -12,10 +12,11 @@ import pytest
 import made
 from machines import KIB, MACHINE, MIB
 from tollmeter.analysis.lengths import lengths, times_as_fast
-from tollmeter.model import Lengths, Level, Outcome, Row, Work
+from tollmeter.model import Lengths, Level, Outcome, Parameter, Row, Work
 
 RATE = made.metric("rate", "flop/s", means="flops-of-n")
-PROBES = {"float.dot": made.probe(RATE, name="float.dot")}
+WAYS = Parameter(name="way", kind="choice", summary="how", choices=("hardware", "emulated"))
+PROBES = {"float.dot": made.probe(RATE, name="float.dot", parameters=[WAYS])}
 OCTAVES = [1 << power for power in range(4, 21)]
 WIDTH = 16
 """Bytes of two doubles."""
@@ -66,9 +67,24 @@ def test_a_fall_that_memory_cannot_pay_for_is_of_the_length() -> None:
     assert not told["hardware"].falls
 
 
-def test_without_a_faster_way_memory_stays_possible() -> None:
+def test_without_the_hardware_way_no_cause_is_named() -> None:
     (fall,) = found(swept(step(5.0, 9.0, FIRST), "emulated"))["emulated"].falls
-    assert (fall.cause, fall.levels) == ("memory", ("L1d",))
+    assert (fall.cause, fall.levels, fall.least_ns) == ("unknown", (), 0)
+
+
+def test_a_length_without_its_hardware_twin_is_not_held_against_itself() -> None:
+    """A short budget leaves hardware's lengths out: the one that was timed judges the whole fall."""
+    hardware, emulated = swept(step(0.1, 0.1, 0), ns=OCTAVES[:10]), swept(step(5.0, 9.0, FIRST), "emulated")
+    (fall,) = found(hardware, emulated)["emulated"].falls
+    assert (fall.cause, fall.least_ns) == ("length", pytest.approx(0.1, rel=0.01))
+
+
+def test_another_abis_emulation_is_no_evidence_of_memory() -> None:
+    curve, other = (swept(step(before, 1.8 * before, FIRST), "emulated") for before in (5.0, 10.0))
+    rows = [msgspec.structs.replace(row, abi="ia32") for row in other[0]]
+    moved = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, abi="ia32")) for told in other[1]]
+    told = lengths([*curve[1], *moved], [*curve[0], *rows], PROBES, MACHINE)
+    assert [fall.cause for found in told for fall in found.falls] == ["unknown", "unknown"]
 
 
 def test_a_flat_rate_falls_nowhere_and_noise_is_no_fall() -> None:
@@ -104,7 +120,8 @@ def test_a_slope_is_one_fall_from_its_foot_to_its_end() -> None:
 
 def test_a_fall_near_no_cache_has_no_name() -> None:
     (fall,) = found(swept(step(0.1, 0.13, 64)))["hardware"].falls
-    assert (fall.cause, fall.levels) == ("memory", ())
+    assert (fall.cause, fall.levels) == ("unknown", ())
+    assert fall.least_ns == pytest.approx(0.13, rel=0.01)
 
 
 def test_what_an_emulator_counted_and_a_short_sweep_fall_nowhere() -> None:

@@ -147,8 +147,15 @@ def test_a_fall_is_named_with_its_vectors_and_its_cache() -> None:
 
 
 def test_a_fall_near_no_cache_says_so() -> None:
-    ((_, said),) = fallen([curve("arm-soft", msgspec.structs.replace(OF_MEMORY, levels=()))])
+    ((_, said),) = fallen([curve("arm-soft", msgspec.structs.replace(OF_MEMORY, cause="unknown", levels=()))])
     assert "near the end of no cache" in said and "L1d" not in said
+
+
+def test_a_fall_without_evidence_says_what_is_missing_and_names_nothing() -> None:
+    bare = msgspec.structs.replace(OF_LENGTH, cause="unknown", least_ns=0)
+    ((_, said),) = fallen([curve("arm-soft", bare)])
+    assert "the hardware's own way was not timed over the same vectors" in said
+    assert "L1" not in said and "branches" not in said
 
 
 def test_a_fall_that_is_not_of_memory_says_why_and_names_no_cache() -> None:
@@ -157,9 +164,9 @@ def test_a_fall_that_is_not_of_memory_says_why_and_names_no_cache() -> None:
     assert "L1" not in said
 
 
-def test_no_fall_says_behind_what_memory_hides() -> None:
+def test_no_fall_says_what_an_operation_takes_and_guesses_at_nothing() -> None:
     ((_, said),) = fallen([curve("arm-soft"), curve("arm-hard", usual_ns=7.0)])
-    assert said == "no knee from N = 16 to 65,536: memory stays hidden behind the 5.00 ns to 7.00 ns of an operation"
+    assert said == "no knee from N = 16 to 65,536: an operation takes 5.00 ns to 7.00 ns"
 
 
 # ---- every output -----------------------------------------------------------------------------------------------

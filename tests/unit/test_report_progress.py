@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from rich.console import Console
 
 import books
-from tollmeter.model import Machine, Point
+import made
+from tollmeter.model import Machine, Parameter, Point
 from tollmeter.report.progress import Progress, headlines
 
 POINT = Point(probe="memory.latency", abi="x86_64", target="local", parameters=(("size", 393216), ("pages", "huge")))
@@ -114,3 +116,16 @@ def test_hostile_names_stay_words() -> None:
     progress.numbers(book.index.rows)
     progress.stop()
     assert "\x1b]0;" not in stream.getvalue() and "\x07" not in stream.getvalue()
+
+
+def test_headlines_say_a_row_by_what_it_is_and_nothing_of_another_place() -> None:
+    signal = made.probe(
+        made.metric("trip", toll="signal, handled"),
+        name="kernel.signal",
+        parameters=[
+            Parameter(name="step", kind="choice", summary="s", choices=("deliver", "blocked"), typical="deliver")
+        ],
+    )
+    blocked = made.row(554.0, of="kernel.signal", name="trip", parameters={"step": "blocked"})
+    guest = msgspec.structs.replace(blocked, target="guest:x", clock="virtual", parameters={"step": "deliver"})
+    assert list(headlines([blocked, guest], {"kernel.signal": signal}, MACHINE)) == ["kernel.signal, step blocked"]

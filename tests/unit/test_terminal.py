@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import books
+import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
@@ -51,6 +52,20 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
         line = next(line for line in text.splitlines() if line.strip().startswith(toll.label))
         assert str(tables.time(toll.median_ns)).split()[1] in line
         assert tables.cycles(toll.cycles) in line and tables.about(toll.per_millisecond) in line
+
+
+def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
+    book = books.healthy()
+    stopped = [
+        msgspec.structs.replace(row, status="interrupted", reason="the budget ended it", median=None)
+        if row.probe == "kernel.enter_syscall"
+        else row
+        for row in book.index.rows
+    ]
+    told = books.with_rows(book, stopped)
+    line = next(line for line in tables.toll_table(told).rows if line.cells[0] == "system call")  # type: ignore[union-attr]
+    assert (line.cells[1], line.note) == ("–", "no number: the budget ended it")
+    assert "a system call takes" in tables.answer(book) and "a system call takes" not in tables.answer(told)
 
 
 def test_what_disagrees_is_marked_without_colour() -> None:
@@ -154,6 +169,56 @@ def test_a_correction_stands_by_its_claim() -> None:
     row = RowOf(means="entry", abi="native")
     text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On 64-bit only."))
     assert "(1) On 64-bit only." in text
+
+
+def test_a_rows_own_reason_stands_before_the_claims() -> None:
+    book = books.healthy()
+    stopped = [
+        msgspec.structs.replace(row, status="interrupted", reason="the run was stopped", median=None)
+        for row in book.index.rows
+        if row.probe == "kernel.enter_syscall"
+    ]
+    claim = Published(what="entry", figure="x", row=RowOf(means="entry"), missing="Not asked for in this run.")
+    text = told(books.with_rows(book, stopped), claim)
+    assert "kernel.enter_syscall gave no number: the run was stopped." in text and "Not asked for" not in text
+    assert "Not asked for in this run." in told(books.with_rows(book, []), claim)
+
+
+def test_another_choices_reason_is_none_of_a_claims() -> None:
+    """That one way is unsupported says nothing of the other; of another length of the same way it does."""
+    bare = made.row(None, of="float.dot", name="rate", unit="flop/s", status="unsupported", abi="arm-soft")
+    gap = msgspec.structs.replace(bare, parameters={"n": 16, "way": "hardware"}, reason="no FPU")
+    claims = {
+        way: RowOf(probe="float.dot", abi="arm-soft", parameters={"n": 64, "way": way})
+        for way in ("hardware", "emulated")
+    }
+    texts = {
+        way: told(books.with_rows(books.healthy(), [gap]), Published(what="w", figure="x", row=row))
+        for way, row in claims.items()
+    }
+    assert "no FPU" in texts["hardware"] and "no FPU" not in texts["emulated"]
+
+
+def test_a_note_on_a_row_goes_only_where_its_number_is() -> None:
+    row = RowOf(means="entry", abi="arm-soft")
+    silent = [made.row(None, of="kernel.enter_syscall", name="round_trip", abi="arm-soft", status="unsupported")]
+    claim = Published(what="entry", figure="x", row=row, correction="On ARM only.")
+    assert "On ARM only." not in told(books.with_rows(books.healthy(), silent), claim)
+    text = told(books.healthy(), claim)
+    assert "This run has no row of entry for arm-soft." in text and "On ARM only." not in text
+    assert "On ARM only." in told(books.healthy(), Published(what="entry", figure="x", correction="On ARM only."))
+
+
+def test_a_count_of_instructions_answers_no_claim_of_a_time() -> None:
+    """The kernel's share of a trap, and memory's of a load, are not in it."""
+    book = books.healthy(("x86_64",))
+    counted = [
+        msgspec.structs.replace(row, clock="instructions", target="qemu-user:arm", abi="arm-soft", unit="instruction")
+        for row in book.index.rows
+        if row.probe == "kernel.enter_syscall"
+    ]
+    text = told(books.with_rows(book, counted), Published(what="entry", figure="x", row=RowOf(means="entry")))
+    assert "entry x –" in text and "qemu-user:arm counts the program's own instructions" in text
 
 
 def test_of_several_rows_the_least_and_the_most_are_shown() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tollmeter.analysis.tolls import tolls
+from tollmeter.analysis.tolls import tolls, untold
 from tollmeter.model import Metric, Parameter, Probe, Row
 
 ENTRY = Probe(
@@ -23,7 +23,14 @@ CALL = Probe(
         Parameter(name="size", kind="size", summary="s", typical="64"),
     ),
 )  # fmt: skip
-PROBES = {probe.probe: probe for probe in (ENTRY, CALL)}
+SIGNAL = Probe(
+    probe="kernel.signal", question="?", revision=1,
+    metrics=(Metric(name="trip", unit="ns", better="less", summary="s", toll="signal, handled"),),
+    parameters=(
+        Parameter(name="step", kind="choice", summary="s", choices=("deliver", "blocked"), typical="deliver"),
+    ),
+)  # fmt: skip
+PROBES = {probe.probe: probe for probe in (ENTRY, CALL, SIGNAL)}
 
 
 def row(probe: str, median: float | None, metric: str = "trip", **more: Any) -> Row:
@@ -54,8 +61,28 @@ def test_the_template_takes_values_in_words_and_only_typical_points_stand_for_th
     assert tolls(rows, PROBES, None)[0].row.parameters["size"] == 64
 
 
-def test_the_only_point_measured_stands_for_itself() -> None:
-    assert labels([row("kernel.call", 9.0, parameters={"channel": "pipe", "size": 4096})]) == ["ask by pipe"]
+def test_the_only_point_measured_stands_under_its_own_name() -> None:
+    """The line's words are about 64 bytes."""
+    (toll,) = tolls([row("kernel.call", 9.0, parameters={"channel": "pipe", "size": 4096})], PROBES, 4e9)
+    assert (toll.label, toll.typical) == ("kernel.call, channel pipe, size 4096", False)
+
+
+def test_a_step_is_not_called_by_the_typical_steps_words() -> None:
+    assert labels([row("kernel.signal", 554.0, parameters={"step": "blocked"})]) == ["kernel.signal, step blocked"]
+
+
+def test_where_the_typical_value_has_no_number_no_other_takes_its_line() -> None:
+    rows = [
+        row("kernel.signal", None, parameters={"step": "deliver"}, status="interrupted", reason="the budget ended it"),
+        row("kernel.signal", 554.0, parameters={"step": "blocked"}),
+    ]
+    assert labels(rows) == []
+    assert untold(rows, PROBES) == (("signal, handled", "the budget ended it"),)
+
+
+def test_what_a_machine_cannot_do_is_no_line() -> None:
+    assert untold([row("kernel.enter", None, status="unsupported", reason="no such gate")], PROBES) == ()
+    assert untold([row("kernel.enter", 5.0)], PROBES) == ()
 
 
 def test_cheapest_first_and_nothing_emulated() -> None:

@@ -2,17 +2,21 @@
 """Where a rate falls as vectors grow, and whether memory can be what it waits for.
 
 The curve's flat pieces (`curves.segments`) say where it falls. A cache is named only if two things hold: the memory
-that one iteration touches outgrows it there, and what an operation loses is no more than the fastest way through the
-same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns those
-of short vectors that come again and again, and past some length it no longer does. That fall is of the length, and
-stands where a cache ends only by chance.
+that one iteration touches outgrows it there, and what an operation loses is no more than the hardware's own way through
+the same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns
+those of short vectors that come again and again, and past some length it no longer does. That fall is of the length,
+and stands where a cache ends only by chance.
+
+Only the hardware's own way can be held against its own falls: its instructions take as long for every value and at
+every length, so that memory is what is left. Any other way needs it beside itself at the same length, over as many
+bytes; without, the cause stays unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import log
+from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +29,7 @@ from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Recor
 
 RATE = "flops-of-n"
 AXIS = "n"
+WAY = "way"
 LEAST_LENGTHS = 5
 BEGUN = 1.05
 """What a call costs once is spread over more and more: the curve begins where that no longer tells."""
@@ -38,6 +43,10 @@ NS_PER_SECOND = 1e9
 Key = tuple[str, str, str, tuple[tuple[str, Value], ...]]
 Cache = tuple[str, float, float]
 """Name, and the least and most bytes that it may hold."""
+
+
+Place = tuple[str, str, Value, int]
+"""Probe, target, length, and the bytes that an iteration touches."""
 
 
 class Sweep(Record, frozen=True):
@@ -60,8 +69,8 @@ def lengths(
     """One for each rate over length that a machine's own clock timed: an emulator has no caches to fall out of."""
     found = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in found)
-    caches = _caches(machine, hierarchy)
-    return tuple(_told(sweep, found, caches if sweep.rows[0].target == place else ()) for sweep in found)
+    caches, twins = _caches(machine, hierarchy), _twins(found, probes)
+    return tuple(_told(sweep, twins, caches if sweep.rows[0].target == place else ()) for sweep in found)
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
@@ -100,7 +109,7 @@ def times_as_fast(row: Row, other: Row) -> float:
 # ---- one curve --------------------------------------------------------------------------------------------------
 
 
-def _told(sweep: Sweep, every: Sequence[Sweep], caches: Sequence[Cache]) -> Lengths:
+def _told(sweep: Sweep, twins: Mapping[Place, float], caches: Sequence[Cache]) -> Lengths:
     first, begun = sweep.rows[0], _begin(sweep)
     points = _curve(sweep.rows[begun:])
     pieces = _levels(points)
@@ -117,7 +126,7 @@ def _told(sweep: Sweep, every: Sequence[Sweep], caches: Sequence[Cache]) -> Leng
         last_n=number(sweep.rows[-1], AXIS),
         usual_ns=levels[0],
         falls=tuple(
-            _fall(_Step(sweep, *ends, *costs), every, caches)
+            _fall(_Step(sweep, *ends, *costs), twins, caches)
             for ends, costs in zip(pairwise(places), pairwise(levels), strict=True)
         ),
     )
@@ -176,12 +185,12 @@ class _Step(NamedTuple):
     after_ns: float
 
 
-def _fall(step: _Step, every: Sequence[Sweep], caches: Sequence[Cache]) -> Fall:
+def _fall(step: _Step, twins: Mapping[Place, float], caches: Sequence[Cache]) -> Fall:
     last, first = step.before[1], step.after[0]
     rows, touched = step.sweep.rows, (step.sweep.footprints[last], step.sweep.footprints[first])
     lost = step.after_ns - step.before_ns
-    least = max(_least_ns(step.sweep, place, every) for place in range(first, step.after[1] + 1))
-    of_memory = lost <= ALLOWANCE * least
+    least = max(twins.get(_place(step.sweep, place), 0.0) for place in range(first, step.after[1] + 1))
+    levels = _ending(touched, caches) if lost <= ALLOWANCE * least else ()
     return Fall(
         after_n=number(rows[last], AXIS),
         by_n=number(rows[first], AXIS),
@@ -190,21 +199,32 @@ def _fall(step: _Step, every: Sequence[Sweep], caches: Sequence[Cache]) -> Fall:
         slower=step.after_ns / step.before_ns,
         lost_ns=lost,
         least_ns=least,
-        cause="memory" if of_memory else "length",
-        levels=_ending(touched, caches) if of_memory else (),
+        cause="memory" if levels else "length" if 0 < ALLOWANCE * least < lost else "unknown",
+        levels=levels,
     )
 
 
-def _least_ns(sweep: Sweep, place: int, every: Sequence[Sweep]) -> float:
-    """What the fastest way takes for an operation over the same memory, waiting for it included."""
-    row, touched = sweep.rows[place], sweep.footprints[place]
-    like = (row.probe, row.target, row.parameters[AXIS], touched)
-    return min(
-        cost_ns(other)
-        for sibling in every
-        for other, bytes_ in zip(sibling.rows, sibling.footprints, strict=True)
-        if (other.probe, other.target, other.parameters[AXIS], bytes_) == like
-    )
+def _twins(every: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
+    """What the hardware's own way takes for an operation, waiting for memory included: the least of all ABIs."""
+    found: dict[Place, float] = {}
+    for sweep in every:
+        first = sweep.rows[0]
+        if first.parameters.get(WAY) == own_way(probes[first.probe]):
+            for place, row in enumerate(sweep.rows):
+                if sweep.footprints[place]:
+                    key = _place(sweep, place)
+                    found[key] = min(cost_ns(row), found.get(key, inf))
+    return found
+
+
+def own_way(probe: Probe) -> str | None:
+    """The hardware's: a probe lists its ways with the fastest first. None where it has one way only."""
+    return next((parameter.choices[0] for parameter in probe.parameters if parameter.name == WAY), None)
+
+
+def _place(sweep: Sweep, place: int) -> Place:
+    row = sweep.rows[place]
+    return row.probe, row.target, row.parameters[AXIS], sweep.footprints[place]
 
 
 def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:

@@ -254,6 +254,12 @@ def fallen(told: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
     others = [(found, fall) for found in told for fall in found.falls if fall.cause == "length"]
     if others:
         yield ", ".join(dict.fromkeys(found.abi for found, _ in others)), _fall_of_length([f for _, f in others])
+    unproved: dict[str, list[str]] = {}
+    for found in told:
+        for fall in found.falls:
+            if fall.cause == "unknown":
+                unproved.setdefault(_fall_of_unknown(fall), []).append(found.abi)
+    yield from ((", ".join(abis), said) for said, abis in unproved.items())
     still = [found for found in told if not found.falls]
     if still:
         yield ", ".join(found.abi for found in still), _no_fall(still)
@@ -262,9 +268,21 @@ def fallen(told: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
 def _fall_of_memory(fall: Fall) -> str:
     """Where, how much memory that is, and which cache ends there."""
     held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
-    ends = " or ".join(fall.levels) if fall.levels else "near the end of no cache that is known"
-    slower = f"{plain(fall.slower)} times the time by N = {fall.by_n:,}"
-    return f"the rate falls past N = {fall.after_n:,}{held}: {ends} ({slower})"
+    return f"the rate falls past N = {fall.after_n:,}{held}: {' or '.join(fall.levels)} ({_slower(fall)})"
+
+
+def _fall_of_unknown(fall: Fall) -> str:
+    """What is missing for a cause."""
+    why = (
+        "near the end of no cache that is known"
+        if fall.least_ns
+        else "of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
+    )
+    return f"the rate falls past N = {fall.after_n:,}, {why} ({_slower(fall)})"
+
+
+def _slower(fall: Fall) -> str:
+    return f"{plain(fall.slower)} times the time by N = {fall.by_n:,}"
 
 
 def _fall_of_length(falls: Sequence[Fall]) -> str:
@@ -273,16 +291,15 @@ def _fall_of_length(falls: Sequence[Fall]) -> str:
     lost = _times([fall.lost_ns for fall in falls])
     least = _times([max(fall.least_ns for fall in falls)])
     return (
-        f"the rate falls past N = {past}, and not for memory: an operation loses {lost}, where the fastest way through "
-        f"the same vectors takes {least} in all. Likelier the branches that hang on the values: of short vectors, "
-        "which come again and again, the core knows them by heart"
+        f"the rate falls past N = {past}, and not for memory: an operation loses {lost}, where the hardware's own way "
+        f"through the same vectors takes {least} in all. Likelier the branches that hang on the values: of short "
+        "vectors, which come again and again, the core knows them by heart"
     )
 
 
 def _no_fall(still: Sequence[Lengths]) -> str:
     first, last = min(found.first_n for found in still), max(found.last_n for found in still)
-    hidden = f"memory stays hidden behind the {_times([found.usual_ns for found in still])} of an operation"
-    return f"no knee from N = {first:,} to {last:,}: {hidden}"
+    return f"no knee from N = {first:,} to {last:,}: an operation takes {_times([found.usual_ns for found in still])}"
 
 
 def _times(ns: Sequence[float]) -> str:

@@ -16,7 +16,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tollmeter.analysis.meanings import metric_of, with_meaning
+from tollmeter.analysis.meanings import meaning, native, with_meaning
+from tollmeter.analysis.tolls import tolls
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.report import tables
 from tollmeter.report.numbers import clock_face, duration, quantity, size
@@ -139,13 +140,18 @@ class Progress:
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
-    """Short label and value of what a person knows: latency within each of the system's caches, then the tolls."""
-    found = _levels(with_meaning(rows, probes, "latency-of-size"), machine)
-    tolls = [(metric, row) for row in rows if (metric := metric_of(row, probes)) is not None and metric.toll]
-    for metric, row in sorted(tolls, key=lambda told: BEST_KNOWN.get(told[0].means or "", len(BEST_KNOWN))):
-        if row.status == "ok" and row.median is not None:
-            found.setdefault(_label(row, metric.toll or ""), _value(row))
+    """Short label and value of what a person knows: latency within each of the system's caches, then the lines of the
+    toll table. Of the machine that the head line names, by its own clock, and of nothing that runs elsewhere.
+    """
+    own = native(rows, machine.architecture if machine else "")
+    found = _levels(with_meaning(own, probes, "latency-of-size"), machine)
+    for toll in sorted(tolls(own, probes, None), key=lambda toll: _fame(meaning(toll.row, probes))):
+        found.setdefault(clean(toll.label), _value(toll.row))
     return found
+
+
+def _fame(means: str | None) -> int:
+    return BEST_KNOWN.get(means or "", len(BEST_KNOWN))
 
 
 def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
@@ -169,12 +175,6 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
 def _bytes(row: Row) -> int:
     value = row.parameters.get("size", 0)
     return value if isinstance(value, int) else 0
-
-
-def _label(row: Row, toll: str) -> str:
-    for name, value in row.parameters.items():
-        toll = toll.replace(f"{{{name}}}", str(value))
-    return clean(toll)
 
 
 def _value(row: Row) -> str:

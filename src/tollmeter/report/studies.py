@@ -15,6 +15,7 @@ from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+COUNTED = "instructions"
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 
 
@@ -48,8 +49,10 @@ def remarks(told: Sequence[Answer]) -> list[tuple[str, str]]:
 
 
 def _answer(book: Book, claim: Published) -> Answer:
+    """The correction is about what stands here: it goes beside a number, and where none can ever stand."""
     here, gap = _measured(book, claim)
-    said = " ".join(part for part in (gap, _clock(book, claim, here), claim.correction) if part)
+    concerns = claim.row is None or here != DASH
+    said = " ".join(part for part in (gap, _clock(book, claim, here), concerns and claim.correction) if part)
     return Answer(claim.what, claim.figure, here, said)
 
 
@@ -57,9 +60,8 @@ def _clock(book: Book, claim: Published, here: Here) -> str:
     """That a number was made by an emulator, wherever it was."""
     if claim.row is None or here == DASH:
         return ""
-    places = {(row.clock, row.target) for row in picked(book, claim.row)}
-    words = {"virtual": "In virtual time of {}.", "instructions": "Instructions counted in {}."}
-    return " ".join(words[clock].format(target) for clock, target in sorted(places) if clock in words)
+    places = {row.target for row in picked(book, claim.row) if row.clock == "virtual"}
+    return " ".join(f"In virtual time of {target}." for target in sorted(places))
 
 
 def _measured(book: Book, claim: Published) -> tuple[Here, str]:
@@ -68,19 +70,21 @@ def _measured(book: Book, claim: Published) -> tuple[Here, str]:
         return DASH, claim.missing or "No probe measures this yet."
     rows = picked(book, claim.row)
     if not rows:
-        return DASH, claim.missing or _why(book, claim.row)
+        return DASH, _why(book, claim, claim.row)
     if claim.over is None:
         return _shown(rows), ""
     others = picked(book, claim.over)
     if not others:
-        return DASH, claim.missing or _why(book, claim.over)
+        return DASH, _why(book, claim, claim.over)
     found = _ratio(rows, others)
     return found, NOT_TOGETHER if found == DASH else ""
 
 
 def picked(book: Book, wanted: RowOf) -> list[Row]:
-    """Rows with a number that match all that is asked; the ABI `native` is the machine's own."""
-    return [row for row in _matching(book, wanted) if row.status == "ok" and row.median is not None]
+    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
+    count of the program's instructions, without its kernel's and without memory's share, is none."""
+    matching = _matching(book, wanted)
+    return [row for row in matching if row.status == "ok" and row.median is not None and row.clock != COUNTED]
 
 
 def _matching(book: Book, wanted: RowOf) -> list[Row]:
@@ -99,13 +103,30 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
     )
 
 
-def _why(book: Book, wanted: RowOf) -> str:
-    """The reason of a row that has no number; without such a row, why the probe was not run there at all."""
-    anywhere = msgspec.structs.replace(wanted, parameters={})
+def _why(book: Book, claim: Published, wanted: RowOf) -> str:
+    """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
+    return _own_reason(book, wanted) or claim.missing or _absence(wanted)
+
+
+def _own_reason(book: Book, wanted: RowOf) -> str:
+    """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
+    done at one length or size cannot be at another; of another choice it says nothing."""
+    choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
+    anywhere = msgspec.structs.replace(wanted, parameters=choices)
     same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
-    failed = next((row for row in same if row.reason), None)
+    failed = next((row for row in same if row.status != "ok" and row.reason), None)
     if failed is not None:
         return f"{failed.probe} gave no number: {failed.reason}."
+    counted = next((row for row in same if row.clock == COUNTED), None)
+    if counted is None:
+        return ""
+    return (
+        f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is not "
+        "among them. A guest (--target guest) or a board times it."
+    )
+
+
+def _absence(wanted: RowOf) -> str:
     named = wanted.probe or wanted.means or "such a row"
     where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
     return f"This run has no row of {named}{where}."

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.analysis.meanings import native, native_outcomes
-from tollmeter.analysis.tolls import Toll, tolls
+from tollmeter.analysis.tolls import Toll, tolls, untold
 from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
 from tollmeter.report.numbers import (
@@ -145,14 +145,17 @@ def book_tolls(book: Book) -> tuple[Toll, ...]:
 
 
 def toll_table(book: Book) -> Table | None:
+    """Lines with a number, cheapest first; then those that have none, with the reason."""
     paid = book_tolls(book)
     if not paid:
         return None
+    untaken = untold(native(book.index.rows, book.index.machine.architecture), book.probes)
     columns = [
         Column("Tolls (one CPU unless said)"),
         *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms")),
     ]
-    return table("Tolls", columns, [_toll(toll) for toll in paid])
+    without = [Line((label, DASH, DASH, DASH), f"no number: {reason}") for label, reason in untaken]
+    return table("Tolls", columns, [*(_toll(toll) for toll in paid), *without])
 
 
 def _toll(toll: Toll) -> Line:
@@ -185,7 +188,7 @@ def answer(book: Book) -> str:
     if len(levels) > 1:
         near, far = (f"{_brief(level.latency_ns)} from {level.level}" for level in (levels[0], levels[-1]))
         parts.append(f"a load takes {near} and {far}")
-    paid = {_means(book, toll.row): toll for toll in reversed(book_tolls(book))}
+    paid = {_means(book, toll.row): toll for toll in reversed(book_tolls(book)) if toll.typical}
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
     parts += [f"{words} takes {_brief(paid[means].median_ns)}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
