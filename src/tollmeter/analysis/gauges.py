@@ -13,12 +13,19 @@ from tollmeter.analysis.stats import modes, quartiles
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.model import Metric, Row
 
+_OF_THE_HOST = ("ns", "cycle", "B/s", "flop/s", "op/s")
+_OF_THE_EMULATOR = (
+    "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
+)
+
 
 def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
     first, note = told.readings[0].outcome, told.note
     outcomes = [read.outcome for read in told.readings if metric.name in read.outcome.gauges]
     said = [(outcome.gauges[metric.name], outcome.seed or -outcome.visit - 1) for outcome in outcomes]
     finite = [(value, layout) for value, layout in said if np.isfinite(value)]
+    if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
+        return bare(first, told.probe, metric, "unsupported", _OF_THE_EMULATOR)
     if not finite:
         return bare(first, told.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
