@@ -6,8 +6,10 @@
  * Network simulators spend their time so (omnetpp, of the studies of pointer width): a heap of pointers, small objects
  * that live shortly, virtual calls. The queue is a skew heap (Sleator and Tarjan 1986), which is pointers only. A hop moves
  * a packet to another module after a random delay, as the hold model asks (Jones 1986): as many events come as go, so
- * that the queue keeps its length. Every thousandth packet is answered by a copy and every copy ends, so that objects
- * of two kinds live and die in the same heap.
+ * that the queue keeps its length. A queue that was filled in one go is none that the simulation would ever have, so as many
+ * events are handled before the first is timed (on a Zen 4, one of 10000 packets costs 199 ns before that and 155 after).
+ * Every thousandth packet is answered by a copy and every copy ends, so that objects of two kinds live and die in the same
+ * heap.
  */
 #include "heap.h"
 #include "toll.h"
@@ -125,6 +127,7 @@ enum toll_status prepare(struct toll_run *r) {
     simulation->modules[i] = i % 2 ? new Module(simulation->modules) : new Host(simulation->modules);
   for (uint64_t i = 0; i < packets; i++)
     schedule(simulation, simulation->modules[i % MODULES], new Packet{static_cast<uint32_t>(i) + 1, 0});
+  for (uint64_t i = 0; i < packets; i++) step(simulation);
   return TOLL_OK;
 }
 
@@ -178,5 +181,5 @@ extern "C" const struct toll_probe toll_probe = {
     .body = simulate,
     .check = check,
     .finish = finish,
-    .revision = 1,
+    .revision = 2,
 };

@@ -9,6 +9,11 @@
  * in which a framework's CPU time and memory were compared between x86-64, x32 and ia32 (suite x32-2013). Nothing in it
  * is 64 bit wide but pointers and sums, so that what differs between ABIs is pointer width, and the code made for it.
  *
+ * A store ages. Fresh from malloc its objects lie side by side, and an event costs 19 us of 1000 (on a Zen 4); each turnover
+ * scatters them over what others have freed: 24 us after one, 26 after four, 29 after eight, 31 after sixteen, 33 after
+ * thirty-two. There is no end to it that a visit could wait for, so it begins at an age of eight turnovers, from which
+ * one more adds less than 1 %.
+ *
  * Energies are integers: what the analysis must find is known when an event is built, to the last bit.
  */
 #include "heap.h"
@@ -16,7 +21,7 @@
 
 namespace {
 
-enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3 };
+enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3, TURNOVERS = 8 };
 
 struct Vertex {
   Vertex *next;
@@ -175,6 +180,12 @@ Event *make_event(Store *store) {
   return event;
 }
 
+void replace_oldest(Store *store) {
+  delete store->events[store->oldest];
+  store->events[store->oldest] = make_event(store);
+  store->oldest = (store->oldest + 1) % store->capacity;
+}
+
 enum toll_status prepare(struct toll_run *r) {
   Store *store = static_cast<Store *>(r->state);
   store->capacity = static_cast<size_t>(toll_number(r, "events"));
@@ -183,15 +194,14 @@ enum toll_status prepare(struct toll_run *r) {
   store->events = static_cast<Event **>(calloc(store->capacity, sizeof(Event *)));
   if (!store->events) return toll_skip(r, "no memory for %zu events", store->capacity);
   for (size_t i = 0; i < store->capacity; i++) store->events[i] = make_event(store);
+  for (size_t i = 0; i < TURNOVERS * store->capacity; i++) replace_oldest(store);
   return TOLL_OK;
 }
 
 void turn_over(struct toll_run *r) {
   Store *store = static_cast<Store *>(r->state);
   for (uint64_t i = r->iterations; i; i--) {
-    delete store->events[store->oldest];
-    store->events[store->oldest] = make_event(store);
-    store->oldest = (store->oldest + 1) % store->capacity;
+    replace_oldest(store);
     const size_t cold = static_cast<size_t>(toll_random_below(&store->random, store->capacity));
     store->analysed += store->events[cold]->is_as_built();
   }
@@ -244,5 +254,5 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .faults = true,
-    .revision = 1,
+    .revision = 2,
 };
