@@ -7,7 +7,6 @@
 #ifndef MEMORY_NUMA_H
 #define MEMORY_NUMA_H
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -63,13 +62,6 @@ static inline int numa_cpu_on(const struct toll_run *r, unsigned node) {
   return -1;
 }
 
-static inline bool numa_pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET((unsigned)cpu, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
-}
-
 static inline bool numa_bind(unsigned node) {
   unsigned long mask[MOST_NODES / (8 * sizeof(long)) + 1] = {0};
   mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
@@ -91,7 +83,8 @@ static inline int numa_node_of(const void *address) {
 /* Memory of node `home` for a worker that now runs on node `node`; NULL after a refusal. */
 static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home, size_t bytes) {
   int cpu = numa_cpu_on(r, node);
-  if (cpu < 0 || !numa_pin(cpu)) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
+  if (cpu < 0) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
+  if (toll_move(r, cpu) != TOLL_OK) return NULL;
   if (!numa_bind(home)) return toll_skip(r, "the system refused to bind memory to node %u", home), NULL;
   char *memory = large_buffer(r, bytes, 0);
   numa_unbind();

@@ -38,5 +38,5 @@ const struct toll_probe toll_probe = {
     .body = bandwidth_body,
     .check = check,
     .work = work,
-    .revision = 1,
+    .revision = 2,
 };

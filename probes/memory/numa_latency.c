@@ -31,5 +31,5 @@ const struct toll_probe toll_probe = {
     .body = load,
     .check = check,
     .quantum = WALK_TURN,
-    .revision = 1,
+    .revision = 2,
 };
