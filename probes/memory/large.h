@@ -36,4 +36,11 @@ static inline void touch_here(char *memory, size_t bytes) {
   for (size_t i = 0; i < bytes; i += toll_page_bytes()) *(volatile char *)(memory + i) = 0;
 }
 
+/* A size that is many times one last cache, for as many last caches as so many of the visit's CPUs have between them. */
+static inline size_t for_all_caches(const struct toll_run *r, size_t size, unsigned cpus) {
+  const size_t caches = toll_last_caches_bytes(r, cpus) / toll_last_cache_bytes();
+  if (caches < 2) return size;
+  return size < SIZE_MAX / 4 / caches ? size * caches : SIZE_MAX / 4;
+}
+
 #endif

@@ -70,7 +70,8 @@ static enum toll_status prepare(struct toll_run *r) {
   l->delay = toll_number(r, "delay");
   l->line = toll_line_bytes();
   if (l->mix == PAST_CACHES && !can_store_past()) return toll_skip(r, "there is no store past the caches here");
-  /* Half the size each: one maker's memory already exceeds its last cache where the size is four times that cache. */
+  /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
+   * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
   l->bytes = whole_huge_pages(size / 2);
   for (unsigned i = 1; i <= companions(r); i++)
     if (!(l->traffic[i].memory = large_buffer(r, l->bytes, 0))) return toll_refused(r);
@@ -179,7 +180,7 @@ const struct toll_probe toll_probe = {
              .to = 4,
              .to_scale = TOLL_TIMES_LAST_CACHE,
              .per_octave = 1,
-             .typical = "134217728"},
+             .typical = "4xLAST"},
             {0}},
     .state_bytes = sizeof(struct loaded),
     .prepare = prepare,
@@ -194,5 +195,5 @@ const struct toll_probe toll_probe = {
                                          .background_iterations = 64},
                                         {0}},
     .quantum = WALK_TURN,
-    .revision = 1,
+    .revision = 2,
 };

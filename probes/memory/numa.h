@@ -118,7 +118,7 @@ static inline char *numa_memory(struct toll_run *r, size_t bytes) {
        .to = 4,                                                                                                   \
        .to_scale = TOLL_TIMES_LAST_CACHE,                                                                         \
        .per_octave = 1,                                                                                           \
-       .typical = "134217728"},                                                                                   \
+       .typical = "4xLAST"},                                                                                      \
       {0}})
 
 #endif

@@ -14,11 +14,11 @@
 #include "large.h"
 #include "walk.h"
 
-#define MOST 64
+#define MOST 128
 // clang-format off
 #define NUMBERS(EACH)                                                                                               \
   EACH(1) EACH(2) EACH(3) EACH(4) EACH(5) EACH(6) EACH(7) EACH(8) EACH(10) EACH(12) EACH(14) EACH(16) EACH(20)      \
-  EACH(24) EACH(28) EACH(32) EACH(40) EACH(48) EACH(56) EACH(64)
+  EACH(24) EACH(28) EACH(32) EACH(40) EACH(48) EACH(56) EACH(64) EACH(80) EACH(96) EACH(128)
 // clang-format on
 
 struct walks {
@@ -28,14 +28,14 @@ struct walks {
   struct walk walk[MOST];
 };
 
-#define FOLLOW(number)                                                                   \
-  TOLL_APART static void follow_##number(struct walk *walks, uint64_t rounds) {          \
-    void **at[number];                                                                   \
-    _Pragma("GCC unroll 64") for (int i = 0; i < number; i++) at[i] = walks[i].at;       \
-    for (uint64_t left = rounds; left; left--) {                                         \
-      _Pragma("GCC unroll 64") for (int i = 0; i < number; i++) at[i] = (void **)*at[i]; \
-    }                                                                                    \
-    _Pragma("GCC unroll 64") for (int i = 0; i < number; i++) walks[i].at = at[i];       \
+#define FOLLOW(number)                                                                    \
+  TOLL_APART static void follow_##number(struct walk *walks, uint64_t rounds) {           \
+    void **at[number];                                                                    \
+    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = walks[i].at;       \
+    for (uint64_t left = rounds; left; left--) {                                          \
+      _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = (void **)*at[i]; \
+    }                                                                                     \
+    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) walks[i].at = at[i];       \
   }
 NUMBERS(FOLLOW)
 
@@ -121,5 +121,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .work = work,
-    .revision = 1,
+    .revision = 2,
 };

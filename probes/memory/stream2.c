@@ -76,5 +76,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = stream_work,
     .roles = STREAM_ROLES,
-    .revision = 1,
+    .revision = 2,
 };

@@ -183,7 +183,9 @@ enum toll_status toll_refused(const struct toll_run *r);
 /* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
 size_t toll_huge_bytes(const void *buffer);
 size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
-size_t toll_last_cache_bytes(void); /* of the largest cache as the system says, else 32 MiB */
+size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system says, else 32 MiB */
+/* Of all largest caches that the first so many CPUs of the visit have between them. */
+size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
 size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
 

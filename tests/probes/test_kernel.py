@@ -58,7 +58,7 @@ BREAKS = (
         "for (; i > 1; i--) trap_breakpoint();",
         {"trap": "breakpoint"},
     ),
-    ("kernel/page_fault.c", "page_bytes, MADV_DONTNEED);", "page_bytes, MADV_NORMAL);", {}),
+    ("kernel/page_fault.c", "region->start, bytes_of(faults), MADV_DONTNEED);", "region->start, 0, MADV_NORMAL);", {}),
     ("kernel/switch.c", "    visit_footprint(ring, r->worker);\n", "", {"footprint": 4096}),
     (
         "kernel/call_object.c",
@@ -72,7 +72,7 @@ BREAKS = (
         "if (child == 0) _exit(CHILD_STATUS + 1);",
         {"how": "fork"},
     ),
-    ("kernel/signal_self.c", "sent->refused += !send_self(sent);", "i -= i > 1 && send_self(sent);", {}),
+    ("kernel/signal_self.c", "sent->refused += !send_to(process, thread);", "i -= i > 1 && send_to(process, thread);", {}),
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
     ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "notice"}),
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
@@ -82,7 +82,7 @@ BREAKS = (
         "atomic_store(&bell->heard, bell->rung); bell->rung++;",
         {"idle": 50},
     ),
-    ("kernel/timer.c", "const uint64_t now = now_ns(), late", "const uint64_t now = timer->next_ns - 1, late", {}),
+    ("kernel/timer.c", "const uint64_t now = toll_moment_ns(), late", "const uint64_t now = timer->next_ns - 1, late", {}),
     (
         "kernel/file_call.c",
         "read(file->zero, file->buffer, 1) == 1",
