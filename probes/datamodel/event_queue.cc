@@ -163,11 +163,14 @@ const struct toll_parameter parameters[] = {{.name = "packets",
                                              .typical = "10000"},
                                             {}};
 const struct toll_metric metrics[] = {
-    {"event", "ns", TOLL_LESS, "one event taken, handled and followed by another", TOLL_BODY, "object-store",
-     "simulate an event, {packets} pending"},
-    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
-    {"asked", "B", TOLL_LESS, "bytes of all objects alive", TOLL_GAUGE, nullptr, nullptr},
-    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
+    {.name = "event",
+     .unit = "ns",
+     .summary = "one event taken, handled and followed by another",
+     .means = "object-store",
+     .toll = "simulate an event, {packets} pending"},
+    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
+    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
+    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
     {}};
 
 }  // namespace

@@ -235,15 +235,24 @@ const struct toll_parameter parameters[] = {
     {.name = "events", .kind = TOLL_COUNT, .summary = "events in the store", .values = event_counts, .typical = "1000"},
     {}};
 const struct toll_metric metrics[] = {
-    {"event", "ns", TOLL_LESS, "an event dropped, another built and reconstructed, a third analysed", TOLL_BODY,
-     "object-store", "build, analyse and drop an event of 393 objects"},
-    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
-    {"objects", "count", TOLL_NEITHER, "objects alive in the store", TOLL_GAUGE, nullptr, nullptr},
-    {"asked", "B", TOLL_LESS, "bytes of all objects alive", TOLL_GAUGE, nullptr, nullptr},
-    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
-    {"object", "B", TOLL_LESS, "mean size of an object", TOLL_GAUGE, nullptr, nullptr},
-    {"minor_faults", "fault", TOLL_LESS, "page faults until the store is full and has its age", TOLL_GAUGE, nullptr,
-     nullptr},
+    {.name = "event",
+     .unit = "ns",
+     .summary = "an event dropped, another built and reconstructed, a third analysed",
+     .means = "object-store",
+     .toll = "build, analyse and drop an event of 393 objects"},
+    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
+    {.name = "objects",
+     .unit = "count",
+     .better = TOLL_NEITHER,
+     .summary = "objects alive in the store",
+     .source = TOLL_GAUGE},
+    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
+    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
+    {.name = "object", .unit = "B", .summary = "mean size of an object", .source = TOLL_GAUGE},
+    {.name = "minor_faults",
+     .unit = "fault",
+     .summary = "page faults until the store is full and has its age",
+     .source = TOLL_GAUGE},
     {}};
 
 }  // namespace

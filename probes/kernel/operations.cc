@@ -232,8 +232,8 @@ const struct toll_parameter parameters[] = {
      .summary = "each waits for the one before, or eight go side by side",
      .choices = modes},
     {}};
-const struct toll_metric metrics[] = {{"operation", "ns", TOLL_LESS, "one operation", TOLL_BODY, "operation", nullptr},
-                                      {}};
+const struct toll_metric metrics[] = {
+    {.name = "operation", .unit = "ns", .summary = "one operation", .means = "operation"}, {}};
 
 }  // namespace
 

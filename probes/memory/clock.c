@@ -46,11 +46,16 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const struct toll_metric metrics[] = {{.name = "clock",
+                                              .unit = "op/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "dependent additions a second, one a cycle",
+                                              .means = "core-clock"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How fast does the core's own clock run?",
-    .metrics = (struct toll_metric[]){{"clock", "op/s", TOLL_MORE, "dependent additions a second, one a cycle",
-                                       TOLL_BODY, "core-clock", NULL},
-                                      {0}},
+    .metrics = metrics,
     .state_bytes = sizeof(struct chain),
     .prepare = prepare,
     .body = add,

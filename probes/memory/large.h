@@ -10,8 +10,11 @@
 
 #include "asked.h"
 
-#define HUGE_SHARE_METRIC \
-  { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }
+#define HUGE_SHARE_METRIC                                                          \
+  {                                                                                \
+    .name = "huge_pages", .unit = "ratio", .better = TOLL_NEITHER,                 \
+    .summary = "share of the memory that lies in huge pages", .source = TOLL_GAUGE \
+  }
 
 static inline double huge_share(const void *memory, size_t bytes) {
   size_t huge = toll_huge_bytes(memory);

@@ -103,22 +103,12 @@ static inline char *numa_memory(struct toll_run *r, size_t bytes) {
   return numa_buffer(r, node, home, bytes);
 }
 
-#define NUMA_NODES                   \
-  (const uint64_t[]) {               \
-    0, 1, 2, 3, 4, 5, 6, 7, TOLL_END \
+static const uint64_t numa_nodes[] = {0, 1, 2, 3, 4, 5, 6, 7, TOLL_END};
+#define NUMA_PARAMETERS                                                                                             \
+  {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = numa_nodes},              \
+      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = numa_nodes}, { \
+    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4,                     \
+    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                                         \
   }
-#define NUMA_PARAMETERS                                                                                           \
-  ((struct toll_parameter[]){                                                                                     \
-      {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = NUMA_NODES},        \
-      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = NUMA_NODES}, \
-      {.name = "size",                                                                                            \
-       .kind = TOLL_SIZE,                                                                                         \
-       .summary = "bytes of memory",                                                                              \
-       .from = 64 << 20,                                                                                          \
-       .to = 4,                                                                                                   \
-       .to_scale = TOLL_TIMES_LAST_CACHE,                                                                         \
-       .per_octave = 1,                                                                                           \
-       .typical = "4xLAST"},                                                                                      \
-      {0}})
 
 #endif

@@ -95,26 +95,29 @@ static void finish(struct toll_run *r) {
 
 #define VALUE(number) number,
 
+static const uint64_t chain_counts[] = {NUMBERS(VALUE) TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "chains", .kind = TOLL_COUNT, .summary = "independent walks", .values = chain_counts, .typical = "16"},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes that all walks together go through",
+     .from = 16384,
+     .to = 4,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 1,
+     .typical = "16384"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "load",
+                                              .unit = "ns",
+                                              .summary = "one load, with so many independent walks side by side",
+                                              .means = "load-of-chains"},
+                                             HUGE_SHARE_METRIC,
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many loads can be under way at once?",
-    .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load, with so many independent walks side by side",
-                                       TOLL_BODY, "load-of-chains", NULL},
-                                      HUGE_SHARE_METRIC,
-                                      {0}},
-    .parameters = (struct toll_parameter[]){{.name = "chains",
-                                             .kind = TOLL_COUNT,
-                                             .summary = "independent walks",
-                                             .values = (const uint64_t[]){NUMBERS(VALUE) TOLL_END},
-                                             .typical = "16"},
-                                            {.name = "size",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes that all walks together go through",
-                                             .from = 16384,
-                                             .to = 4,
-                                             .to_scale = TOLL_TIMES_LAST_CACHE,
-                                             .per_octave = 1,
-                                             .typical = "16384"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct walks),
     .prepare = prepare,
     .body = load_all,

@@ -143,44 +143,46 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->bus_bytes = work->bytes * trips[s->operation];
 }
 
+static const struct toll_role roles[] = {
+    {.name = "instance", .body = go_through, .worker = TOLL_THREAD, .pace = TOLL_BACKGROUND, .count = companions}, {0}};
+static const char *const operations[] = {"read", "write", "copy", "update", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "instances",
+     .kind = TOLL_COUNT,
+     .summary = "CPUs that work at once",
+     .from = 1,
+     .to = 1,
+     .to_scale = TOLL_TIMES_CPUS,
+     .per_octave = 1},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes that each instance goes through; of source and target together",
+     .from = 16384,
+     .to = 4,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 1,
+     .typical = "16384"},
+    {.name = "operation", .kind = TOLL_CHOICE, .summary = "what each instance does", .choices = operations},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "together",
+     .unit = "B/s",
+     .better = TOLL_MORE,
+     .summary = "bytes a second of all instances",
+     .source = TOLL_TOGETHER,
+     .means = "bandwidth-of-instances"},
+    {.name = "own", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes a second of the timed instance"},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How does bandwidth grow with the CPUs that ask for it?",
-    .metrics =
-        (struct toll_metric[]){{"together", "B/s", TOLL_MORE, "bytes a second of all instances", TOLL_TOGETHER,
-                                "bandwidth-of-instances", NULL},
-                               {"own", "B/s", TOLL_MORE, "bytes a second of the timed instance", TOLL_BODY, NULL, NULL},
-                               {0}},
-    .parameters =
-        (struct toll_parameter[]){{.name = "instances",
-                                   .kind = TOLL_COUNT,
-                                   .summary = "CPUs that work at once",
-                                   .from = 1,
-                                   .to = 1,
-                                   .to_scale = TOLL_TIMES_CPUS,
-                                   .per_octave = 1},
-                                  {.name = "size",
-                                   .kind = TOLL_SIZE,
-                                   .summary = "bytes that each instance goes through; of source and target together",
-                                   .from = 16384,
-                                   .to = 4,
-                                   .to_scale = TOLL_TIMES_LAST_CACHE,
-                                   .per_octave = 1,
-                                   .typical = "16384"},
-                                  {.name = "operation",
-                                   .kind = TOLL_CHOICE,
-                                   .summary = "what each instance does",
-                                   .choices = (const char *const[]){"read", "write", "copy", "update", NULL}},
-                                  {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct scaling),
     .prepare = prepare,
     .body = go_through,
     .check = check,
     .work = work,
-    .roles = (const struct toll_role[]){{.name = "instance",
-                                         .body = go_through,
-                                         .worker = TOLL_THREAD,
-                                         .pace = TOLL_BACKGROUND,
-                                         .count = companions},
-                                        {0}},
+    .roles = roles,
     .revision = 2,
 };
