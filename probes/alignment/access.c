@@ -100,22 +100,21 @@ static void atomic(uintptr_t address, unsigned width, uint64_t times) {
     for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word), 1, __ATOMIC_RELAXED));
 }
 
-static void use(struct toll_run *r) {
-  struct access *access = r->state;
+static void use_times(struct access *access, uint64_t times) {
   switch (access->op) {
-    case LOAD: load(access->address, access->width, r->iterations); break;
-    case STORE: store(access->address, access->width, r->iterations); break;
-    case CHAIN: access->moved += chain(access->address, access->width, r->iterations) - access->address; break;
-    case ATOMIC: atomic(access->address, access->width, r->iterations); break;
+    case LOAD: load(access->address, access->width, times); break;
+    case STORE: store(access->address, access->width, times); break;
+    case CHAIN: access->moved += chain(access->address, access->width, times) - access->address; break;
+    case ATOMIC: atomic(access->address, access->width, times); break;
   }
-  access->asked += UNROLL * r->iterations;
+  access->asked += UNROLL * times;
 }
 
 /* ---- whether this machine can do it at all ---- */
 
 /* A bus error on most; s390x calls a misaligned atomic an illegal instruction. */
-static void use_once(void *state) {
-  use(&(struct toll_run){.iterations = 1, .state = state});
+static void use_once(void *access) {
+  use_times(access, 1);
 }
 
 static uint64_t value_at(const struct access *access) {
@@ -179,6 +178,10 @@ static enum toll_status prepare(struct toll_run *r) {
   if (!loads_what_lies_there(access)) return toll_skip(r, "such a load gives other bytes than lie at its address");
   access->asked = 0;
   return TOLL_OK;
+}
+
+static void use(struct toll_run *r) {
+  use_times(r->state, r->iterations);
 }
 
 /* Loads leave zeros, stores leave their mark, atomics their count; nobody touches a neighbour. */

@@ -99,15 +99,6 @@ static uint32_t read_all(const unsigned char *headers, unsigned way) {
   return sum;
 }
 
-static void read_headers(struct toll_run *r) {
-  struct frames *frames = r->state;
-  const unsigned way = toll_choice(r, "way");
-  uint32_t sum = 0;
-  for (uint64_t i = r->iterations; i; i--) sum = read_all(frames->headers, way);
-  frames->sum = sum;
-  frames->trapped_passes += way == TRAPPED ? r->iterations : 0;
-}
-
 static void read_overlays(void *headers) {
   TOLL_USE(read_all(headers, OVERLAY));
 }
@@ -139,6 +130,15 @@ static enum toll_status prepare(struct toll_run *r) {
   if (way == OVERLAY && toll_guarded(read_overlays, frames->headers))
     return toll_skip(r, "a misaligned load ends the program here");
   return TOLL_OK;
+}
+
+static void read_headers(struct toll_run *r) {
+  struct frames *frames = r->state;
+  const unsigned way = toll_choice(r, "way");
+  uint32_t sum = 0;
+  for (uint64_t i = r->iterations; i; i--) sum = read_all(frames->headers, way);
+  frames->sum = sum;
+  frames->trapped_passes += way == TRAPPED ? r->iterations : 0;
 }
 
 static enum toll_status check(struct toll_run *r) {

@@ -22,6 +22,12 @@ struct chain {
 /* 64 additions a turn: the loop's own counting runs beside the chain and never holds it up. */
 #define TURN 64
 
+static enum toll_status prepare(struct toll_run *r) {
+  struct chain *c = r->state;
+  c->addend = (unsigned long)(r->seed | 1);
+  return TOLL_OK;
+}
+
 static void add(struct toll_run *r) {
   struct chain *c = r->state;
   unsigned long sum = c->sum, addend = c->addend;
@@ -31,12 +37,6 @@ static void add(struct toll_run *r) {
   }
   c->sum = sum;
   c->added += r->iterations;
-}
-
-static enum toll_status prepare(struct toll_run *r) {
-  struct chain *c = r->state;
-  c->addend = (unsigned long)(r->seed | 1);
-  return TOLL_OK;
 }
 
 static enum toll_status check(struct toll_run *r) {

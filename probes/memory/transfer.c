@@ -196,20 +196,6 @@ static void go_through(struct toll_run *r, enum who me) {
     for (unsigned s = 0; s < t->step_count; s++) turn_to(r, t, me, t->steps[s], group);
 }
 
-static void access_groups(struct toll_run *r) {
-  toll_watch_stop();
-  go_through(r, TIMED);
-  toll_watch_go();
-}
-
-static void be_partner(struct toll_run *r) {
-  go_through(r, PARTNER);
-}
-
-static void be_third(struct toll_run *r) {
-  go_through(r, THIRD);
-}
-
 /* ---- the visit ---- */
 
 static unsigned thirds(const struct toll_run *r) {
@@ -233,6 +219,20 @@ static enum toll_status prepare(struct toll_run *r) {
   if (!t->pool) return toll_refused(r);
   t->sweep = large_buffer(r, SWEEP_BYTES, 0);
   return t->sweep ? TOLL_OK : toll_refused(r);
+}
+
+static void access_groups(struct toll_run *r) {
+  toll_watch_stop();
+  go_through(r, TIMED);
+  toll_watch_go();
+}
+
+static void be_partner(struct toll_run *r) {
+  go_through(r, PARTNER);
+}
+
+static void be_third(struct toll_run *r) {
+  go_through(r, THIRD);
 }
 
 /* The accesses must lead from group to group, and the last group must hold what the partner wrote there. */

@@ -59,7 +59,12 @@ BREAKS = (
         "for (; i > 1; i--) trap_breakpoint();",
         {"trap": "breakpoint"},
     ),
-    ("kernel/page_fault.c", "region->start, bytes_of(faults), MADV_DONTNEED);", "region->start, bytes_of(faults), MADV_NORMAL);", {}),
+    (
+        "kernel/page_fault.c",
+        "region->start, bytes_of(faults), MADV_DONTNEED);",
+        "region->start, bytes_of(faults), MADV_NORMAL);",
+        {},
+    ),
     ("kernel/switch.c", "    visit_footprint(ring, r->worker);\n", "", {"footprint": 4096}),
     (
         "kernel/call_object.c",
@@ -73,7 +78,12 @@ BREAKS = (
         "if (child == 0) _exit(CHILD_STATUS + 1);",
         {"how": "fork"},
     ),
-    ("kernel/signal_self.c", "sent->refused += !send_to(process, thread);", "i -= i > 1 && send_to(process, thread);", {}),
+    (
+        "kernel/signal_self.c",
+        "sent->refused += !send_to(process, thread);",
+        "i -= i > 1 && send_to(process, thread);",
+        {},
+    ),
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
     ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "notice"}),
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
@@ -83,7 +93,12 @@ BREAKS = (
         "atomic_store(&bell->heard, bell->rung); bell->rung++;",
         {"idle": 50},
     ),
-    ("kernel/timer.c", "const uint64_t now = toll_moment_ns(), late", "const uint64_t now = timer->next_ns - 1, late", {}),
+    (
+        "kernel/timer.c",
+        "const uint64_t now = toll_moment_ns(), late",
+        "const uint64_t now = timer->next_ns - 1, late",
+        {},
+    ),
     (
         "kernel/file_call.c",
         "read(file->zero, file->buffer, 1) == 1",
@@ -290,7 +305,9 @@ def test_one_in_a_hundred_is_told_of_a_thousand_appointments_or_not_at_all(own_a
 def test_a_creator_is_back_on_its_cpu_when_a_batch_has_ended(own_abi_name: str) -> None:
     done = visit(own_abi_name, "kernel.process_create", how="fork", placement="any")
     assert done.status == "ok"
-    assert {place for one in done.samples for place in (one.witness.cpu_before, one.witness.cpu_after)} == {done.cpus[0]}
+    assert {place for one in done.samples for place in (one.witness.cpu_before, one.witness.cpu_after)} == {
+        done.cpus[0]
+    }
 
 
 def test_a_huge_page_is_zeroed_in_memory_and_not_in_a_cache(own_abi_name: str) -> None:
