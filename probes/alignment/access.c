@@ -13,9 +13,6 @@
  * code does that reads a header's field and branches on it. Each is a plain dereference, one instruction of that width,
  * never a packed type's, for which a compiler may choose byte loads.
  */
-#define _GNU_SOURCE 1
-#include <setjmp.h>
-#include <signal.h>
 #include <string.h>
 
 #include "toll.h"
@@ -103,36 +100,21 @@ static void atomic(uintptr_t address, unsigned width, uint64_t times) {
     for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word), 1, __ATOMIC_RELAXED));
 }
 
-static void use(struct toll_run *r) {
-  struct access *access = r->state;
+static void use_times(struct access *access, uint64_t times) {
   switch (access->op) {
-    case LOAD: load(access->address, access->width, r->iterations); break;
-    case STORE: store(access->address, access->width, r->iterations); break;
-    case CHAIN: access->moved += chain(access->address, access->width, r->iterations) - access->address; break;
-    case ATOMIC: atomic(access->address, access->width, r->iterations); break;
+    case LOAD: load(access->address, access->width, times); break;
+    case STORE: store(access->address, access->width, times); break;
+    case CHAIN: access->moved += chain(access->address, access->width, times) - access->address; break;
+    case ATOMIC: atomic(access->address, access->width, times); break;
   }
-  access->asked += UNROLL * r->iterations;
+  access->asked += UNROLL * times;
 }
 
 /* ---- whether this machine can do it at all ---- */
 
-static sigjmp_buf trapped;
-
-static void on_trap(int signal_number) {
-  siglongjmp(trapped, signal_number);
-}
-
-static int signal_of_first_use(struct toll_run *r) {
-  struct toll_run once = {.iterations = 1, .state = r->state};
-  struct sigaction action = {0}, bus, illegal;
-  action.sa_handler = on_trap;
-  sigaction(SIGBUS, &action, &bus);
-  sigaction(SIGILL, &action, &illegal); /* what s390x answers to a misaligned atomic */
-  const int signal_number = sigsetjmp(trapped, 1);
-  if (!signal_number) use(&once);
-  sigaction(SIGBUS, &bus, NULL);
-  sigaction(SIGILL, &illegal, NULL);
-  return signal_number;
+/* A bus error on most; s390x calls a misaligned atomic an illegal instruction. */
+static void use_once(void *access) {
+  use_times(access, 1);
 }
 
 static uint64_t value_at(const struct access *access) {
@@ -191,11 +173,15 @@ static enum toll_status prepare(struct toll_run *r) {
   if (!pages) return toll_refused(r);
   const size_t boundary = where == SPLIT_LINE ? toll_line_bytes() : page;
   access->address = (uintptr_t)pages + (where == IN_LINE ? 0 : boundary - access->width) + offset;
-  const int signal_number = signal_of_first_use(r);
+  const int signal_number = toll_guarded(use_once, access);
   if (signal_number) return toll_skip(r, "such an access ends the program here, by signal %d", signal_number);
   if (!loads_what_lies_there(access)) return toll_skip(r, "such a load gives other bytes than lie at its address");
   access->asked = 0;
   return TOLL_OK;
+}
+
+static void use(struct toll_run *r) {
+  use_times(r->state, r->iterations);
 }
 
 /* Loads leave zeros, stores leave their mark, atomics their count; nobody touches a neighbour. */

@@ -13,9 +13,6 @@
  * how many fields a header trapping loses to anything else. The frames fit the first cache: a driver has just written
  * them. Each of the two 32-bit addresses is misaligned, the 16-bit length is not, the protocol cannot be.
  */
-#define _GNU_SOURCE 1
-#include <setjmp.h>
-
 #include "align_trap.h"
 
 enum way { OVERLAY, PACKED, HALVES, COPY, SHIFTED, TRAPPED };
@@ -102,29 +99,8 @@ static uint32_t read_all(const unsigned char *headers, unsigned way) {
   return sum;
 }
 
-static void read_headers(struct toll_run *r) {
-  struct frames *frames = r->state;
-  const unsigned way = toll_choice(r, "way");
-  uint32_t sum = 0;
-  for (uint64_t i = r->iterations; i; i--) sum = read_all(frames->headers, way);
-  frames->sum = sum;
-  frames->trapped_passes += way == TRAPPED ? r->iterations : 0;
-}
-
-static sigjmp_buf fatal;
-
-static void on_fatal(int signal_number) {
-  siglongjmp(fatal, signal_number);
-}
-
-static bool overlay_is_fatal(const struct frames *frames) {
-  struct sigaction action = {0}, before;
-  action.sa_handler = on_fatal;
-  sigaction(SIGBUS, &action, &before);
-  const bool trapped = sigsetjmp(fatal, 1) != 0;
-  if (!trapped) TOLL_USE(read_all(frames->headers, OVERLAY));
-  sigaction(SIGBUS, &before, NULL);
-  return trapped;
+static void read_overlays(void *headers) {
+  TOLL_USE(read_all(headers, OVERLAY));
 }
 
 static uint32_t fill(struct frames *frames, uint64_t random) {
@@ -152,8 +128,18 @@ static enum toll_status prepare(struct toll_run *r) {
   if (way == TRAPPED && !ALIGN_TRAP_KNOWN)
     return toll_skip(r, "a program cannot ask for alignment traps on this architecture");
   if (way == TRAPPED) align_trap_catch();
-  if (way == OVERLAY && overlay_is_fatal(frames)) return toll_skip(r, "a misaligned load ends the program here");
+  if (way == OVERLAY && toll_guarded(read_overlays, frames->headers))
+    return toll_skip(r, "a misaligned load ends the program here");
   return TOLL_OK;
+}
+
+static void read_headers(struct toll_run *r) {
+  struct frames *frames = r->state;
+  const unsigned way = toll_choice(r, "way");
+  uint32_t sum = 0;
+  for (uint64_t i = r->iterations; i; i--) sum = read_all(frames->headers, way);
+  frames->sum = sum;
+  frames->trapped_passes += way == TRAPPED ? r->iterations : 0;
 }
 
 static enum toll_status check(struct toll_run *r) {

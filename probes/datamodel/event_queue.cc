@@ -6,8 +6,10 @@
  * Network simulators spend their time so (omnetpp, of the studies of pointer width): a heap of pointers, small objects
  * that live shortly, virtual calls. The queue is a skew heap (Sleator and Tarjan 1986), which is pointers only. A hop moves
  * a packet to another module after a random delay, as the hold model asks (Jones 1986): as many events come as go, so
- * that the queue keeps its length. Every thousandth packet is answered by a copy and every copy ends, so that objects
- * of two kinds live and die in the same heap.
+ * that the queue keeps its length. A queue that was filled in one go is none that the simulation would ever have, so as many
+ * events are handled before the first is timed (on a Zen 4, one of 10000 packets costs 199 ns before that and 155 after).
+ * Every thousandth packet is answered by a copy and every copy ends, so that objects of two kinds live and die in the same
+ * heap.
  */
 #include "heap.h"
 #include "toll.h"
@@ -125,6 +127,7 @@ enum toll_status prepare(struct toll_run *r) {
     simulation->modules[i] = i % 2 ? new Module(simulation->modules) : new Host(simulation->modules);
   for (uint64_t i = 0; i < packets; i++)
     schedule(simulation, simulation->modules[i % MODULES], new Packet{static_cast<uint32_t>(i) + 1, 0});
+  for (uint64_t i = 0; i < packets; i++) step(simulation);
   return TOLL_OK;
 }
 
@@ -160,11 +163,14 @@ const struct toll_parameter parameters[] = {{.name = "packets",
                                              .typical = "10000"},
                                             {}};
 const struct toll_metric metrics[] = {
-    {"event", "ns", TOLL_LESS, "one event taken, handled and followed by another", TOLL_BODY, "object-store",
-     "simulate an event, {packets} pending"},
-    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
-    {"asked", "B", TOLL_LESS, "bytes of all objects alive", TOLL_GAUGE, nullptr, nullptr},
-    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
+    {.name = "event",
+     .unit = "ns",
+     .summary = "one event taken, handled and followed by another",
+     .means = "object-store",
+     .toll = "simulate an event, {packets} pending"},
+    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
+    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
+    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
     {}};
 
 }  // namespace
@@ -178,5 +184,5 @@ extern "C" const struct toll_probe toll_probe = {
     .body = simulate,
     .check = check,
     .finish = finish,
-    .revision = 1,
+    .revision = 2,
 };

@@ -9,6 +9,11 @@
  * in which a framework's CPU time and memory were compared between x86-64, x32 and ia32 (suite x32-2013). Nothing in it
  * is 64 bit wide but pointers and sums, so that what differs between ABIs is pointer width, and the code made for it.
  *
+ * A store ages. Fresh from malloc its objects lie side by side, and an event costs 19 us of 1000 (on a Zen 4); each turnover
+ * scatters them over what others have freed: 24 us after one, 26 after four, 29 after eight, 31 after sixteen, 33 after
+ * thirty-two. There is no end to it that a visit could wait for, so it begins at an age of eight turnovers, from which
+ * one more adds less than 1 %.
+ *
  * Energies are integers: what the analysis must find is known when an event is built, to the last bit.
  */
 #include "heap.h"
@@ -16,7 +21,7 @@
 
 namespace {
 
-enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3 };
+enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3, TURNOVERS = 8 };
 
 struct Vertex {
   Vertex *next;
@@ -167,12 +172,19 @@ struct Store {
   size_t capacity, oldest;
   Event **events;
   uint64_t random, analysed, asked;
+  uint64_t faults; /* until it had its age */
 };
 
 Event *make_event(Store *store) {
   Event *event = new Event(&store->random);
   event->reconstruct();
   return event;
+}
+
+void replace_oldest(Store *store) {
+  delete store->events[store->oldest];
+  store->events[store->oldest] = make_event(store);
+  store->oldest = (store->oldest + 1) % store->capacity;
 }
 
 enum toll_status prepare(struct toll_run *r) {
@@ -183,15 +195,15 @@ enum toll_status prepare(struct toll_run *r) {
   store->events = static_cast<Event **>(calloc(store->capacity, sizeof(Event *)));
   if (!store->events) return toll_skip(r, "no memory for %zu events", store->capacity);
   for (size_t i = 0; i < store->capacity; i++) store->events[i] = make_event(store);
+  for (size_t i = 0; i < TURNOVERS * store->capacity; i++) replace_oldest(store);
+  store->faults = heap::minor_faults();
   return TOLL_OK;
 }
 
 void turn_over(struct toll_run *r) {
   Store *store = static_cast<Store *>(r->state);
   for (uint64_t i = r->iterations; i; i--) {
-    delete store->events[store->oldest];
-    store->events[store->oldest] = make_event(store);
-    store->oldest = (store->oldest + 1) % store->capacity;
+    replace_oldest(store);
     const size_t cold = static_cast<size_t>(toll_random_below(&store->random, store->capacity));
     store->analysed += store->events[cold]->is_as_built();
   }
@@ -207,6 +219,7 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void finish(struct toll_run *r) {
+  const Store *store = static_cast<const Store *>(r->state);
   const uint64_t resident = heap::resident_peak_bytes();
   const double objects = static_cast<double>(heap::account.objects);
   if (resident && toll_accounts_are_own()) toll_report(r, "resident_peak", static_cast<double>(resident));
@@ -214,7 +227,7 @@ void finish(struct toll_run *r) {
   toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
   toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
   toll_report(r, "object", static_cast<double>(heap::account.asked_bytes) / objects);
-  if (toll_accounts_are_own()) toll_report(r, "minor_faults", static_cast<double>(heap::minor_faults()));
+  if (toll_accounts_are_own()) toll_report(r, "minor_faults", static_cast<double>(store->faults));
 }
 
 const uint64_t event_counts[] = {10, 100, 1000, 4000, TOLL_END};
@@ -222,14 +235,24 @@ const struct toll_parameter parameters[] = {
     {.name = "events", .kind = TOLL_COUNT, .summary = "events in the store", .values = event_counts, .typical = "1000"},
     {}};
 const struct toll_metric metrics[] = {
-    {"event", "ns", TOLL_LESS, "an event dropped, another built and reconstructed, a third analysed", TOLL_BODY,
-     "object-store", "build, analyse and drop an event of 393 objects"},
-    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
-    {"objects", "count", TOLL_NEITHER, "objects alive in the store", TOLL_GAUGE, nullptr, nullptr},
-    {"asked", "B", TOLL_LESS, "bytes of all objects alive", TOLL_GAUGE, nullptr, nullptr},
-    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
-    {"object", "B", TOLL_LESS, "mean size of an object", TOLL_GAUGE, nullptr, nullptr},
-    {"minor_faults", "fault", TOLL_LESS, "page faults of the whole visit", TOLL_GAUGE, nullptr, nullptr},
+    {.name = "event",
+     .unit = "ns",
+     .summary = "an event dropped, another built and reconstructed, a third analysed",
+     .means = "object-store",
+     .toll = "build, analyse and drop an event of 393 objects"},
+    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
+    {.name = "objects",
+     .unit = "count",
+     .better = TOLL_NEITHER,
+     .summary = "objects alive in the store",
+     .source = TOLL_GAUGE},
+    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
+    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
+    {.name = "object", .unit = "B", .summary = "mean size of an object", .source = TOLL_GAUGE},
+    {.name = "minor_faults",
+     .unit = "fault",
+     .summary = "page faults until the store is full and has its age",
+     .source = TOLL_GAUGE},
     {}};
 
 }  // namespace
@@ -244,5 +267,5 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .faults = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -177,11 +177,14 @@ const struct toll_parameter parameters[] = {
     {.name = "bins", .kind = TOLL_COUNT, .summary = "bins of the histogram", .values = bin_counts, .typical = "100000"},
     {}};
 const struct toll_metric metrics[] = {
-    {"bin", "ns", TOLL_LESS, "one entry, or one bin on the way", TOLL_BODY, "object-store",
-     "fill a histogram that is a tree of {bins} bins"},
-    {"resident_peak", "B", TOLL_LESS, "the most that was ever resident", TOLL_GAUGE, nullptr, nullptr},
-    {"asked", "B", TOLL_LESS, "bytes of all bins", TOLL_GAUGE, nullptr, nullptr},
-    {"taken", "B", TOLL_LESS, "bytes that malloc took for them", TOLL_GAUGE, nullptr, nullptr},
+    {.name = "bin",
+     .unit = "ns",
+     .summary = "one entry, or one bin on the way",
+     .means = "object-store",
+     .toll = "fill a histogram that is a tree of {bins} bins"},
+    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
+    {.name = "asked", .unit = "B", .summary = "bytes of all bins", .source = TOLL_GAUGE},
+    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
     {}};
 
 }  // namespace

@@ -8,55 +8,33 @@
  * levels. Below the first knee both cost the same load. Each step waits for the one before, and the order is one random
  * cycle, so neither overlap nor prefetching hides it.
  */
-#include "toll.h"
+#include "walk.h"
 
 struct node {
   struct node *next, *left, *right;
   uint32_t key;
 };
-struct list {
-  size_t nodes;
-  struct node *first, *head, *at;
-  uint64_t sum, steps;
-};
 
 static enum toll_status prepare(struct toll_run *r) {
-  struct list *list = r->state;
-  list->nodes = (size_t)toll_number(r, "nodes");
-  const size_t bytes = list->nodes * sizeof(struct node);
-  list->first = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_ANY});
-  if (!list->first) return toll_refused(r);
-  list->head = list->at = (struct node *)toll_chase(r, list->first, bytes, sizeof(struct node), TOLL_ORDER_RANDOM);
-  for (size_t i = 0; i < list->nodes; i++) list->first[i].key = (uint32_t)i + 1;
-  return TOLL_OK;
+  size_t nodes;
+  if (asked(r, "nodes", &nodes) != TOLL_OK) return toll_refused(r);
+  if (nodes > SIZE_MAX / 4 / sizeof(struct node)) return toll_skip(r, "%zu nodes exceed the address space", nodes);
+  const size_t bytes = nodes * sizeof(struct node);
+  void *list = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_ANY});
+  if (!list) return toll_refused(r);
+  return walk_lay(r, r->state, list, bytes, sizeof(struct node), TOLL_ORDER_RANDOM);
 }
 
 static void follow(struct toll_run *r) {
-  struct list *list = r->state;
-  const struct node *node = list->at;
-  uint64_t sum = 0;
-  for (uint64_t i = r->iterations; i; i--) {
-    sum += node->key;
-    node = node->next;
-  }
-  list->at = (struct node *)node;
-  list->sum += sum;
-  list->steps += r->iterations;
+  walk_on(r->state, r->iterations);
 }
 
-/* On to the list's head: by then every node was met equally often. */
 static enum toll_status check(struct toll_run *r) {
-  struct list *list = r->state;
-  struct toll_run rest = {.iterations = list->nodes - list->steps % list->nodes, .state = list};
-  follow(&rest);
-  const uint64_t laps = list->steps / list->nodes, lap_sum = (uint64_t)list->nodes * (list->nodes + 1) / 2;
-  if (list->at != list->head) return toll_wrong(r, "the list does not close after %zu nodes", list->nodes);
-  if (list->sum != laps * lap_sum) return toll_wrong(r, "not every node was met equally often");
-  return TOLL_OK;
+  return walk_check(r, r->state);
 }
 
 static void finish(struct toll_run *r) {
-  const struct list *list = r->state;
+  const struct walk *list = r->state;
   toll_report(r, "node", sizeof(struct node));
   toll_report(r, "footprint", (double)sizeof(struct node) * (double)list->nodes);
 }
@@ -84,10 +62,11 @@ const struct toll_probe toll_probe = {
     .question = "What does a step along a list cost, and at what length does this pointer width leave each cache?",
     .metrics = metrics,
     .parameters = parameters,
-    .state_bytes = sizeof(struct list),
+    .state_bytes = sizeof(struct walk),
     .prepare = prepare,
     .body = follow,
     .check = check,
     .finish = finish,
-    .revision = 1,
+    .quantum = WALK_TURN,
+    .revision = 2,
 };

@@ -146,8 +146,12 @@ const struct toll_parameter parameters[] = {{.name = "classes",
                                              .typical = "1024"},
                                             {}};
 const struct toll_metric metrics[] = {
-    {"call", "ns", TOLL_LESS, "one virtual call", TOLL_BODY, "virtual-call", "virtual call, {classes} classes"},
-    {"direct", "ns", TOLL_LESS, "one call of a method by its name", TOLL_CONTROL, nullptr, nullptr},
+    {.name = "call",
+     .unit = "ns",
+     .summary = "one virtual call",
+     .means = "virtual-call",
+     .toll = "virtual call, {classes} classes"},
+    {.name = "direct", .unit = "ns", .summary = "one call of a method by its name", .source = TOLL_CONTROL},
     {}};
 
 }  // namespace

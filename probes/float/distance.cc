@@ -100,11 +100,16 @@ void work(const struct toll_run *r, struct toll_work *work) {
 }
 
 const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR), vectors_precision, vectors_way, {}};
-const struct toll_metric metrics[] = {
-    {"rate", "flop/s", TOLL_MORE, "subtractions, multiplications and additions a second", TOLL_BODY, "flops-of-n",
-     nullptr},
-    {"operation", "ns", TOLL_LESS, "one subtraction, multiplication or addition", TOLL_BODY, "operation-of-n", nullptr},
-    {}};
+const struct toll_metric metrics[] = {{.name = "rate",
+                                       .unit = "flop/s",
+                                       .better = TOLL_MORE,
+                                       .summary = "subtractions, multiplications and additions a second",
+                                       .means = "flops-of-n"},
+                                      {.name = "operation",
+                                       .unit = "ns",
+                                       .summary = "one subtraction, multiplication or addition",
+                                       .means = "operation-of-n"},
+                                      {}};
 
 }  // namespace
 

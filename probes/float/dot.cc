@@ -99,11 +99,17 @@ void work(const struct toll_run *r, struct toll_work *work) {
 }
 
 const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR), vectors_precision, vectors_way, {}};
-const struct toll_metric metrics[] = {
-    {"rate", "flop/s", TOLL_MORE, "multiplications and additions a second", TOLL_BODY, "flops-of-n", nullptr},
-    {"operation", "ns", TOLL_LESS, "one multiplication or addition", TOLL_BODY, "operation-of-n",
-     "floating-point operation, {precision}, {way} (dot product)"},
-    {}};
+const struct toll_metric metrics[] = {{.name = "rate",
+                                       .unit = "flop/s",
+                                       .better = TOLL_MORE,
+                                       .summary = "multiplications and additions a second",
+                                       .means = "flops-of-n"},
+                                      {.name = "operation",
+                                       .unit = "ns",
+                                       .summary = "one multiplication or addition",
+                                       .means = "operation-of-n",
+                                       .toll = "floating-point operation, {precision}, {way} (dot product)"},
+                                      {}};
 
 }  // namespace
 

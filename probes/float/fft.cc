@@ -174,9 +174,12 @@ void work(const struct toll_run *r, struct toll_work *work) {
 
 const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR, 1), vectors_precision, vectors_way, {}};
 const struct toll_metric metrics[] = {
-    {"rate", "flop/s", TOLL_MORE, "operations a second, 5 n log2 n of them to a transform", TOLL_BODY, "flops-of-n",
-     nullptr},
-    {"operation", "ns", TOLL_LESS, "one of the 5 n log2 n operations", TOLL_BODY, "operation-of-n", nullptr},
+    {.name = "rate",
+     .unit = "flop/s",
+     .better = TOLL_MORE,
+     .summary = "operations a second, 5 n log2 n of them to a transform",
+     .means = "flops-of-n"},
+    {.name = "operation", .unit = "ns", .summary = "one of the 5 n log2 n operations", .means = "operation-of-n"},
     {}};
 
 }  // namespace

@@ -101,8 +101,12 @@ void work(const struct toll_run *r, struct toll_work *work) {
 
 const struct toll_parameter parameters[] = {vectors_length(1 << 16), vectors_precision, vectors_way, {}};
 const struct toll_metric metrics[] = {
-    {"rate", "flop/s", TOLL_MORE, "multiplications and additions a second", TOLL_BODY, "flops-of-n", nullptr},
-    {"operation", "ns", TOLL_LESS, "one multiplication or addition", TOLL_BODY, "operation-of-n", nullptr},
+    {.name = "rate",
+     .unit = "flop/s",
+     .better = TOLL_MORE,
+     .summary = "multiplications and additions a second",
+     .means = "flops-of-n"},
+    {.name = "operation", .unit = "ns", .summary = "one multiplication or addition", .means = "operation-of-n"},
     {}};
 
 }  // namespace

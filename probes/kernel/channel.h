@@ -10,7 +10,6 @@
 #define TOLL_KERNEL_CHANNEL_H
 
 #include <arpa/inet.h>
-#include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -19,14 +18,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "toll.h"
-
-#if !defined(SYS_futex) && defined(SYS_futex_time64)
-#define SYS_futex SYS_futex_time64
-#endif
+#include "wait.h"
 
 enum { CHANNEL_LINE = 128 };
 
@@ -76,14 +71,14 @@ static inline uint32_t channel_spin(struct channel *channel, struct channel_slot
 
 static inline void channel_store_and_wake(struct channel *channel, struct channel_slot *slot, int file, uint32_t word) {
   channel_store(channel, slot, file, word);
-  syscall(SYS_futex, &slot->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+  toll_futex_wake(&slot->word, 1);
 }
 
 static inline uint32_t channel_futex_wait(struct channel *channel, struct channel_slot *slot, int file) {
   (void)channel, (void)file;
   uint32_t word;
   while ((word = atomic_load_explicit(&slot->word, memory_order_acquire)) == slot->last)
-    syscall(SYS_futex, &slot->word, FUTEX_WAIT, slot->last, NULL, NULL, 0);
+    toll_futex_wait(&slot->word, slot->last);
   return slot->last = word;
 }
 

@@ -9,9 +9,6 @@
 #define _GNU_SOURCE 1
 #include "gate.h"
 
-#include <setjmp.h>
-#include <signal.h>
-
 #include "entry.h"
 #include "toll.h"
 
@@ -22,20 +19,14 @@ struct gates {
   uintptr_t vdso;
 };
 
-static sigjmp_buf shut;
-
-static void on_shut(int signal_number) {
-  siglongjmp(shut, signal_number);
+static void enter_int80(void *answer) {
+  *(volatile long *)answer = gate_int80();
 }
 
 /* A 64-bit kernel without its 32-bit half answers the old gate with a fault. */
 static bool int80_is_open(void) {
-  struct sigaction action = {0}, before;
-  action.sa_handler = on_shut;
-  sigaction(SIGSEGV, &action, &before);
-  const bool open = sigsetjmp(shut, 1) == 0 && gate_int80() == (long)getppid();
-  sigaction(SIGSEGV, &before, NULL);
-  return open;
+  volatile long answer = 0;
+  return toll_guarded(enter_int80, (void *)&answer) == 0 && answer == (long)getppid();
 }
 
 static enum toll_status prepare(struct toll_run *r) {

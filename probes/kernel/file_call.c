@@ -3,7 +3,8 @@
  * The everyday calls on files, where nothing has to be fetched: what lmbench asks as lat_syscall, lat_fcntl and lat_fs.
  *
  * Reading the zero device and writing the null device are an entry, the look-up of a descriptor and a call through a table;
- * pread brings the page cache and a copy of 4 KiB; stat walks a path, fstat does not; opening makes a descriptor and
+ * pread brings the page cache and a copy of 4 KiB, of a page that
+ * was written (one that never was is not in the cache, and is cleared in place of copied); stat walks a path, fstat does not; opening makes a descriptor and
  * closing frees it; a lock is taken and given back; a directory is listed; a file is made, filled with 0 to 10 KiB and
  * removed. The file lies in the system's memory file system, so that no disk is asked.
  */
@@ -92,7 +93,7 @@ static enum toll_status prepare(struct toll_run *r) {
   file->null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   file->folder = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   file->memory = memfd_create("toll", MFD_CLOEXEC);
-  if (file->memory >= 0 && ftruncate(file->memory, PAGE) < 0) return toll_fail(r, "no file in memory could be filled");
+  if (file->memory >= 0 && !write_page(file)) return toll_fail(r, "no file in memory could be filled");
   snprintf(file->path, sizeof file->path, "/dev/shm/toll.%ld.%d", (long)getpid(), (int)(r->seed % 1000));
   if (!calls[call](file)) return toll_skip(r, "the system does not do it: %s: %s", names[call], strerror(errno));
   return TOLL_OK;
@@ -125,5 +126,5 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = call,
     .check = check,
-    .revision = 1,
+    .revision = 2,
 };

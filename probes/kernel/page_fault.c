@@ -24,7 +24,7 @@
 #include "toll.h"
 
 enum kind { ANONYMOUS_WRITE, ZERO_READ, COPY_ON_WRITE, SHARED_FILE, HUGE_PAGE };
-enum { SMALL_PAGES = 256, HUGE_PAGES = 4, HUGE_BYTES = 2 << 20, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
+enum { SMALL_PAGES = 256, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
 
 struct region {
   char *start;
@@ -48,33 +48,51 @@ static int marked_file(const struct faults *faults) {
   return ftruncate(file, (off_t)(faults->pages * faults->page_bytes)) == 0 ? file : -1;
 }
 
-static bool map_region(const struct faults *faults, struct region *region, int file) {
-  size_t bytes = faults->pages * faults->page_bytes;
-  int sharing = faults->kind == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
-  char *start = mmap(NULL, bytes + faults->page_bytes, PROT_READ | PROT_WRITE,
-                     file < 0 ? sharing | MAP_ANONYMOUS : sharing, file, 0);
-  if (start == MAP_FAILED) return false;
-  region->start = (char *)(((uintptr_t)start + faults->page_bytes - 1) & ~(uintptr_t)(faults->page_bytes - 1));
-  int advice = faults->kind == HUGE_PAGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
-  return madvise(region->start, bytes, advice) == 0 || advice == MADV_NOHUGEPAGE; /* no huge pages to refuse */
+static size_t bytes_of(const struct faults *faults) {
+  return faults->pages * faults->page_bytes;
+}
+
+static bool map_file(const struct faults *faults, struct region *region, int file) {
+  const int sharing = faults->kind == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
+  region->start = mmap(NULL, bytes_of(faults), PROT_READ | PROT_WRITE, sharing, file, 0);
+  return region->start != MAP_FAILED;
+}
+
+static enum toll_status map_files(struct toll_run *r, struct faults *faults) {
+  const int file = marked_file(faults);
+  if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
+  const bool mapped = map_file(faults, &faults->fresh, file) && map_file(faults, &faults->known, file);
+  const int error = errno;
+  close(file);
+  return mapped ? TOLL_OK : toll_skip(r, "the system refused a map of this kind: %s", strerror(error));
+}
+
+/* Both regions side by side, without pages yet. */
+static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
+  const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
+  char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = 2 * bytes_of(faults), .pages = pages});
+  if (!both) return toll_refused(r);
+  madvise(both, 2 * bytes_of(faults), MADV_DONTNEED);
+  faults->fresh.start = both;
+  faults->known.start = both + bytes_of(faults);
+  return TOLL_OK;
+}
+
+/* Twice what the last caches hold: the page that was given back last is taken again first, and one of a smaller region
+ * would be zeroed in the cache. */
+static size_t huge_pages(const struct toll_run *r) {
+  return 2 * toll_last_caches_bytes(r, r->cpu_count) / toll_huge_page_bytes() + 1;
 }
 
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct faults *faults = r->state;
-  int file = -1;
   faults->kind = toll_choice(r, "kind");
-  faults->pages = faults->kind == HUGE_PAGE ? HUGE_PAGES : SMALL_PAGES;
-  faults->page_bytes = faults->kind == HUGE_PAGE ? (size_t)HUGE_BYTES : toll_page_bytes();
-  if (faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE) {
-    file = marked_file(faults);
-    if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
-  }
-  if (!map_region(faults, &faults->fresh, file) || !map_region(faults, &faults->known, file))
-    return toll_skip(r, "the system refused a map of this kind: %s", strerror(errno));
-  if (file >= 0) close(file);
+  faults->pages = faults->kind == HUGE_PAGE ? huge_pages(r) : SMALL_PAGES;
+  faults->page_bytes = faults->kind == HUGE_PAGE ? toll_huge_page_bytes() : toll_page_bytes();
   faults->known.kept = true;
-  return TOLL_OK;
+  const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
+  return of_file ? map_files(r, faults) : map_nothing(r, faults);
 }
 
 /* Every page has been touched: without pages again, or only from its beginning. */
@@ -82,7 +100,7 @@ static void start_again(const struct faults *faults, struct region *region) {
   region->next = 0;
   if (region->kept) return;
   toll_watch_stop();
-  madvise(region->start, faults->pages * faults->page_bytes, MADV_DONTNEED);
+  madvise(region->start, bytes_of(faults), MADV_DONTNEED);
   toll_watch_go();
 }
 
@@ -121,8 +139,7 @@ static uint64_t faults_of_round(struct faults *faults) {
   uint64_t before = faults_so_far();
   touch(faults, &faults->fresh, faults->pages);
   if (faults->kind == HUGE_PAGE)
-    for (size_t i = 0; i < faults->pages * faults->page_bytes; i += base)
-      *(volatile char *)(faults->fresh.start + i) = OWN_MARK;
+    for (size_t i = 0; i < bytes_of(faults); i += base) *(volatile char *)(faults->fresh.start + i) = OWN_MARK;
   return faults_so_far() - before;
 }
 
@@ -168,7 +185,7 @@ const struct toll_probe toll_probe = {
     .body = touch_fresh,
     .control = touch_known,
     .check = check,
-    .quantum = SMALL_PAGES, /* whole regions */
+    .quantum = SMALL_PAGES, /* whole regions of small pages */
     .faults = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -6,6 +6,10 @@
  * the parent's page tables, so its price is the parent's size; then a program is started in the child, and last a shell
  * that starts nothing. The program is this executable itself, which ends before main() when it finds the word below in
  * its environment: a static program of about half a megabyte, the smallest that is sure to exist on the target.
+ *
+ * Where the new one may run is half of its price. On its creator's CPU it waits until the creator sleeps, and finds the
+ * caches warm; let loose, as programs are that nobody pins, it is put on an idle CPU, has to be woken there, and runs beside
+ * its creator. The creator is let loose for the batch alone, since what it starts inherits its places.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -20,6 +24,7 @@
 #include "toll.h"
 
 enum how { THREAD, VFORK, FORK, FORK_EXEC, SPAWN, SHELL };
+enum placement { ONE_CPU, ANY_CPU };
 enum { CHILD_STATUS = 7 };
 
 #define SELF       "/proc/self/exe"
@@ -34,7 +39,9 @@ __attribute__((constructor)) static void end_at_once(void) {
 }
 
 struct created {
-  uint64_t ended, asked;
+  bool loose;
+  uint64_t ended, asked,
+      misplaced; /* misplaced: batches whose creator could not be let loose, or not be caught again */
 };
 
 static bool ended_well(pid_t child) {
@@ -95,6 +102,10 @@ static bool (*const ways[])(void) = {create_thread,    create_vfork, create_fork
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const unsigned how = toll_choice(r, "how");
+  struct created *created = r->state;
+  created->loose = toll_choice(r, "placement") == ANY_CPU;
+  if (created->loose && r->cpu_count < 2) return toll_skip(r, "needs a second CPU to go to, and this run may use one");
+  if (!toll_pin(r->cpus[0])) return toll_skip(r, "the system refused to pin the creator: %s", strerror(errno));
   const size_t bytes = (size_t)toll_number(r, "footprint");
   const struct toll_buffer_request ballast = {.bytes = bytes, .pages = TOLL_PAGES_SMALL};
   if (bytes && !toll_buffer(r, ballast)) return toll_refused(r);
@@ -105,17 +116,21 @@ static enum toll_status prepare(struct toll_run *r) {
 static void create(struct toll_run *r) {
   struct created *created = r->state;
   bool (*const way)(void) = ways[toll_choice(r, "how")];
+  if (created->loose) created->misplaced += !toll_unpin(r);
   for (uint64_t i = r->iterations; i; i--) created->ended += way();
+  if (created->loose) created->misplaced += !toll_pin(r->cpus[0]);
   created->asked += r->iterations;
 }
 
 static enum toll_status check(struct toll_run *r) {
   const struct created *created = r->state;
+  if (created->misplaced) return toll_skip(r, "the system refused to pin the creator, or to let it loose");
   if (created->ended == created->asked) return TOLL_OK;
   return toll_wrong(r, "%llu of %llu ended as they should", (unsigned long long)created->ended,
                     (unsigned long long)created->asked);
 }
 
+static const char *const placements[] = {"one_cpu", "any", NULL};
 static const uint64_t footprints[] = {0, 16 << 20, 64 << 20, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "how", .kind = TOLL_CHOICE, .summary = "what is created, and by which call", .choices = names},
@@ -124,10 +139,17 @@ static const struct toll_parameter parameters[] = {
      .summary = "memory that the parent has in small pages",
      .values = footprints,
      .typical = "0"},
+    {.name = "placement",
+     .kind = TOLL_CHOICE,
+     .summary = "where the new one may run: on its creator's CPU, or on any of the visit's",
+     .choices = placements,
+     .typical = "one_cpu"},
     {0}};
-static const struct toll_metric metrics[] = {
-    {.name = "life", .unit = "ns", .summary = "creation, end and the news of it", .toll = "create and end by {how}"},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "life",
+                                              .unit = "ns",
+                                              .summary = "creation, end and the news of it",
+                                              .toll = "create and end by {how}, {placement}"},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "What does a new thread, process or program cost?",
@@ -139,5 +161,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .switches = true,
     .faults = true,
-    .revision = 1,
+    .revision = 2,
 };

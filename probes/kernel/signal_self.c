@@ -16,7 +16,6 @@
 enum step { DELIVER, BLOCKED, INSTALL };
 
 struct sent {
-  long process, thread;
   uint64_t expected, refused;
 };
 static volatile uint64_t delivered;
@@ -34,27 +33,25 @@ static bool install(void) {
 
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
-  struct sent *sent = r->state;
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
-  sent->process = getpid();
-  sent->thread = syscall(SYS_gettid);
   if (toll_choice(r, "step") == BLOCKED) sigprocmask(SIG_BLOCK, &set, NULL);
   return install() ? TOLL_OK : toll_fail(r, "the handler could not be installed");
 }
 
-static bool send_self(const struct sent *sent) {
-  return syscall(SYS_tgkill, sent->process, sent->thread, (long)SIGUSR1) == 0;
+static bool send_to(long process, long thread) {
+  return syscall(SYS_tgkill, process, thread, (long)SIGUSR1) == 0;
 }
 
 static void deliver(struct toll_run *r) {
   struct sent *sent = r->state;
   const unsigned step = toll_choice(r, "step");
+  const long process = getpid(), thread = syscall(SYS_gettid);
   if (step == INSTALL)
     for (uint64_t i = r->iterations; i; i--) sent->refused += !install();
   else
-    for (uint64_t i = r->iterations; i; i--) sent->refused += !send_self(sent);
+    for (uint64_t i = r->iterations; i; i--) sent->refused += !send_to(process, thread);
   sent->expected += step == DELIVER ? r->iterations : 0;
 }
 

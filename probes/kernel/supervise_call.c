@@ -46,7 +46,6 @@ struct supervised {
   long answer, uid;       /* uid: asked for while nobody supervised */
   uint64_t asked, served; /* served: by a supervisor that is a process */
   int notices;
-  pid_t program;
   _Atomic int ready, refused; /* the tracer has the program; or the errno that kept it from that */
 };
 
@@ -88,7 +87,6 @@ static enum toll_status prepare(struct toll_run *r) {
   struct supervised *state = r->state;
   struct sigaction action = {0};
   state->by = toll_choice(r, "by");
-  state->program = getpid();
   state->uid = (long)getuid();
   if ((state->by == TRAP || state->by == DISPATCH) && !ANSWER_KNOWN)
     return toll_skip(r, "where a handler puts a call's answer is not known on this architecture");
@@ -139,18 +137,19 @@ static bool await_call(pid_t program) {
   return false;
 }
 
-/* Lets the program go at the last stop, since one that runs cannot be let go. */
+/* The program is the parent of its companions. It is let go at the last stop, since one that runs cannot be let go. */
 static void trace(struct toll_run *r) {
   struct supervised *state = r->state;
-  if (ptrace(PTRACE_SEIZE, state->program, NULL, (void *)PTRACE_O_TRACESECCOMP) < 0) {
+  const pid_t program = getppid();
+  if (ptrace(PTRACE_SEIZE, program, NULL, (void *)PTRACE_O_TRACESECCOMP) < 0) {
     state->refused = errno;
     return;
   }
   state->ready = true;
-  for (uint64_t left = r->iterations; left && await_call(state->program); left--) {
+  for (uint64_t left = r->iterations; left && await_call(program); left--) {
     state->served++;
     if (left == 1) state->ready = false;
-    ptrace(left > 1 ? PTRACE_CONT : PTRACE_DETACH, state->program, NULL, NULL);
+    ptrace(left > 1 ? PTRACE_CONT : PTRACE_DETACH, program, NULL, NULL);
   }
 }
 

@@ -7,17 +7,10 @@
  * passes with the watch stopped. The waking side spins for the answer, or its own wake-up would be in the price too.
  */
 #define _GNU_SOURCE 1
-#include <linux/futex.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "toll.h"
-
-#if !defined(SYS_futex) && defined(SYS_futex_time64)
-#define SYS_futex SYS_futex_time64
-#endif
+#include "wait.h"
 
 enum { LINE = 128, FEW = 4 };
 
@@ -29,12 +22,6 @@ struct bell {
   _Atomic uint32_t awake; /* times that the sleeper found the bell rung before it slept */
   uint64_t idle_ns;
 };
-
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
@@ -48,7 +35,7 @@ static void sleep_and_answer(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) {
     const uint32_t last = atomic_load(&bell->heard);
     if (atomic_load(&bell->rung) != last) atomic_fetch_add(&bell->awake, 1);
-    while (atomic_load(&bell->rung) == last) syscall(SYS_futex, &bell->rung, FUTEX_WAIT, last, NULL, NULL, 0);
+    while (atomic_load(&bell->rung) == last) toll_futex_wait(&bell->rung, last);
     atomic_store(&bell->heard, last + 1);
   }
 }
@@ -57,11 +44,11 @@ static void ring(struct toll_run *r) {
   struct bell *bell = r->state;
   for (uint64_t i = r->iterations; i; i--) {
     toll_watch_stop();
-    const uint64_t until = now_ns() + bell->idle_ns;
-    while (now_ns() < until) toll_relax();
+    const uint64_t until = toll_moment_ns() + bell->idle_ns;
+    while (toll_moment_ns() < until) toll_relax();
     toll_watch_go();
     const uint32_t bid = atomic_fetch_add(&bell->rung, 1) + 1;
-    syscall(SYS_futex, &bell->rung, FUTEX_WAKE, 1, NULL, NULL, 0);
+    toll_futex_wake(&bell->rung, 1);
     while (atomic_load_explicit(&bell->heard, memory_order_acquire) != bid) toll_relax();
   }
 }

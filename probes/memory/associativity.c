@@ -26,29 +26,29 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, r->state);
 }
 
+static const uint64_t line_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,      17,
+                                       18, 20, 22, 24, 26, 28, 30, 32, 33, 34, 36, 40, 44, 48, 64, TOLL_END};
+static const uint64_t distances[] = {4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, TOLL_END};
+static const char *const page_kinds[] = {"small", "huge", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "lines", .kind = TOLL_COUNT, .summary = "lines in the cycle", .values = line_counts, .typical = "8"},
+    {.name = "apart",
+     .kind = TOLL_SIZE,
+     .summary = "bytes from one line to the next",
+     .values = distances,
+     .typical = "4096"},
+    {.name = "pages", .kind = TOLL_CHOICE, .summary = "small or huge pages", .choices = page_kinds},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "load",
+                                              .unit = "ns",
+                                              .summary = "one load in a random cycle over the lines",
+                                              .means = "conflict-of-lines"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many lines at equal distances does each cache hold?",
-    .metrics = (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load in a random cycle over the lines", TOLL_BODY,
-                                       "conflict-of-lines", NULL},
-                                      {0}},
-    .parameters =
-        (struct toll_parameter[]){
-            {.name = "lines",
-             .kind = TOLL_COUNT,
-             .summary = "lines in the cycle",
-             .values = (const uint64_t[]){1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,      17,
-                                          18, 20, 22, 24, 26, 28, 30, 32, 33, 34, 36, 40, 44, 48, 64, TOLL_END},
-             .typical = "8"},
-            {.name = "apart",
-             .kind = TOLL_SIZE,
-             .summary = "bytes from one line to the next",
-             .values = (const uint64_t[]){4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576, TOLL_END},
-             .typical = "4096"},
-            {.name = "pages",
-             .kind = TOLL_CHOICE,
-             .summary = "small or huge pages",
-             .choices = (const char *const[]){"small", "huge", NULL}},
-            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct walk),
     .prepare = prepare,
     .body = load,

@@ -22,6 +22,12 @@ struct chain {
 /* 64 additions a turn: the loop's own counting runs beside the chain and never holds it up. */
 #define TURN 64
 
+static enum toll_status prepare(struct toll_run *r) {
+  struct chain *c = r->state;
+  c->addend = (unsigned long)(r->seed | 1);
+  return TOLL_OK;
+}
+
 static void add(struct toll_run *r) {
   struct chain *c = r->state;
   unsigned long sum = c->sum, addend = c->addend;
@@ -33,12 +39,6 @@ static void add(struct toll_run *r) {
   c->added += r->iterations;
 }
 
-static enum toll_status prepare(struct toll_run *r) {
-  struct chain *c = r->state;
-  c->addend = (unsigned long)(r->seed | 1);
-  return TOLL_OK;
-}
-
 static enum toll_status check(struct toll_run *r) {
   const struct chain *c = r->state;
   if (c->sum != (unsigned long)c->added * c->addend)
@@ -46,11 +46,16 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const struct toll_metric metrics[] = {{.name = "clock",
+                                              .unit = "op/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "dependent additions a second, one a cycle",
+                                              .means = "core-clock"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How fast does the core's own clock run?",
-    .metrics = (struct toll_metric[]){{"clock", "op/s", TOLL_MORE, "dependent additions a second, one a cycle",
-                                       TOLL_BODY, "core-clock", NULL},
-                                      {0}},
+    .metrics = metrics,
     .state_bytes = sizeof(struct chain),
     .prepare = prepare,
     .body = add,

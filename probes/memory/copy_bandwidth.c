@@ -35,13 +35,20 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, ((const struct bandwidth *)r->state)->kernel->unfetched ? 2 : 3);
 }
 
+static const struct toll_parameter parameters[] = {
+    BANDWIDTH_PARAMETERS("bytes of source and target together", copy_kernel_names), {0}};
+static const struct toll_metric metrics[] = {{.name = "copy",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes copied a second, each counted once",
+                                              .means = "copy-bandwidth-of-size"},
+                                             HUGE_SHARE_METRIC,
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second can be copied, by the size of both ends and the loop that copies?",
-    .metrics = (struct toll_metric[]){{"copy", "B/s", TOLL_MORE, "bytes copied a second, each counted once", TOLL_BODY,
-                                       "copy-bandwidth-of-size", NULL},
-                                      HUGE_SHARE_METRIC,
-                                      {0}},
-    .parameters = BANDWIDTH_PARAMETERS("bytes of source and target together", COPY_KERNEL_NAMES),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct bandwidth),
     .prepare = prepare,
     .body = copy,

@@ -70,30 +70,34 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->bus_bytes = (double)c->near.bytes * (c->kernel->unfetched ? 2 : 3);
 }
 
+static const uint64_t offsets[] = {0, 64, 128, 256, 512, 1024, 3072, 3968, 4032, TOLL_END};
+static const uint64_t sizes[] = {16384, 262144, 4194304, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "offset",
+     .kind = TOLL_SIZE,
+     .summary = "bytes from the source to the target, modulo 4 KiB",
+     .values = offsets,
+     .typical = "64"},
+    {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = copy_kernel_names, .typical = "portable"},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes of source and target together",
+     .values = sizes,
+     .typical = "16384"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "copy", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes copied a second, each counted once"},
+    {.name = "apart",
+     .unit = "B/s",
+     .better = TOLL_MORE,
+     .summary = "the same with the target half of 4 KiB away",
+     .source = TOLL_CONTROL},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What does a copy lose where its target lies just behind its source, modulo 4 KiB?",
-    .metrics =
-        (struct toll_metric[]){
-            {"copy", "B/s", TOLL_MORE, "bytes copied a second, each counted once", TOLL_BODY, NULL, NULL},
-            {"apart", "B/s", TOLL_MORE, "the same with the target half of 4 KiB away", TOLL_CONTROL, NULL, NULL},
-            {0}},
-    .parameters =
-        (struct toll_parameter[]){{.name = "offset",
-                                   .kind = TOLL_SIZE,
-                                   .summary = "bytes from the source to the target, modulo 4 KiB",
-                                   .values = (const uint64_t[]){0, 64, 128, 256, 512, 1024, 3072, 3968, 4032, TOLL_END},
-                                   .typical = "64"},
-                                  {.name = "kernel",
-                                   .kind = TOLL_CHOICE,
-                                   .summary = "the loop",
-                                   .choices = COPY_KERNEL_NAMES,
-                                   .typical = "portable"},
-                                  {.name = "size",
-                                   .kind = TOLL_SIZE,
-                                   .summary = "bytes of source and target together",
-                                   .values = (const uint64_t[]){16384, 262144, 4194304, TOLL_END},
-                                   .typical = "16384"},
-                                  {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct conflict),
     .prepare = prepare,
     .body = copy_near,

@@ -123,7 +123,7 @@ TOLL_APART static void copy_neon_nt(struct span *span, uint64_t passes) {
   ENTRY(avx512_nt, "avx512f", ON_X86(copy_avx512_nt), 8, 8, true)         \
   ENTRY(neon, "neon", ON_NEON(copy_neon), 8, 8, false)                    \
   ENTRY(neon_nt, "neon", ON_AARCH64(copy_neon_nt), 8, 8, true)
-#define COPY_KERNEL_NAMES ((const char *const[]){COPY_KERNELS(KERNEL_NAME) NULL})
+static const char *const copy_kernel_names[] = {COPY_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel copy_kernels[] = {COPY_KERNELS(KERNEL_ROW)};
 
 /* Writes a number into a handful of places of the source, from its first line to its last: the copies made from now on

@@ -32,20 +32,26 @@ static enum toll_status prepare(struct toll_run *r) {
   return pairs_lay(r, p);
 }
 
+static const uint64_t distances[] = {128,   256,   512,    1024,   2048,   4096,    8192,    16384,
+                                     32768, 65536, 131072, 262144, 524288, 1048576, TOLL_END};
+static const struct toll_parameter parameters[] = {{.name = "distance",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes from the first miss to the second",
+                                                    .values = distances,
+                                                    .typical = "1024"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "second_access",
+     .unit = "ns",
+     .summary = "a miss that many bytes from the miss before it",
+     .source = TOLL_DIFFERENCE},
+    {.name = "first_access", .unit = "ns", .summary = "a miss anywhere", .source = TOLL_CONTROL},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What does a load from memory cost near the one before it, in a row that is open, and far from it?",
-    .metrics = (struct toll_metric[]){{"second_access", "ns", TOLL_LESS,
-                                       "a miss that many bytes from the miss before it", TOLL_DIFFERENCE, NULL, NULL},
-                                      {"first_access", "ns", TOLL_LESS, "a miss anywhere", TOLL_CONTROL, NULL, NULL},
-                                      {0}},
-    .parameters =
-        (struct toll_parameter[]){{.name = "distance",
-                                   .kind = TOLL_SIZE,
-                                   .summary = "bytes from the first miss to the second",
-                                   .values = (const uint64_t[]){128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768,
-                                                                65536, 131072, 262144, 524288, 1048576, TOLL_END},
-                                   .typical = "1024"},
-                                  {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct pairs),
     .prepare = prepare,
     .body = pairs_body,

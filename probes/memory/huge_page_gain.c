@@ -36,22 +36,29 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, &twins->small);
 }
 
+static const struct toll_parameter parameters[] = {{.name = "size",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes that the loads go to",
+                                                    .from = 65536,
+                                                    .to = 4,
+                                                    .to_scale = TOLL_TIMES_LAST_CACHE,
+                                                    .per_octave = 1,
+                                                    .typical = "16777216"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "gain",
+     .unit = "ns",
+     .better = TOLL_NEITHER,
+     .summary = "what small pages add to one load",
+     .source = TOLL_DIFFERENCE},
+    {.name = "small", .unit = "ns", .summary = "one load on small pages"},
+    {.name = "huge", .unit = "ns", .summary = "one load on huge pages", .source = TOLL_CONTROL},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What would huge pages gain a program that loads from anywhere in its memory?",
-    .metrics = (struct toll_metric[]){{"gain", "ns", TOLL_NEITHER, "what small pages add to one load", TOLL_DIFFERENCE,
-                                       NULL, NULL},
-                                      {"small", "ns", TOLL_LESS, "one load on small pages", TOLL_BODY, NULL, NULL},
-                                      {"huge", "ns", TOLL_LESS, "one load on huge pages", TOLL_CONTROL, NULL, NULL},
-                                      {0}},
-    .parameters = (struct toll_parameter[]){{.name = "size",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes that the loads go to",
-                                             .from = 65536,
-                                             .to = 4,
-                                             .to_scale = TOLL_TIMES_LAST_CACHE,
-                                             .per_octave = 1,
-                                             .typical = "16777216"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct twins),
     .prepare = prepare,
     .body = load_small,

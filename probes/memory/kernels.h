@@ -115,19 +115,19 @@ static inline double kernel_share(const struct kernel *kernel) {
 /* ---- what the bandwidth probes have in common ---- */
 
 /* The axes. Half the octaves of a latency sweep will do: a knee is looked for where the latency has one. */
-#define BANDWIDTH_PARAMETERS(what, names)                                                                      \
-  ((struct toll_parameter[]){                                                                                  \
-      {.name = "size",                                                                                         \
-       .kind = TOLL_SIZE,                                                                                      \
-       .summary = what,                                                                                        \
-       .from = 1024,                                                                                           \
-       .to = 4,                                                                                                \
-       .to_scale = TOLL_TIMES_LAST_CACHE,                                                                      \
-       .per_octave = 2,                                                                                        \
-       .typical = "16384",                                                                                     \
-       .refine = true},                                                                                        \
-      {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names, .typical = "portable"}, \
-      {0}})
+#define BANDWIDTH_PARAMETERS(what, names)                                                                 \
+  {.name = "size",                                                                                        \
+   .kind = TOLL_SIZE,                                                                                     \
+   .summary = what,                                                                                       \
+   .from = 1024,                                                                                          \
+   .to = 4,                                                                                               \
+   .to_scale = TOLL_TIMES_LAST_CACHE,                                                                     \
+   .per_octave = 2,                                                                                       \
+   .typical = "16384",                                                                                    \
+   .refine = true},                                                                                       \
+  {                                                                                                       \
+    .name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names, .typical = "portable" \
+  }
 /* What a bandwidth probe keeps: the state of each of them begins with this. */
 struct bandwidth {
   const struct kernel *kernel;

@@ -10,8 +10,11 @@
 
 #include "asked.h"
 
-#define HUGE_SHARE_METRIC \
-  { "huge_pages", "ratio", TOLL_NEITHER, "share of the memory that lies in huge pages", TOLL_GAUGE, NULL, NULL }
+#define HUGE_SHARE_METRIC                                                          \
+  {                                                                                \
+    .name = "huge_pages", .unit = "ratio", .better = TOLL_NEITHER,                 \
+    .summary = "share of the memory that lies in huge pages", .source = TOLL_GAUGE \
+  }
 
 static inline double huge_share(const void *memory, size_t bytes) {
   size_t huge = toll_huge_bytes(memory);
@@ -34,6 +37,13 @@ static inline size_t whole_huge_pages(size_t bytes) {
 static inline void touch_here(char *memory, size_t bytes) {
   madvise(memory, bytes, MADV_DONTNEED);
   for (size_t i = 0; i < bytes; i += toll_page_bytes()) *(volatile char *)(memory + i) = 0;
+}
+
+/* A size that is many times one last cache, for as many last caches as so many of the visit's CPUs have between them. */
+static inline size_t for_all_caches(const struct toll_run *r, size_t size, unsigned cpus) {
+  const size_t caches = toll_last_caches_bytes(r, cpus) / toll_last_cache_bytes();
+  if (caches < 2) return size;
+  return size < SIZE_MAX / 4 / caches ? size * caches : SIZE_MAX / 4;
 }
 
 #endif

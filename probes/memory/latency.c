@@ -35,27 +35,33 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, r->state);
 }
 
+static const char *const page_kinds[] = {"small", "huge", "local", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes that the walk goes through",
+     .from = 1024,
+     .to = 4,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 4,
+     .typical = "16384",
+     .refine = true},
+    {.name = "pages",
+     .kind = TOLL_CHOICE,
+     .summary = "small pages, huge pages, or small ones a page at a time",
+     .choices = page_kinds,
+     .typical = "small"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "load",
+                                              .unit = "ns",
+                                              .summary = "one load whose address is the result of the load before",
+                                              .means = "latency-of-size"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How long does a load take, by the size of the memory that it may hit?",
-    .metrics =
-        (struct toll_metric[]){{"load", "ns", TOLL_LESS, "one load whose address is the result of the load before",
-                                TOLL_BODY, "latency-of-size", NULL},
-                               {0}},
-    .parameters = (struct toll_parameter[]){{.name = "size",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes that the walk goes through",
-                                             .from = 1024,
-                                             .to = 4,
-                                             .to_scale = TOLL_TIMES_LAST_CACHE,
-                                             .per_octave = 4,
-                                             .typical = "16384",
-                                             .refine = true},
-                                            {.name = "pages",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "small pages, huge pages, or small ones a page at a time",
-                                             .choices = (const char *const[]){"small", "huge", "local", NULL},
-                                             .typical = "small"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct walk),
     .prepare = prepare,
     .body = load,

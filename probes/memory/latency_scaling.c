@@ -57,38 +57,41 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const struct toll_role roles[] = {{.name = "chase",
+                                          .body = load,
+                                          .worker = TOLL_THREAD,
+                                          .pace = TOLL_BACKGROUND,
+                                          .count = companions,
+                                          .background_iterations = 64 * WALK_TURN},
+                                         {0}};
+static const struct toll_parameter parameters[] = {{.name = "instances",
+                                                    .kind = TOLL_COUNT,
+                                                    .summary = "CPUs that chase at once",
+                                                    .from = 1,
+                                                    .to = 1,
+                                                    .to_scale = TOLL_TIMES_CPUS,
+                                                    .per_octave = 1},
+                                                   {.name = "size",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes that each chase goes through",
+                                                    .from = 16384,
+                                                    .to = 4,
+                                                    .to_scale = TOLL_TIMES_LAST_CACHE,
+                                                    .per_octave = 1,
+                                                    .typical = "16384"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "load", .unit = "ns", .summary = "one load of the timed chase", .means = "latency-of-instances"}, {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How long does a load take while other CPUs chase pointers too?",
-    .metrics =
-        (struct toll_metric[]){
-            {"load", "ns", TOLL_LESS, "one load of the timed chase", TOLL_BODY, "latency-of-instances", NULL}, {0}},
-    .parameters = (struct toll_parameter[]){{.name = "instances",
-                                             .kind = TOLL_COUNT,
-                                             .summary = "CPUs that chase at once",
-                                             .from = 1,
-                                             .to = 1,
-                                             .to_scale = TOLL_TIMES_CPUS,
-                                             .per_octave = 1},
-                                            {.name = "size",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes that each chase goes through",
-                                             .from = 16384,
-                                             .to = 4,
-                                             .to_scale = TOLL_TIMES_LAST_CACHE,
-                                             .per_octave = 1,
-                                             .typical = "16384"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct chases),
     .prepare = prepare,
     .body = load,
     .check = check,
-    .roles = (const struct toll_role[]){{.name = "chase",
-                                         .body = load,
-                                         .worker = TOLL_THREAD,
-                                         .pace = TOLL_BACKGROUND,
-                                         .count = companions,
-                                         .background_iterations = 64 * WALK_TURN},
-                                        {0}},
+    .roles = roles,
     .quantum = WALK_TURN,
     .revision = 1,
 };

@@ -31,20 +31,26 @@ static enum toll_status prepare(struct toll_run *r) {
   return p->memory ? pairs_lay(r, p) : toll_refused(r);
 }
 
+static const uint64_t distances[] = {16, 24, 32, 48, 56, 64, 72, 96, 120, 128, 136, 192, 256, 384, 512, TOLL_END};
+static const struct toll_parameter parameters[] = {{.name = "distance",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes from the first access to the second",
+                                                    .values = distances,
+                                                    .typical = "64"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "second_access",
+     .unit = "ns",
+     .summary = "an access that many bytes from one that missed",
+     .source = TOLL_DIFFERENCE,
+     .means = "line-pair-of-distance"},
+    {.name = "first_access", .unit = "ns", .summary = "the access that missed", .source = TOLL_CONTROL},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How far from a missing access is a second one free: how long is a line?",
-    .metrics =
-        (struct toll_metric[]){{"second_access", "ns", TOLL_LESS, "an access that many bytes from one that missed",
-                                TOLL_DIFFERENCE, "line-pair-of-distance", NULL},
-                               {"first_access", "ns", TOLL_LESS, "the access that missed", TOLL_CONTROL, NULL, NULL},
-                               {0}},
-    .parameters = (struct toll_parameter[]){{.name = "distance",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes from the first access to the second",
-                                             .values = (const uint64_t[]){16, 24, 32, 48, 56, 64, 72, 96, 120, 128, 136,
-                                                                          192, 256, 384, 512, TOLL_END},
-                                             .typical = "64"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct pairs),
     .prepare = prepare,
     .body = pairs_body,

@@ -55,27 +55,30 @@ static enum toll_status check(struct toll_run *r) {
   return c->counted[1] ? TOLL_OK : toll_wrong(r, "the other CPU did not count");
 }
 
+static const struct toll_role roles[] = {{.name = "neighbour",
+                                          .body = count_beside,
+                                          .worker = TOLL_THREAD,
+                                          .pace = TOLL_BACKGROUND,
+                                          .background_iterations = 1024},
+                                         {0}};
+static const uint64_t distances[] = {8, 16, 32, 48, 56, 64, 72, 96, 120, 128, 192, 256, 512, 1024, TOLL_END};
+static const struct toll_parameter parameters[] = {{.name = "distance",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes from one counter to the other",
+                                                    .values = distances,
+                                                    .typical = "8"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "count", .unit = "ns", .summary = "one count while another CPU counts beside"}, {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How far apart must the words be that two CPUs write?",
-    .metrics =
-        (struct toll_metric[]){
-            {"count", "ns", TOLL_LESS, "one count while another CPU counts beside", TOLL_BODY, NULL, NULL}, {0}},
-    .parameters = (struct toll_parameter[]){{.name = "distance",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes from one counter to the other",
-                                             .values = (const uint64_t[]){8, 16, 32, 48, 56, 64, 72, 96, 120, 128, 192,
-                                                                          256, 512, 1024, TOLL_END},
-                                             .typical = "8"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct counters),
     .prepare = prepare,
     .body = count_mine,
     .check = check,
-    .roles = (const struct toll_role[]){{.name = "neighbour",
-                                         .body = count_beside,
-                                         .worker = TOLL_THREAD,
-                                         .pace = TOLL_BACKGROUND,
-                                         .background_iterations = 1024},
-                                        {0}},
+    .roles = roles,
     .revision = 1,
 };

@@ -70,7 +70,8 @@ static enum toll_status prepare(struct toll_run *r) {
   l->delay = toll_number(r, "delay");
   l->line = toll_line_bytes();
   if (l->mix == PAST_CACHES && !can_store_past()) return toll_skip(r, "there is no store past the caches here");
-  /* Half the size each: one maker's memory already exceeds its last cache where the size is four times that cache. */
+  /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
+   * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
   l->bytes = whole_huge_pages(size / 2);
   for (unsigned i = 1; i <= companions(r); i++)
     if (!(l->traffic[i].memory = large_buffer(r, l->bytes, 0))) return toll_refused(r);
@@ -155,44 +156,50 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->bytes = lines * (double)l->line;
 }
 
+static const struct toll_role roles[] = {{.name = "traffic",
+                                          .body = make_traffic,
+                                          .worker = TOLL_THREAD,
+                                          .pace = TOLL_BACKGROUND,
+                                          .count = companions,
+                                          .background_iterations = 64},
+                                         {0}};
+static const uint64_t delays[] = {0, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384, 65536, TOLL_END};
+static const struct toll_parameter parameters[] = {
+    {.name = "delay",
+     .kind = TOLL_COUNT,
+     .summary = "cycles that a burst of 12 lines takes at least",
+     .values = delays,
+     .typical = "0"},
+    {.name = "mix", .kind = TOLL_CHOICE, .summary = "lines read to lines written", .choices = mixes},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes that the chase goes through; each other CPU goes through half of it",
+     .from = 64 << 20,
+     .to = 4,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 1,
+     .typical = "4xLAST"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "load", .unit = "ns", .summary = "one load of a chase beside the traffic", .means = "latency-of-traffic"},
+    {.name = "traffic",
+     .unit = "B/s",
+     .better = TOLL_MORE,
+     .summary = "bytes that the other CPUs moved a second, on the bus",
+     .source = TOLL_COMPANIONS,
+     .means = "traffic-beside"},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How does memory's latency rise with the traffic beside it?",
-    .metrics =
-        (struct toll_metric[]){
-            {"load", "ns", TOLL_LESS, "one load of a chase beside the traffic", TOLL_BODY, "latency-of-traffic", NULL},
-            {"traffic", "B/s", TOLL_MORE, "bytes that the other CPUs moved a second, on the bus", TOLL_COMPANIONS,
-             "traffic-beside", NULL},
-            {0}},
-    .parameters =
-        (struct toll_parameter[]){
-            {.name = "delay",
-             .kind = TOLL_COUNT,
-             .summary = "cycles that a burst of 12 lines takes at least",
-             .values =
-                 (const uint64_t[]){0, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384, 65536, TOLL_END},
-             .typical = "0"},
-            {.name = "mix", .kind = TOLL_CHOICE, .summary = "lines read to lines written", .choices = mixes},
-            {.name = "size",
-             .kind = TOLL_SIZE,
-             .summary = "bytes that the chase goes through; each other CPU goes through half of it",
-             .from = 64 << 20,
-             .to = 4,
-             .to_scale = TOLL_TIMES_LAST_CACHE,
-             .per_octave = 1,
-             .typical = "134217728"},
-            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct loaded),
     .prepare = prepare,
     .body = load,
     .check = check,
     .work = work,
-    .roles = (const struct toll_role[]){{.name = "traffic",
-                                         .body = make_traffic,
-                                         .worker = TOLL_THREAD,
-                                         .pace = TOLL_BACKGROUND,
-                                         .count = companions,
-                                         .background_iterations = 64},
-                                        {0}},
+    .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 1,
+    .revision = 2,
 };

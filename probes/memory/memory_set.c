@@ -94,25 +94,26 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->bytes = (double)((const struct block *)r->state)->bytes;
 }
 
+static const char *const routines[] = {"memcpy", "memmove", "memset", "strlen", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "routine", .kind = TOLL_CHOICE, .summary = "which of them", .choices = routines},
+    {.name = "bytes",
+     .kind = TOLL_SIZE,
+     .summary = "bytes of one block",
+     .from = 8,
+     .to = 16 << 20,
+     .per_octave = 1,
+     .typical = "1024"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "call", .unit = "ns", .summary = "one call"},
+    {.name = "rate", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes a second, each counted once"},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What do the C library's own routines for blocks of memory cost, by size?",
-    .metrics =
-        (struct toll_metric[]){{"call", "ns", TOLL_LESS, "one call", TOLL_BODY, NULL, NULL},
-                               {"rate", "B/s", TOLL_MORE, "bytes a second, each counted once", TOLL_BODY, NULL, NULL},
-                               {0}},
-    .parameters =
-        (struct toll_parameter[]){{.name = "routine",
-                                   .kind = TOLL_CHOICE,
-                                   .summary = "which of them",
-                                   .choices = (const char *const[]){"memcpy", "memmove", "memset", "strlen", NULL}},
-                                  {.name = "bytes",
-                                   .kind = TOLL_SIZE,
-                                   .summary = "bytes of one block",
-                                   .from = 8,
-                                   .to = 16 << 20,
-                                   .per_octave = 1,
-                                   .typical = "1024"},
-                                  {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct block),
     .prepare = prepare,
     .body = call,

@@ -7,7 +7,6 @@
 #ifndef MEMORY_NUMA_H
 #define MEMORY_NUMA_H
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -63,13 +62,6 @@ static inline int numa_cpu_on(const struct toll_run *r, unsigned node) {
   return -1;
 }
 
-static inline bool numa_pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET((unsigned)cpu, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
-}
-
 static inline bool numa_bind(unsigned node) {
   unsigned long mask[MOST_NODES / (8 * sizeof(long)) + 1] = {0};
   mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
@@ -91,7 +83,8 @@ static inline int numa_node_of(const void *address) {
 /* Memory of node `home` for a worker that now runs on node `node`; NULL after a refusal. */
 static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home, size_t bytes) {
   int cpu = numa_cpu_on(r, node);
-  if (cpu < 0 || !numa_pin(cpu)) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
+  if (cpu < 0) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
+  if (toll_move(r, cpu) != TOLL_OK) return NULL;
   if (!numa_bind(home)) return toll_skip(r, "the system refused to bind memory to node %u", home), NULL;
   char *memory = large_buffer(r, bytes, 0);
   numa_unbind();
@@ -110,22 +103,12 @@ static inline char *numa_memory(struct toll_run *r, size_t bytes) {
   return numa_buffer(r, node, home, bytes);
 }
 
-#define NUMA_NODES                   \
-  (const uint64_t[]) {               \
-    0, 1, 2, 3, 4, 5, 6, 7, TOLL_END \
+static const uint64_t numa_nodes[] = {0, 1, 2, 3, 4, 5, 6, 7, TOLL_END};
+#define NUMA_PARAMETERS                                                                                             \
+  {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = numa_nodes},              \
+      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = numa_nodes}, { \
+    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4,                     \
+    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                                         \
   }
-#define NUMA_PARAMETERS                                                                                           \
-  ((struct toll_parameter[]){                                                                                     \
-      {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = NUMA_NODES},        \
-      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = NUMA_NODES}, \
-      {.name = "size",                                                                                            \
-       .kind = TOLL_SIZE,                                                                                         \
-       .summary = "bytes of memory",                                                                              \
-       .from = 64 << 20,                                                                                          \
-       .to = 4,                                                                                                   \
-       .to_scale = TOLL_TIMES_LAST_CACHE,                                                                         \
-       .per_octave = 1,                                                                                           \
-       .typical = "134217728"},                                                                                   \
-      {0}})
 
 #endif

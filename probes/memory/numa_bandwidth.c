@@ -27,16 +27,22 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, 1);
 }
 
+static const struct toll_parameter parameters[] = {NUMA_PARAMETERS, {0}};
+static const struct toll_metric metrics[] = {{.name = "read",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes loaded a second",
+                                              .means = "bandwidth-of-node"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second can be read from another memory node?",
-    .metrics =
-        (struct toll_metric[]){
-            {"read", "B/s", TOLL_MORE, "bytes loaded a second", TOLL_BODY, "bandwidth-of-node", NULL}, {0}},
-    .parameters = NUMA_PARAMETERS,
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct bandwidth),
     .prepare = prepare,
     .body = bandwidth_body,
     .check = check,
     .work = work,
-    .revision = 1,
+    .revision = 2,
 };

@@ -20,16 +20,18 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, r->state);
 }
 
+static const struct toll_parameter parameters[] = {NUMA_PARAMETERS, {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "load", .unit = "ns", .summary = "one load in a random walk", .means = "latency-of-node"}, {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How long does a load from another memory node take?",
-    .metrics =
-        (struct toll_metric[]){
-            {"load", "ns", TOLL_LESS, "one load in a random walk", TOLL_BODY, "latency-of-node", NULL}, {0}},
-    .parameters = NUMA_PARAMETERS,
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct walk),
     .prepare = prepare,
     .body = load,
     .check = check,
     .quantum = WALK_TURN,
-    .revision = 1,
+    .revision = 2,
 };

@@ -124,19 +124,25 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const struct toll_parameter parameters[] = {{.name = "reach",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes of addresses that the loads go to",
+                                                    .from = 1 << 20,
+                                                    .to = UINT64_C(8) << 30,
+                                                    .per_octave = 1,
+                                                    .typical = "1073741824"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {{.name = "walk",
+                                              .unit = "ns",
+                                              .summary = "what translation adds to one load",
+                                              .source = TOLL_DIFFERENCE,
+                                              .toll = "page walk of a load that goes far"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What does a walk through the page tables cost, by how far the loads reach?",
-    .metrics = (struct toll_metric[]){{"walk", "ns", TOLL_LESS, "what translation adds to one load", TOLL_DIFFERENCE,
-                                       NULL, "page walk of a load that goes far"},
-                                      {0}},
-    .parameters = (struct toll_parameter[]){{.name = "reach",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes of addresses that the loads go to",
-                                             .from = 1 << 20,
-                                             .to = UINT64_C(8) << 30,
-                                             .per_octave = 1,
-                                             .typical = "1073741824"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct reach),
     .prepare = prepare,
     .body = load_spread,

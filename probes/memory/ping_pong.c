@@ -72,22 +72,26 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const struct toll_role roles[] = {
+    {.name = "partner", .body = answer, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP}, {0}};
+static const char *const methods[] = {"flag", "compare_and_swap", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "method", .kind = TOLL_CHOICE, .summary = "how a number is handed over", .choices = methods}, {0}};
+static const struct toll_metric metrics[] = {{.name = "round_trip",
+                                              .unit = "ns",
+                                              .summary = "a number handed to the other CPU and its answer",
+                                              .means = "core-to-core",
+                                              .toll = "line to another CPU and back, by {method}"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How long does a line take to another CPU and back?",
-    .metrics = (struct toll_metric[]){{"round_trip", "ns", TOLL_LESS, "a number handed to the other CPU and its answer",
-                                       TOLL_BODY, "core-to-core", "line to another CPU and back, by {method}"},
-                                      {0}},
-    .parameters = (struct toll_parameter[]){{.name = "method",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "how a number is handed over",
-                                             .choices = (const char *const[]){"flag", "compare_and_swap", NULL}},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct exchange),
     .prepare = prepare,
     .body = serve,
     .check = check,
-    .roles =
-        (const struct toll_role[]){{.name = "partner", .body = answer, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP},
-                                   {0}},
+    .roles = roles,
     .revision = 1,
 };

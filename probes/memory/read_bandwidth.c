@@ -23,13 +23,20 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, 1);
 }
 
+static const struct toll_parameter parameters[] = {
+    BANDWIDTH_PARAMETERS("bytes that are read again and again", read_kernel_names), {0}};
+static const struct toll_metric metrics[] = {{.name = "read",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes loaded a second",
+                                              .means = "read-bandwidth-of-size"},
+                                             HUGE_SHARE_METRIC,
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second can be read, by the size of the memory and the loop that reads?",
-    .metrics = (struct toll_metric[]){{"read", "B/s", TOLL_MORE, "bytes loaded a second", TOLL_BODY,
-                                       "read-bandwidth-of-size", NULL},
-                                      HUGE_SHARE_METRIC,
-                                      {0}},
-    .parameters = BANDWIDTH_PARAMETERS("bytes that are read again and again", READ_KERNEL_NAMES),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct bandwidth),
     .prepare = prepare,
     .body = bandwidth_body,

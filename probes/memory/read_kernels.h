@@ -86,7 +86,7 @@ READ_KERNEL(read_neon, TARGET_NEON, 16, NOTHING_AHEAD)
   ENTRY(avx2_prefetch, "avx2", ON_X86(read_avx2_prefetch), 8, 8, false)   \
   ENTRY(avx512, "avx512f", ON_X86(read_avx512), 8, 8, false)              \
   ENTRY(neon, "neon", ON_NEON(read_neon), 8, 8, false)
-#define READ_KERNEL_NAMES ((const char *const[]){READ_KERNELS(KERNEL_NAME) NULL})
+static const char *const read_kernel_names[] = {READ_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel read_kernels[] = {READ_KERNELS(KERNEL_ROW)};
 
 /* What one pass over a marked span adds to its sum. */

@@ -40,17 +40,24 @@ static enum toll_status check(struct toll_run *r) {
   return stream_check(r, expected);
 }
 
+static const struct toll_role roles[] = {STREAM_ROLE, {0}};
+static const char *const names[] = {"copy", "scale", "add", "triad", NULL};
+static const struct toll_parameter parameters[] = {STREAM_PARAMETERS(names), {0}};
+static const struct toll_metric metrics[] = {{.name = "rate",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes a second as STREAM counts them, each vector once"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second do STREAM's four loops move through memory?",
-    .metrics = (struct toll_metric[]){{"rate", "B/s", TOLL_MORE,
-                                       "bytes a second as STREAM counts them, each vector once", TOLL_BODY, NULL, NULL},
-                                      {0}},
-    .parameters = STREAM_PARAMETERS(((const char *const[]){"copy", "scale", "add", "triad", NULL})),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct stream),
     .prepare = prepare,
     .body = stream_body,
     .check = check,
     .work = stream_work,
-    .roles = STREAM_ROLES,
-    .revision = 1,
+    .roles = roles,
+    .revision = 2,
 };

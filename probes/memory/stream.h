@@ -148,7 +148,7 @@ static inline enum toll_status stream_prepare(struct toll_run *r, const struct s
   if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
   if (stream_choose(r, kernels) != TOLL_OK) return toll_refused(r);
   s->threads = (unsigned)threads;
-  s->part_bytes = whole_huge_pages((size_t)(size / threads));
+  s->part_bytes = whole_huge_pages(for_all_caches(r, size, s->threads) / s->threads);
   if (!s->part_bytes) return toll_fail(r, "the size holds nothing for each thread");
   s->bytes = s->part_bytes * s->threads;
   for (unsigned v = 0; v < 3; v++)
@@ -241,34 +241,29 @@ static inline void stream_work(const struct toll_run *r, struct toll_work *work)
   work->bus_bytes = work->bytes + (s->past_caches ? 0 : vector * s->kernel->stored);
 }
 
-#define STREAM_PARAMETERS(names)                                                                               \
-  ((struct toll_parameter[]){{.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names}, \
-                             {.name = "threads",                                                               \
-                              .kind = TOLL_COUNT,                                                              \
-                              .summary = "threads, one a CPU",                                                 \
-                              .from = 1,                                                                       \
-                              .to = 1,                                                                         \
-                              .to_scale = TOLL_TIMES_CPUS,                                                     \
-                              .per_octave = 1},                                                                \
-                             {.name = "size",                                                                  \
-                              .kind = TOLL_SIZE,                                                               \
-                              .summary = "bytes of one vector",                                                \
-                              .from = 16 << 20,                                                                \
-                              .to = 4,                                                                         \
-                              .to_scale = TOLL_TIMES_LAST_CACHE,                                               \
-                              .per_octave = 1,                                                                 \
-                              .typical = "134217728"},                                                         \
-                             {.name = "stores",                                                                \
-                              .kind = TOLL_CHOICE,                                                             \
-                              .summary = "ordinary stores, or stores past the caches",                         \
-                              .choices = (const char *const[]){"ordinary", "past_caches", NULL}},              \
-                             {0}})
-#define STREAM_ROLES                                        \
-  ((const struct toll_role[]){{.name = "thread",            \
-                               .body = stream_body,         \
-                               .worker = TOLL_THREAD,       \
-                               .pace = TOLL_LOCKSTEP,       \
-                               .count = stream_companions}, \
-                              {0}})
+static const char *const stream_stores[] = {"ordinary", "past_caches", NULL};
+#define STREAM_PARAMETERS(names)                                                                    \
+  {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names},                 \
+      {.name = "threads",                                                                           \
+       .kind = TOLL_COUNT,                                                                          \
+       .summary = "threads, one a CPU",                                                             \
+       .from = 1,                                                                                   \
+       .to = 1,                                                                                     \
+       .to_scale = TOLL_TIMES_CPUS,                                                                 \
+       .per_octave = 1},                                                                            \
+      {.name = "size",                                                                              \
+       .kind = TOLL_SIZE,                                                                           \
+       .summary = "bytes of one vector, for each last cache that the threads have between them",    \
+       .from = 16 << 20,                                                                            \
+       .to = 4,                                                                                     \
+       .to_scale = TOLL_TIMES_LAST_CACHE,                                                           \
+       .per_octave = 1,                                                                             \
+       .typical = "4xLAST"},                                                                        \
+  {                                                                                                 \
+    .name = "stores", .kind = TOLL_CHOICE, .summary = "ordinary stores, or stores past the caches", \
+    .choices = stream_stores                                                                        \
+  }
+#define STREAM_ROLE \
+  { .name = "thread", .body = stream_body, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = stream_companions }
 
 #endif

@@ -62,19 +62,25 @@ static enum toll_status check(struct toll_run *r) {
   return s->kernel == &kernels[SUM] ? stream_check_sums(r) : stream_check(r, expected);
 }
 
+static const struct toll_role roles[] = {STREAM_ROLE, {0}};
+static const char *const names[] = {"fill", "copy", "daxpy", "sum", NULL};
+static const struct toll_parameter parameters[] = {STREAM_PARAMETERS(names), {0}};
+static const struct toll_metric metrics[] = {{.name = "rate",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes a second as STREAM2 counts them, each vector once "
+                                                         "for each time it is read or written"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How fast are reading and writing of long vectors, apart and together?",
-    .metrics = (struct toll_metric[]){{"rate", "B/s", TOLL_MORE,
-                                       "bytes a second as STREAM2 counts them, each vector once "
-                                       "for each time it is read or written",
-                                       TOLL_BODY, NULL, NULL},
-                                      {0}},
-    .parameters = STREAM_PARAMETERS(((const char *const[]){"fill", "copy", "daxpy", "sum", NULL})),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct stream),
     .prepare = prepare,
     .body = stream_body,
     .check = check,
     .work = stream_work,
-    .roles = STREAM_ROLES,
-    .revision = 1,
+    .roles = roles,
+    .revision = 2,
 };

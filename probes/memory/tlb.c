@@ -93,28 +93,32 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static const char *const page_kinds[] = {"small", "huge", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "count",
+     .kind = TOLL_COUNT,
+     .summary = "pages, and lines",
+     .from = 8,
+     .to = 16384,
+     .per_octave = 2,
+     .typical = "1024",
+     .refine = true},
+    {.name = "pages", .kind = TOLL_CHOICE, .summary = "small or huge pages", .choices = page_kinds},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "translation",
+     .unit = "ns",
+     .summary = "what one line a page costs above lines in few pages",
+     .source = TOLL_DIFFERENCE,
+     .means = "translation-of-pages"},
+    {.name = "load", .unit = "ns", .summary = "one load, each in another page"},
+    {.name = "packed", .unit = "ns", .summary = "one load, all lines in few pages", .source = TOLL_CONTROL},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many pages do the translation buffers reach, and what does a translation beyond them cost?",
-    .metrics =
-        (struct toll_metric[]){
-            {"translation", "ns", TOLL_LESS, "what one line a page costs above lines in few pages", TOLL_DIFFERENCE,
-             "translation-of-pages", NULL},
-            {"load", "ns", TOLL_LESS, "one load, each in another page", TOLL_BODY, NULL, NULL},
-            {"packed", "ns", TOLL_LESS, "one load, all lines in few pages", TOLL_CONTROL, NULL, NULL},
-            {0}},
-    .parameters = (struct toll_parameter[]){{.name = "count",
-                                             .kind = TOLL_COUNT,
-                                             .summary = "pages, and lines",
-                                             .from = 8,
-                                             .to = 16384,
-                                             .per_octave = 2,
-                                             .typical = "1024",
-                                             .refine = true},
-                                            {.name = "pages",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "small or huge pages",
-                                             .choices = (const char *const[]){"small", "huge", NULL}},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct translation),
     .prepare = prepare,
     .body = load_pages,

@@ -50,7 +50,7 @@ static const struct {
     {"forward", true, {{PARTNER, FLUSH}, {PARTNER, READ}, {THIRD, READ}, {TIMED, ACCESS}}},
     {"invalid", false, {{PARTNER, FLUSH}, {TIMED, ACCESS}}},
 };
-#define STATE_NAMES ((const char *const[]){"modified", "exclusive", "shared", "owned", "forward", "invalid", NULL})
+static const char *const state_names[] = {"modified", "exclusive", "shared", "owned", "forward", "invalid", NULL};
 
 /* A node of the cycle: its first word leads to the next, its second is what the partner writes. */
 struct node {
@@ -196,20 +196,6 @@ static void go_through(struct toll_run *r, enum who me) {
     for (unsigned s = 0; s < t->step_count; s++) turn_to(r, t, me, t->steps[s], group);
 }
 
-static void access_groups(struct toll_run *r) {
-  toll_watch_stop();
-  go_through(r, TIMED);
-  toll_watch_go();
-}
-
-static void be_partner(struct toll_run *r) {
-  go_through(r, PARTNER);
-}
-
-static void be_third(struct toll_run *r) {
-  go_through(r, THIRD);
-}
-
 /* ---- the visit ---- */
 
 static unsigned thirds(const struct toll_run *r) {
@@ -235,6 +221,20 @@ static enum toll_status prepare(struct toll_run *r) {
   return t->sweep ? TOLL_OK : toll_refused(r);
 }
 
+static void access_groups(struct toll_run *r) {
+  toll_watch_stop();
+  go_through(r, TIMED);
+  toll_watch_go();
+}
+
+static void be_partner(struct toll_run *r) {
+  go_through(r, PARTNER);
+}
+
+static void be_third(struct toll_run *r) {
+  go_through(r, THIRD);
+}
+
 /* The accesses must lead from group to group, and the last group must hold what the partner wrote there. */
 static enum toll_status check(struct toll_run *r) {
   const struct transfer *t = r->state;
@@ -253,36 +253,44 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->operations = (double)GROUP;
 }
 
+static const struct toll_role roles[] = {
+    {.name = "partner", .body = be_partner, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP},
+    {.name = "third", .body = be_third, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = thirds},
+    {0}};
+static const char *const accesses[] = {"load", "store", NULL};
+static const char *const homes[] = {"timed", "partner", NULL};
+static const struct toll_parameter parameters[] = {{.name = "state",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "what the partner made of the line",
+                                                    .choices = state_names,
+                                                    .typical = "modified"},
+                                                   {.name = "access",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "what the timed CPU does with it",
+                                                    .choices = accesses,
+                                                    .typical = "load"},
+                                                   {.name = "home",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "which CPU touched the pages first",
+                                                    .choices = homes,
+                                                    .typical = "timed"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {{.name = "access",
+                                              .unit = "ns",
+                                              .summary = "one access to a line in that state",
+                                              .means = "transfer-of-state",
+                                              .toll = "line {state} in another CPU's cache, {access}"},
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "What does it cost to get a line from another CPU's cache, by its state there?",
-    .metrics = (struct toll_metric[]){{"access", "ns", TOLL_LESS, "one access to a line in that state", TOLL_BODY,
-                                       "transfer-of-state", "line {state} in another CPU's cache, {access}"},
-                                      {0}},
-    .parameters = (struct toll_parameter[]){{.name = "state",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "what the partner made of the line",
-                                             .choices = STATE_NAMES,
-                                             .typical = "modified"},
-                                            {.name = "access",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "what the timed CPU does with it",
-                                             .choices = (const char *const[]){"load", "store", NULL},
-                                             .typical = "load"},
-                                            {.name = "home",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "which CPU touched the pages first",
-                                             .choices = (const char *const[]){"timed", "partner", NULL},
-                                             .typical = "timed"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct transfer),
     .prepare = prepare,
     .body = access_groups,
     .check = check,
     .work = work,
-    .roles =
-        (const struct toll_role[]){
-            {.name = "partner", .body = be_partner, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP},
-            {.name = "third", .body = be_third, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = thirds},
-            {0}},
+    .roles = roles,
     .revision = 1,
 };

@@ -22,14 +22,20 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, 2);
 }
 
+static const struct toll_parameter parameters[] = {
+    BANDWIDTH_PARAMETERS("bytes that are updated again and again", update_kernel_names), {0}};
+static const struct toll_metric metrics[] = {{.name = "update",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes read and written back a second, each counted once",
+                                              .means = "update-bandwidth-of-size"},
+                                             HUGE_SHARE_METRIC,
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second can be read, changed and written back to their place?",
-    .metrics =
-        (struct toll_metric[]){{"update", "B/s", TOLL_MORE, "bytes read and written back a second, each counted once",
-                                TOLL_BODY, "update-bandwidth-of-size", NULL},
-                               HUGE_SHARE_METRIC,
-                               {0}},
-    .parameters = BANDWIDTH_PARAMETERS("bytes that are updated again and again", UPDATE_KERNEL_NAMES),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct bandwidth),
     .prepare = prepare,
     .body = bandwidth_body,

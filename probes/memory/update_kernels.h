@@ -76,7 +76,7 @@ UPDATE_KERNEL(update_neon, TARGET_NEON, 16)
   ENTRY(avx2, "avx2", ON_X86(update_avx2), 8, 8, false)                     \
   ENTRY(avx512, "avx512f", ON_X86(update_avx512), 8, 8, false)              \
   ENTRY(neon, "neon", ON_NEON(update_neon), 8, 8, false)
-#define UPDATE_KERNEL_NAMES ((const char *const[]){UPDATE_KERNELS(KERNEL_NAME) NULL})
+static const char *const update_kernel_names[] = {UPDATE_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel update_kernels[] = {UPDATE_KERNELS(KERNEL_ROW)};
 
 /* Every lane must hold its mark and one more for each pass, and what lies between lanes its mark alone. */

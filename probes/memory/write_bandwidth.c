@@ -23,13 +23,20 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, ((const struct bandwidth *)r->state)->kernel->unfetched ? 1 : 2);
 }
 
+static const struct toll_parameter parameters[] = {
+    BANDWIDTH_PARAMETERS("bytes that are written again and again", write_kernel_names), {0}};
+static const struct toll_metric metrics[] = {{.name = "write",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes stored a second",
+                                              .means = "write-bandwidth-of-size"},
+                                             HUGE_SHARE_METRIC,
+                                             {0}};
+
 const struct toll_probe toll_probe = {
     .question = "How many bytes a second can be written, by the size of the memory and the loop that writes?",
-    .metrics = (struct toll_metric[]){{"write", "B/s", TOLL_MORE, "bytes stored a second", TOLL_BODY,
-                                       "write-bandwidth-of-size", NULL},
-                                      HUGE_SHARE_METRIC,
-                                      {0}},
-    .parameters = BANDWIDTH_PARAMETERS("bytes that are written again and again", WRITE_KERNEL_NAMES),
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct bandwidth),
     .prepare = prepare,
     .body = bandwidth_body,

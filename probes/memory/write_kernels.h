@@ -112,7 +112,7 @@ TOLL_APART static void write_neon_nt(struct span *span, uint64_t passes) {
   ENTRY(avx512_nt, "avx512f", ON_X86(write_avx512_nt), 8, 8, true)         \
   ENTRY(neon, "neon", ON_NEON(write_neon), 8, 8, false)                    \
   ENTRY(neon_nt, "neon", ON_AARCH64(write_neon_nt), 8, 8, true)
-#define WRITE_KERNEL_NAMES ((const char *const[]){WRITE_KERNELS(KERNEL_NAME) NULL})
+static const char *const write_kernel_names[] = {WRITE_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel write_kernels[] = {WRITE_KERNELS(KERNEL_ROW)};
 
 /* Every lane must hold what the last pass stored, and what lies between lanes what it held before any. */

@@ -155,26 +155,31 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   work->operations = (double)p->lines * (p->test == RESIDENT ? 1 : 2);
 }
 
+static const char *const tests[] = {"resident", "evict", "reload", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "test", .kind = TOLL_CHOICE, .summary = "what is done with the lines", .choices = tests},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes of the set of lines",
+     .from = 8192,
+     .to = 2,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 1,
+     .typical = "16384"},
+    {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "test", .unit = "ns", .summary = "one access of the test", .means = "write-policy"},
+    {.name = "baseline",
+     .unit = "ns",
+     .summary = "one access of the same without the policy's trace",
+     .source = TOLL_CONTROL,
+     .means = "write-policy-baseline"},
+    {0}};
+
 const struct toll_probe toll_probe = {
     .question = "Does a cache keep what is written, and does a store that misses fetch its line?",
-    .metrics =
-        (struct toll_metric[]){{"test", "ns", TOLL_LESS, "one access of the test", TOLL_BODY, "write-policy", NULL},
-                               {"baseline", "ns", TOLL_LESS, "one access of the same without the policy's trace",
-                                TOLL_CONTROL, "write-policy-baseline", NULL},
-                               {0}},
-    .parameters = (struct toll_parameter[]){{.name = "test",
-                                             .kind = TOLL_CHOICE,
-                                             .summary = "what is done with the lines",
-                                             .choices = (const char *const[]){"resident", "evict", "reload", NULL}},
-                                            {.name = "size",
-                                             .kind = TOLL_SIZE,
-                                             .summary = "bytes of the set of lines",
-                                             .from = 8192,
-                                             .to = 2,
-                                             .to_scale = TOLL_TIMES_LAST_CACHE,
-                                             .per_octave = 1,
-                                             .typical = "16384"},
-                                            {0}},
+    .metrics = metrics,
+    .parameters = parameters,
     .state_bytes = sizeof(struct policy),
     .prepare = prepare,
     .body = stores,

@@ -10,7 +10,10 @@
  * so the cost of calling the body, of reading the clock and of starting workers cancels without ever being measured
  * apart. Where there is a control, it is timed the same way inside the same sample.
  *
- * Every file compiles as C11 (or C++14) for 32 and 64 bit and for both byte orders.
+ * Beside it stand helpers for what more than one family does: asked.h (sizes that an ABI can address), walk.h (chains of
+ * dependent loads), wait.h (futexes and appointments).
+ *
+ * Every file compiles as C11 (or C++20) for 32 and 64 bit and for both byte orders.
  */
 #ifndef TOLL_H
 #define TOLL_H
@@ -180,7 +183,9 @@ enum toll_status toll_refused(const struct toll_run *r);
 /* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
 size_t toll_huge_bytes(const void *buffer);
 size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
-size_t toll_last_cache_bytes(void); /* of the largest cache as the system says, else 32 MiB */
+size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system says, else 32 MiB */
+/* Of all largest caches that the first so many CPUs of the visit have between them. */
+size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
 size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
 
@@ -193,6 +198,23 @@ enum toll_order {
 /* Threads one cycle of pointers through `bytes` of buffer, one pointer every `stride` bytes, and returns its head.
  * bytes must hold at least one stride. */
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
+
+/* ---- places ---------------------------------------------------------------------------------------------------- */
+
+/* Pins the calling thread to a CPU by the system's number; false, with errno, where the system refuses. A worker is
+ * pinned before its body runs: a probe asks only where its boundary needs another place. */
+bool toll_pin(int cpu);
+/* For prepare: the timed worker goes to another of the visit's CPUs, which becomes r->cpus[0], so that the visit's record
+ * tells where it ran. Refusals are recorded. */
+enum toll_status toll_move(struct toll_run *r, int cpu);
+/* The calling thread may run on all CPUs of the visit until it is pinned again, and what it starts as well. */
+bool toll_unpin(const struct toll_run *r);
+
+/* ---- what the machine may refuse --------------------------------------------------------------------------------- */
+
+/* Calls act(context); returns 0, or the signal (SIGBUS, SIGILL, SIGSEGV) that stopped it on its way. Not for what is
+ * timed, nor for more than one thread at a time. */
+int toll_guarded(void (*act)(void *context), void *context);
 
 /* ---- what is not timed ---------------------------------------------------------------------------------------- */
 

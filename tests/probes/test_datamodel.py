@@ -15,7 +15,12 @@ pytestmark = pytest.mark.machine
 
 ROOT = Path(__file__).resolve().parents[2]
 BREAKS = (
-    ("datamodel/pointer_chase.c", "    node = node->next;\n", "    node = node->next->next;\n", {"nodes": 1024}),
+    (
+        "datamodel/pointer_chase.c",
+        "walk_on(r->state, r->iterations);",
+        "walk_on(r->state, r->iterations), ((struct walk *)r->state)->steps--;",
+        {"nodes": 1000},
+    ),
     ("datamodel/virtual_call.cc", "return size_ * size_ / 2;", "return size_ * size_ / 3;", {}),
     (
         "datamodel/event_store.cc",

@@ -34,7 +34,7 @@ int main(void) {
   if (!lists_are_read()) return 1;
   if (!a_cpu_is_found()) return 2;
   if (numa_count() < 1 || numa_exists(63)) return 3;
-  if (!numa_pin(CPU)) return 4;
+  if (!toll_pin(CPU)) return 4;
   if (!numa_bind(NODE)) return 77;
   char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   touch_here(memory, 1 << 20);

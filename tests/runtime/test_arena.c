@@ -57,7 +57,19 @@ static void expect_huge_or_reason(void) {
     EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
 }
 
+/* One CPU has one last cache; all CPUs have one at least, and no more than one each. */
+static void expect_last_caches(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  const size_t one = toll_last_caches_bytes(&r, 1), all = toll_last_caches_bytes(&r, r.cpu_count);
+  EXPECT(one >= 1024 && toll_last_cache_bytes() >= 1024);
+  EXPECT(all >= one && toll_last_caches_bytes(&r, r.cpu_count + 1) == all);
+  r.cpus = (const int[]){r.cpus[0], r.cpus[0]};
+  r.cpu_count = 2;
+  EXPECT(toll_last_caches_bytes(&r, 2) == one);
+}
+
 int main(void) {
+  expect_last_caches();
   expect_places();
   expect_refusal();
   expect_shared();

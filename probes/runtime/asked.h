@@ -3,8 +3,8 @@
  * A size as the visit asks for it, in a type that an ABI's objects have: on 32 bit a size of 5 GiB would silently become
  * one of 1 GiB.
  */
-#ifndef MEMORY_ASKED_H
-#define MEMORY_ASKED_H
+#ifndef TOLL_ASKED_H
+#define TOLL_ASKED_H
 
 #include "toll.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A walk along one cycle of pointers, every load needing the result of the load before: the time of one step is the
- * latency of one load, whatever the core could overlap. Shared by the probes that time dependent loads.
+ * latency of one load, whatever the core could overlap. For probes of every family.
  *
  * That a walk did what it claims is proved in two parts. Before the first sample one whole lap is walked: it must come
  * back to its head after exactly as many steps as there are nodes and not before, every step on a node's place, so each
@@ -9,8 +9,8 @@
  * would leave dirty lines behind, and the samples would pay for their eviction. After the last sample the walk must
  * stand where the number of steps done says; milestones noted during the lap make that a matter of microseconds.
  */
-#ifndef MEMORY_WALK_H
-#define MEMORY_WALK_H
+#ifndef TOLL_WALK_H
+#define TOLL_WALK_H
 
 #include "asked.h"
 

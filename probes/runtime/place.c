@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the timed worker runs, for probes to whom it matters. A probe that called the system itself would leave the
+ * visit's record, its witness and its companions on the CPU that they were told of.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum toll_status toll_move(struct toll_run *r, int cpu) {
+  int *cpus = r->visit->request.cpus;
+  unsigned index = 0;
+  while (index < r->cpu_count && cpus[index] != cpu) index++;
+  if (index == r->cpu_count) return toll_skip(r, "this run may not use CPU %d", cpu);
+  if (!toll_pin(cpu)) return toll_skip(r, "the system refused to pin the worker to CPU %d: %s", cpu, strerror(errno));
+  cpus[index] = cpus[0];
+  cpus[0] = cpu;
+  return TOLL_OK;
+}
+
+bool toll_unpin(const struct toll_run *r) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (unsigned i = 0; i < r->cpu_count; i++)
+    if (r->cpus[i] < CPU_SETSIZE) CPU_SET((unsigned)r->cpus[i], &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a worker waits by: a word in memory that somebody else will change, or a moment of the system's clock. For the
+ * runtime's gate, and for probes whose boundary is waiting itself.
+ */
+#ifndef TOLL_WAIT_H
+#define TOLL_WAIT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* futex(2); the kernel's own header is not part of every C library. */
+enum { TOLL_FUTEX_WAIT = 0, TOLL_FUTEX_WAKE = 1 };
+/* 32-bit ABIs that began with 64-bit times have it under this name alone. */
+#if !defined(SYS_futex) && defined(SYS_futex_time64)
+#define SYS_futex SYS_futex_time64
+#endif
+
+/* Sleeps while the word holds the value; may return before it has changed. */
+static inline void toll_futex_wait(_Atomic uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, TOLL_FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+static inline void toll_futex_wake(_Atomic uint32_t *word, int most) {
+  syscall(SYS_futex, word, TOLL_FUTEX_WAKE, most, NULL, NULL, 0);
+}
+
+/* Now, on the clock that the kernel's timers ring by: for appointments, never for a result. */
+static inline uint64_t toll_moment_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#endif
