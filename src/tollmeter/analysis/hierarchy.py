@@ -17,7 +17,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.analysis.curves import Curve, curve
+from tollmeter.analysis.curves import NoisyCurve, curve
 from tollmeter.analysis.knees import Fit, Knee, fit_levels
 from tollmeter.analysis.meanings import native, with_meaning
 from tollmeter.analysis.parallel import parallelism
@@ -116,7 +116,7 @@ def _best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
     return min(whole, key=lambda pages: (rank.get(pages, len(rank)), pages))
 
 
-def _curve(rows: Sequence[Row]) -> Curve:
+def _curve(rows: Sequence[Row]) -> NoisyCurve:
     values = [_undisturbed(row) for row in rows]
     medians = [row.median or 0.0 for row in rows]
     lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]

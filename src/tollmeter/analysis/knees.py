@@ -20,7 +20,7 @@ from math import exp, inf
 import msgspec
 import numpy as np
 
-from tollmeter.analysis.curves import Curve, segments
+from tollmeter.analysis.curves import NoisyCurve, segments
 from tollmeter.analysis.search import Place, Search
 from tollmeter.analysis.shapes import SHAPES, Shape
 from tollmeter.analysis.stats import Array
@@ -53,7 +53,7 @@ class Fit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: Curve, most_levels: int = 6, expected_levels: int = 0) -> Fit:
+def fit_levels(points: NoisyCurve, most_levels: int = 6, expected_levels: int = 0) -> Fit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
 
     expected_levels: as many as somebody says there are, memory included; 0: nobody. Fitted anew with less trust in
@@ -79,7 +79,7 @@ def stripped(search: Search, most_levels: int, expected_levels: int) -> list[Pla
     return knees
 
 
-def _spikes_doubted(points: Curve) -> Array:
+def _spikes_doubted(points: NoisyCurve) -> Array:
     """The noise of each point, raised for those that stand off from both neighbours.
 
     Where a curve only rises, each value is the median of itself and its neighbours; what is left is noise.
@@ -91,7 +91,7 @@ def _spikes_doubted(points: Curve) -> Array:
     return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
 
 
-def _trust(search: Search, knees: Sequence[Place], points: Curve) -> Array:
+def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve) -> Array:
     """The noise of each point once the levels are roughly known.
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share

@@ -9,7 +9,7 @@ from math import ceil, floor, log2
 import numpy as np
 from scipy.optimize import nnls
 
-from tollmeter.analysis.curves import Curve, bic, monotone
+from tollmeter.analysis.curves import NoisyCurve, bic, monotone
 from tollmeter.analysis.shapes import Shape, miss_share
 from tollmeter.analysis.stats import Array
 
@@ -31,7 +31,7 @@ class Search:
     prior: how much each capacity is expected beforehand; only the choice between equals depends on it.
     """
 
-    def __init__(self, points: Curve, steps_per_octave: int, shapes: Sequence[Shape]) -> None:
+    def __init__(self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape]) -> None:
         self.points = points
         self.shapes = tuple(shapes)
         self.count = len(points.sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tollmeter.analysis.answers import Answer, Verdict
+from tollmeter.analysis.answers import Answer, YesOrNo
 from tollmeter.analysis.bounds import bounds, widest_load_bytes
 from tollmeter.analysis.hierarchy import os_sizes
 from tollmeter.analysis.line import line_bytes
@@ -133,7 +133,7 @@ def _count(found: Answer) -> Cell:
     return Figure(counted(found.value), "", plus_minus(found.value, found.low, found.high)) if found.value else CANNOT
 
 
-def _said(verdict: Verdict) -> str:
+def _said(verdict: YesOrNo) -> str:
     return CANNOT if verdict.holds is None else "yes" if verdict.holds else "no"
 
 
