@@ -308,6 +308,20 @@ class RunInfo(Record, frozen=True):
 # ---- what is derived --------------------------------------------------------------------------------------------
 
 
+class State(Record, frozen=True):
+    """One of the states that a row was seen in, with its share of the samples and its own median and interval.
+
+    whole, shared, unknown: whether somebody else ran on the core's other thread. first, second: the lower and the upper
+    of two heaps that a row falls into, of which its own median is the commoner one's.
+    """
+
+    state: str
+    share: float
+    median: float
+    low: float
+    high: float
+
+
 class Row(Record, frozen=True):
     """One metric at one point. median, low and high are the estimate and its 95 % interval over visits."""
 
@@ -331,10 +345,16 @@ class Row(Record, frozen=True):
     visits: int = 0
     samples: int = 0
     set_aside: int = 0
+    states: tuple[State, ...] = ()
 
 
 class Level(Record, frozen=True):
-    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size."""
+    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size.
+
+    reading_low, reading_high: up to the first, reading goes at this level's rate, and from the second on more slowly;
+    of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
+    states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
+    """
 
     level: str
     size_bytes: float | None
@@ -347,6 +367,9 @@ class Level(Record, frozen=True):
     parallelism: float | None
     latency_low: float | None = None
     latency_high: float | None = None
+    reading_low: float | None = None
+    reading_high: float | None = None
+    states: tuple[State, ...] = ()
 
 
 class Fall(Record, frozen=True):
