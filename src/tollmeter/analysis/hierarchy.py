@@ -122,8 +122,8 @@ def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
 
 def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
     """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
-    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, since a
-    prefetcher may shorten the others. Where page-local order has more knees, a prefetcher made them."""
+    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, which
+    pay for their translations. Where page-local order has more knees, a prefetcher made them."""
     if len(local.knees) > len(small.knees):
         return small
     ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]

@@ -3,9 +3,8 @@
 
 Compared are walks over the same places, through more than any cache holds, at strides of a few lines: below a line,
 the order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines
-are fetched in pairs, which has no direction. Where there is a walk that takes
-all lines of a page before the next page, it stands in for random order if it is quicker, so that what random order
-pays for translation is not counted as prefetching.
+are fetched in pairs, which has no direction. Where there is a walk in page-local order, it stands in for random order
+if it is quicker, so that what random order pays for translation is not counted as prefetching.
 """
 
 from __future__ import annotations
