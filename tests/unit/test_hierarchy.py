@@ -262,7 +262,7 @@ def by_turns(rows: list[Row], sizes: dict[int, str], first: float = 13.0, second
 
 
 def test_a_size_of_two_states_belongs_to_the_knee_and_is_no_level() -> None:
-    """Beside neighbours 8 to 12 MiB are served in one visit and not in the next: neither in between is a level, nor does
+    """Beside neighbours 6 to 12 MiB are served in one visit and not in the next: nothing between is a level, nor does
     a size that is mostly not served end the cache before one that mostly is."""
     steady = {
         size: 1.0 if size <= 48 * KIB else 3.6 if size <= MIB else 13.0 if size < 16 * MIB else MEMORY

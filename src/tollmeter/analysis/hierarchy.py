@@ -169,7 +169,8 @@ def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int,
 def _level(name: str, place: int, seen: _Seen) -> Level:
     fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
     knee = fit.knees[place] if place < len(fit.knees) else None
-    reading = reading_reach(seen.reading, within) if place == len(fit.knees) - 1 else None
+    own = within if within[0] < within[1] else seen.bounds(place)
+    reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
     by_turns = seen.by_turns(place)
     size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
     latency, low, high = _latency(seen, place)

@@ -13,7 +13,7 @@ TOLERATED_ELSEWHERE = 0.25
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """For each level whose 95 % interval, or the range of latency and reading, ends beyond tolerance of the system's size.
+    """For each level whose 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size.
     What neighbours explain is theirs to tell."""
     taken = bool(list(neighbours_take_cache.find(book)))
     last = [level for level in book.index.hierarchy if level.size_bytes][-1:]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tollmeter.analysis.hierarchy import os_sizes
 from tollmeter.model import Book, Evidence, Finding, Level, Machine
@@ -17,10 +18,14 @@ def find(book: Book) -> Iterable[Finding]:
     neighbours push out what a loop that reads still finds; so latency alone accuses nobody."""
     machine = book.index.machine
     for level in [level for level in book.index.hierarchy if level.size_bytes][-1:]:
-        told, high = level.os_size_bytes, level.size_high or level.size_bytes
-        if told and high and _is_last(level, machine) and _others_there(machine) and level.reading_high:
-            if max(high, level.reading_high) < LEAST_LEFT * told:
-                yield _finding(level, told)
+        told = level.os_size_bytes
+        if told and _is_last(level, machine) and _others_there(machine) and _most_left(level) < LEAST_LEFT * told:
+            yield _finding(level, told)
+
+
+def _most_left(level: Level) -> float:
+    """By latency or by reading, whichever finds more; without end where one of them was not measured."""
+    return max(level.size_high or inf, level.reading_high or inf)
 
 
 def _is_last(level: Level, machine: Machine) -> bool:
