@@ -38,31 +38,56 @@ static void shuffle(uint32_t *order, size_t count, uint64_t *random) {
   }
 }
 
-/* Follows the group's cycle from its first cell to the last before it closes. */
+/* Follows a patch's cycle from its first cell to the last before it closes. */
 static void **last_of_cycle(void **head) {
   void **last = head;
   while (*last != (void *)head) last = (void **)*last;
   return last;
 }
 
-/* A cycle inside each group of cells, opened and joined to the next group's in random order. */
-static bool join_groups(struct lane lane, size_t count, size_t group, uint64_t *random) {
+/* Page-local order: a cycle through every fourth cell of a few neighbouring pages, opened and joined to that of the next
+ * such pages, until all pages were met; then the next quarter of the cells, with the pages in another order.
+ *
+ * Few pages, so that their translations stay in any buffer; 32 are what the smallest first ones of today hold. But never
+ * all lines of a page in a row: within a page a prefetcher foresees them, and a load from memory then took 69 ns where
+ * it takes 156. And only every fourth, since the neighbours of a line are fetched with it and would be met while they
+ * are still near. Seen on Zen 4 over 64 MiB, where random order through huge pages takes 150 to 156 ns: a page at a time
+ * 60 to 80 ns; eight pages 133, thirty-two 117; thirty-two and every second line 155, every fourth 154 to 158. */
+enum { PAGES_TOGETHER = 32, CELLS_APART = 4 };
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Where the walk has come to, of which the next patch follows. */
+struct joint {
+  void **head, **tail;
+};
+
+static void join(struct joint *walk, struct lane patch, size_t cells, uint64_t *random) {
+  sattolo(patch, 0, cells, random);
+  void **head = cell(patch, 0), **tail = last_of_cycle(head);
+  if (walk->tail) *walk->tail = head;
+  if (!walk->head) walk->head = head;
+  walk->tail = tail;
+}
+
+static bool join_patches(struct lane lane, size_t count, size_t group, uint64_t *random) {
   size_t groups = (count + group - 1) / group;
   uint32_t *order = malloc(groups * sizeof *order);
   if (!order) return false;
-  shuffle(order, groups, random);
-  for (size_t g = 0; g < groups; g++) {
-    size_t first = g * group;
-    sattolo(lane, first, count - first < group ? count - first : group, random);
+  struct joint walk = {NULL, NULL};
+  for (size_t pass = 0; pass < CELLS_APART; pass++) {
+    shuffle(order, groups, random);
+    for (size_t g = 0; g < groups; g++) {
+      size_t first = order[g] * group + pass, end = least((order[g] + 1) * group, count);
+      struct lane patch = {lane.start + first * lane.stride, lane.stride * CELLS_APART};
+      if (first < end) join(&walk, patch, (end - first + CELLS_APART - 1) / CELLS_APART, random);
+    }
   }
-  void ***tails = malloc(groups * sizeof *tails);
-  if (tails)
-    for (size_t g = 0; g < groups; g++) tails[g] = last_of_cycle(cell(lane, g * group));
-  for (size_t g = 0; tails && g < groups; g++) *tails[order[g]] = cell(lane, order[(g + 1) % groups] * group);
-  bool joined = tails != NULL;
-  free(tails);
+  *walk.tail = walk.head;
   free(order);
-  return joined;
+  return true;
 }
 
 static void in_order(struct lane lane, size_t count, bool forward) {
@@ -71,11 +96,11 @@ static void in_order(struct lane lane, size_t count, bool forward) {
 
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
   struct lane lane = {buffer, stride};
-  size_t count = bytes / stride, group = toll_page_bytes() / stride;
+  size_t count = bytes / stride, in_page = toll_page_bytes() / stride;
   uint64_t random = r->seed ^ (uint64_t)(uintptr_t)stride;
   if (order == TOLL_ORDER_FORWARD || order == TOLL_ORDER_BACKWARD)
     in_order(lane, count, order == TOLL_ORDER_FORWARD);
-  else if (order == TOLL_ORDER_RANDOM || group < 2 || !join_groups(lane, count, group, &random))
+  else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, PAGES_TOGETHER * in_page, &random))
     sattolo(lane, 0, count, &random);
   return cell(lane, 0);
 }

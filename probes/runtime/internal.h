@@ -140,8 +140,6 @@ void toll_emit_witness(uint64_t index, const struct toll_witness *before, const 
 struct toll_lane {
   uint64_t iterations, ns;
 };
-/* Pins the calling thread; false where the system refuses. */
-bool toll_pin(int cpu);
 /* The CPUs that this process may use, in the system's order; at most `room`. 0 where the system does not say. */
 unsigned toll_allowed_cpus(int *cpus, unsigned room);
 /* Starts every companion that the probe's roles ask for. */

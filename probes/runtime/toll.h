@@ -191,7 +191,7 @@ size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
 
 enum toll_order {
   TOLL_ORDER_RANDOM,     /* one random cycle over all lines (Sattolo 1986) */
-  TOLL_ORDER_PAGE_LOCAL, /* all lines of a page before the next page: few translations, many misses */
+  TOLL_ORDER_PAGE_LOCAL, /* random within a few pages at a time: few translations, many misses */
   TOLL_ORDER_FORWARD,
   TOLL_ORDER_BACKWARD
 };

@@ -241,11 +241,16 @@ static void visit_once(struct toll_run *r, bool stays) {
   toll_emit_end(stop_asked, stays && visit->status == TOLL_OK && !stop_asked);
 }
 
-/* Takes over what a further visit may say: its number, length and deadline. The rest is what was prepared. */
+/* Takes over what a further visit may say: its number, length and deadline. Where it runs is as it was prepared, which may
+ * be where the probe has moved to. */
 static void begin_again(struct toll_run *r, const struct toll_request *request) {
-  r->visit->request = *request;
+  static struct toll_request before;
+  struct toll_request *now = &r->visit->request;
+  before = *now;
+  *now = *request;
+  memcpy(now->cpus, before.cpus, sizeof now->cpus);
+  now->cpu_count = before.cpu_count;
   r->visit->gauge_count = 0;
-  choose_cpus(r);
   watch(request->deadline_ms);
 }
 

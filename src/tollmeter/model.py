@@ -396,7 +396,12 @@ class Row(Record, frozen=True):
 
 
 class Level(Record, frozen=True):
-    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size."""
+    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size.
+
+    reading_low, reading_high: up to the first, reading goes at this level's rate, and from the second on more slowly;
+    of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
+    states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
+    """
 
     level: str
     size_bytes: float | None
@@ -409,6 +414,9 @@ class Level(Record, frozen=True):
     parallelism: float | None
     latency_low: float | None = None
     latency_high: float | None = None
+    reading_low: float | None = None
+    reading_high: float | None = None
+    states: tuple[State, ...] = ()
 
 
 class Fall(Record, frozen=True):

@@ -9,7 +9,6 @@
 #include "model.h"
 
 enum { NOWHERE = -1 };
-static const uint32_t EMPTY = UINT32_MAX;
 
 bool cache_make(struct cache *cache, uint64_t sets, uint32_t ways, uint32_t replacement, uint64_t seed) {
   *cache = (struct cache){.sets = sets, .ways = ways, .replacement = replacement, .random = seed};
@@ -71,7 +70,7 @@ void cache_dirty(struct cache *cache, uint32_t line) {
 }
 
 static unsigned leaving_way(struct cache *cache, uint64_t index, const uint32_t *set) {
-  int empty = way_of(set, cache->ways, EMPTY);
+  int empty = way_of(set, cache->ways, LINE_NONE);
   if (empty != NOWHERE) return (unsigned)empty;
   if (cache->replacement == REPLACE_OLDEST) return cache->ways - 1;
   unsigned way = (unsigned)toll_random_below(&cache->random, cache->ways);
@@ -84,12 +83,23 @@ bool cache_insert(struct cache *cache, uint32_t line, bool dirty, uint32_t *vict
   uint64_t index = line % cache->sets, *marks = &cache->dirty[index];
   uint32_t *set = set_of(cache, line);
   unsigned way = leaving_way(cache, index, set);
-  bool leaves_dirty = set[way] != EMPTY && (*marks >> way & 1);
+  bool leaves_dirty = set[way] != LINE_NONE && (*marks >> way & 1);
   *victim = set[way];
   set[way] = line;
   *marks = (*marks & ~(UINT64_C(1) << way)) | (uint64_t)dirty << way;
   note_use(cache, index, set, way);
   return leaves_dirty;
+}
+
+bool cache_remove(struct cache *cache, uint32_t line) {
+  uint32_t *set = set_of(cache, line);
+  uint64_t *marks = &cache->dirty[line % cache->sets];
+  int way = way_of(set, cache->ways, line);
+  if (way == NOWHERE) return false;
+  bool dirty = *marks >> way & 1;
+  set[way] = LINE_NONE;
+  *marks &= ~(UINT64_C(1) << way);
+  return dirty;
 }
 
 /* A line of somebody else's: a number that none of ours has, in a set as likely as any other. */

@@ -130,9 +130,18 @@ static void take_back(struct machine *m, unsigned level, uint32_t line, double a
   if (through) take_back(m, level + 1, line, at);
 }
 
+static bool takes_victims(const struct machine *m, unsigned level) {
+  return level < m->shape.levels && m->shape.level[level].victims;
+}
+
+/* What leaves a level is written back where it is dirty; a level of victims takes it in any case. */
 static void fill(struct machine *m, unsigned level, uint32_t line, bool dirty, double at) {
   uint32_t victim;
-  if (cache_insert(&m->level[level], line, dirty, &victim)) take_back(m, level + 1, victim, at);
+  bool leaves_dirty = cache_insert(&m->level[level], line, dirty, &victim);
+  if (leaves_dirty)
+    take_back(m, level + 1, victim, at);
+  else if (victim != LINE_NONE && takes_victims(m, level + 1) && !cache_touch(&m->level[level + 1], victim))
+    fill(m, level + 1, victim, false, at);
 }
 
 static bool happens(struct machine *m, double chance) {
@@ -163,7 +172,9 @@ static double fetch(struct machine *m, unsigned first, uint32_t line, double at,
   double start = from == 0 ? at : keep_busy(m, from, at), ready = start + latency_of(m, from);
   if (asked_for) m->hits[from]++;
   for (unsigned i = first; i < from; i++) queue_take(&m->misses[i], ready);
-  for (unsigned i = from; i-- > first;) fill(m, i, line, false, start);
+  bool dirty = first < from && takes_victims(m, from) && cache_remove(&m->level[from], line);
+  for (unsigned i = from; i-- > first;)
+    if (i == first || !takes_victims(m, i)) fill(m, i, line, dirty && i + 1 == from, start);
   return ready;
 }
 

@@ -30,7 +30,7 @@ class LevelShape(ctypes.Structure):
         ("write_through", ctypes.c_uint32),
         ("no_allocate", ctypes.c_uint32),
         ("misses", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
+        ("victims", ctypes.c_uint32),
         ("latency", ctypes.c_double),
         ("transfer", ctypes.c_double),
         ("neighbours", ctypes.c_double),
@@ -91,7 +91,14 @@ def _declare(made: ctypes.CDLL) -> None:
     made.model_translate.restype = ctypes.c_double
     made.model_translate.argtypes = [ctypes.POINTER(Shape), numbers, ctypes.c_uint64, ctypes.c_uint64]
     made.stream_chase.restype = ctypes.c_uint64
-    made.stream_chase.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int, numbers]
+    made.stream_chase.argtypes = [
+        ctypes.c_uint64,
+        ctypes.c_uint64,
+        ctypes.c_uint64,
+        ctypes.c_int,
+        ctypes.c_uint64,
+        numbers,
+    ]
 
 
 def pointer(numbers: Numbers) -> ctypes._Pointer[ctypes.c_uint32]:

@@ -15,7 +15,10 @@ REPLACEMENTS = ("oldest", "any", "not recent")
 
 @dataclass(frozen=True)
 class Cache:
-    """transfer: cycles for which one line keeps its way busy. neighbours: lines that others put in for each of ours."""
+    """transfer: cycles for which one line keeps its way busy. neighbours: lines that others put in for each of ours.
+
+    exclusive: it holds what the cache before it gave up, and nothing that this still has.
+    """
 
     size_bytes: int
     ways: int
@@ -26,6 +29,7 @@ class Cache:
     no_allocate: bool = False
     replacement: str = "oldest"
     neighbours: float = 0.0
+    exclusive: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Machine:
     window: int = 128
     store_buffer: int = 48
     clock_hz: float = 3e9
+    page_bytes: int = PAGE_BYTES
     huge_pages: bool = True
     page_run: int = 1
     huge_run: int = HUGE_BYTES // PAGE_BYTES
@@ -88,8 +93,8 @@ def shape(machine: Machine, *, huge: bool = False, sampling: int = 1, translated
         store_gap=machine.store_gap,
         window=machine.window,
         store_buffer=machine.store_buffer,
-        page_lines=PAGE_BYTES // machine.line_bytes // sampling,
-        translation_pages=HUGE_BYTES // PAGE_BYTES if huge else 1,
+        page_lines=machine.page_bytes // machine.line_bytes // sampling,
+        translation_pages=HUGE_BYTES // machine.page_bytes if huge else 1,
         prefetch_forward=machine.prefetch_forward,
         prefetch_backward=machine.prefetch_backward,
         prefetch_depth=machine.prefetch_depth,
@@ -124,4 +129,5 @@ def _level(cache: Cache, line_bytes: int, sampling: int) -> LevelShape:
         latency=cache.latency,
         transfer=cache.transfer,
         neighbours=cache.neighbours,
+        victims=cache.exclusive,
     )

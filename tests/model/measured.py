@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from model.machine import KIB, MIB, Machine
-from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk
+from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk, sweep
 from model.walks import load_latency
-from tollmeter.model import Cache, Metric, Probe, Row, Value
+from tollmeter.model import Cache, Metric, Probe, Row, State, Value
 from tollmeter.model import Machine as Description
 
 LEAST_SIZE, MOST_SIZE = KIB, 256 * MIB
@@ -24,6 +24,7 @@ LINES = (*range(1, 19), 20, 22, 24, 26, 28, 30, 32, 33, 34, 36, 40, 44, 48, 64)
 APARTS = tuple(4096 << octave for octave in range(9))
 COUNTS = tuple(base + base * step // 2 for base in (8 << octave for octave in range(11)) for step in range(2))
 MOST_HUGE_PAGES = 1024
+BURSTS = 1 / 30
 
 METRICS = {
     "latency-of-size": ("memory.latency", "load", "ns", "body"),
@@ -102,6 +103,56 @@ def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -
         noise.row("latency-of-size", machine.ns(load_latency(machine, size, pages)), {"size": size, "pages": pages})
         for pages in wanted
         for size in sizes(machine)
+    ]
+
+
+def crowded(rows: Iterable[Row], machine: Machine) -> list[Row]:
+    """The same rows from a machine that is not left alone.
+
+    Its neighbours leave a third to all of the last cache. From there to twice as far a size is served in some visits
+    and not in others, and a row's own median is the commoner state's; beyond that it is not served at all. And bursts:
+    one row in thirty is up to three times too slow, with an interval that reaches down to where it should be.
+    """
+    random = np.random.default_rng([machine.seed, 0xC0FFEE])
+    left = machine.caches[-1].size_bytes * random.uniform(1 / 3, 1)
+    last, beyond = (machine.ns(machine.latency_of(len(machine.caches) - 1 + behind)) for behind in range(2))
+    made = []
+    for row in rows:
+        size, share, burst = int(row.parameters["size"]), random.uniform(0.2, 0.8), random.uniform(1.2, 3)
+        served = (row.median or 0) < np.sqrt(last * beyond)
+        if left < size < 2 * left:
+            made.append(_by_turns(row, last, beyond, float(share)))
+        elif random.random() < BURSTS:
+            made.append(_slower(row, float(burst), up=True))
+        else:
+            made.append(_slower(row, beyond / last if size > left and served else 1.0))
+    return made
+
+
+def _by_turns(row: Row, first: float, second: float, share: float) -> Row:
+    wide = (row.high or 1) / (row.median or 1)
+    states = tuple(
+        State(state=name, share=part, median=at, low=at / wide, high=at * wide)
+        for name, part, at in (("first", share, first), ("second", 1 - share, second))
+    )
+    common = max(states, key=lambda state: state.share)
+    return msgspec.structs.replace(row, median=common.median, low=common.low, high=common.high, states=states)
+
+
+def _slower(row: Row, times: float, *, up: bool = False) -> Row:
+    """up: only the median and what lies above it."""
+    low, median, high = row.low or 0, row.median or 0, row.high or 0
+    lowest = low if up else low * times
+    return msgspec.structs.replace(
+        row, low=lowest, median=median * times, high=high * times, quartiles=(lowest, high * times)
+    )
+
+
+def reading_rows(machine: Machine, noise: Noise) -> list[Row]:
+    """The default sweep of memory.read_bandwidth by one kernel, a line by each load."""
+    rates = {size: machine.line_bytes / machine.ns(sweep(machine, size)) * 1e9 for size in sizes(machine, 2)}
+    return [
+        noise.row("read-bandwidth-of-size", rate, {"size": size, "kernel": "portable"}) for size, rate in rates.items()
     ]
 
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define LINE_NONE UINT32_MAX
 enum { MOST_LEVELS = 4, MOST_TLBS = 2, MOST_CHAINS = 64, MOST_UNDER_WAY = 256, FLIGHTS = 512 };
 
 enum replacement {
@@ -27,8 +28,8 @@ struct level_shape {
   uint64_t sets;
   uint32_t ways, replacement;
   uint32_t write_through, no_allocate;
-  uint32_t misses; /* requests past this level that may be under way */
-  uint32_t unused;
+  uint32_t misses;   /* requests past this level that may be under way */
+  uint32_t victims;  /* it holds what the level above gave up, and nothing that this still has */
   double latency;    /* from issue to data where the line is found here */
   double transfer;   /* how long one line keeps the way into or out of this level busy */
   double neighbours; /* lines that others put here for each of our look-ups */
@@ -85,8 +86,10 @@ void cache_drop(struct cache *cache);
 bool cache_touch(struct cache *cache, uint32_t line);
 /* Marks a line that is there. */
 void cache_dirty(struct cache *cache, uint32_t line);
-/* Puts a line in that is not there. True where a dirty line had to leave, which is then in *victim. */
+/* Puts a line in that is not there. True where a dirty line had to leave; *victim is what left, LINE_NONE if nothing. */
 bool cache_insert(struct cache *cache, uint32_t line, bool dirty, uint32_t *victim);
+/* Takes out a line, if it is there. True where it was dirty. */
+bool cache_remove(struct cache *cache, uint32_t line);
 void cache_insert_foreign(struct cache *cache, uint32_t *victim, bool *dirty);
 
 #endif

@@ -19,7 +19,7 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
-from tollmeter.analysis.answers import Answer, Verdict
+from tollmeter.analysis.answers import Answer, YesOrNo
 from tollmeter.analysis.hierarchy import hierarchy
 from tollmeter.analysis.line import line_bytes
 from tollmeter.analysis.prefetch import prefetching
@@ -41,9 +41,9 @@ class Recovery:
     line: Answer
     ways: tuple[Ways, ...]
     reach: Reach
-    write_back: Verdict
-    write_allocate: Verdict
-    prefetch: tuple[Verdict, Verdict]
+    write_back: YesOrNo
+    write_allocate: YesOrNo
+    prefetch: tuple[YesOrNo, YesOrNo]
 
     def ways_right(self) -> list[bool]:
         """Of the levels that were told, each at its own place."""

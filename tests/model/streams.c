@@ -8,15 +8,16 @@
 
 #include "../../probes/runtime/toll.h"
 
-enum { PAGE_BYTES = 4096 };
+static size_t base_page_bytes;
 
 size_t toll_page_bytes(void) {
-  return PAGE_BYTES;
+  return base_page_bytes;
 }
 
 /* Writes the numbers of the nodes that a walk with toll_chase() meets, from its head on; returns how many, 0 without
- * memory. A node's number is its place in the buffer in strides. */
-uint64_t stream_chase(uint64_t seed, uint64_t bytes, uint64_t stride, int order, uint32_t *nodes) {
+ * memory. A node's number is its place in the buffer in strides. page_bytes: of a base page. */
+uint64_t stream_chase(uint64_t seed, uint64_t bytes, uint64_t stride, int order, uint64_t page_bytes, uint32_t *nodes) {
+  base_page_bytes = page_bytes;
   struct toll_run r = {.seed = seed};
   char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (buffer == MAP_FAILED) return 0;

@@ -11,7 +11,7 @@ from math import gcd
 import numpy as np
 
 from model.library import Numbers, Running
-from model.machine import HUGE_BYTES, PAGE_BYTES, Machine, shape
+from model.machine import HUGE_BYTES, Machine, shape
 from model.walks import CHASE, LOAD, LOOKED_AT, STORE, frames, order, sampling, settled
 
 BLOCK_BYTES, BLOCKS, POINTER_BYTES = 1024, 256, 8
@@ -21,7 +21,7 @@ LEAST_STEPS = 1024
 
 
 def _running(machine: Machine, lines: int, *, huge: bool, translated: bool = True, seed: int = 0) -> Running:
-    pages = -(-(lines + 1) * machine.line_bytes // PAGE_BYTES)
+    pages = -(-(lines + 1) * machine.line_bytes // machine.page_bytes)
     made = shape(machine, huge=huge, translated=translated)
     return Running(made, frames(machine, pages, seed, huge=huge), seed + 1)
 
@@ -56,7 +56,7 @@ def chains(machine: Machine, count: int, size: int) -> float:
     operations = np.tile(np.arange(count, dtype=np.uint8), part)
     made = shape(machine, huge=True, sampling=one_in, translated=False)
     made.prefetch_forward = made.prefetch_backward = made.prefetch_pairs = 0
-    pages = -(-len(lines) // (PAGE_BYTES // machine.line_bytes // one_in))
+    pages = -(-len(lines) // (machine.page_bytes // machine.line_bytes // one_in))
     with Running(made, frames(machine, pages, 0, huge=machine.huge_pages)) as running:
         for _ in range(2 if len(lines) > LOOKED_AT // 4 else 4):
             running.run(lines, operations)
@@ -85,14 +85,27 @@ def conflict(machine: Machine, lines: int, apart: int, *, huge: bool) -> float:
 def page_loads(machine: Machine, count: int, *, huge: bool) -> tuple[float, float]:
     """Dependent loads of one line in each of `count` pages, the line's place another one from page to page, against as
     many lines side by side, both in one random order."""
-    line, page = machine.line_bytes, HUGE_BYTES if huge else PAGE_BYTES
-    step = PAGE_BYTES + line if huge else line
+    line, page = machine.line_bytes, HUGE_BYTES if huge else machine.page_bytes
+    step = machine.page_bytes + line if huge else line
     walk = order(1, count, line, "random")
     numbers = walk.astype(np.int64)
-    offset = numbers * step + numbers // (PAGE_BYTES // line) * line
+    offset = numbers * step + numbers // (machine.page_bytes // line) * line
     spread = ((numbers * page + offset % page) // line).astype(np.uint32)
     body = _step(machine, spread, int(spread.max()), huge=huge)
     return body, _step(machine, walk, count, huge=huge)
+
+
+def sweep(machine: Machine, size: int) -> float:
+    """One load of a loop that reads `size` bytes from end to end, over and over: a large buffer is looked at as a
+    machine so many times smaller."""
+    one_in = sampling(machine, size // machine.line_bytes)
+    lines = np.arange(size // machine.line_bytes // one_in, dtype=np.uint32)
+    made = shape(machine, huge=machine.huge_pages, sampling=one_in, translated=False)
+    pages = -(-len(lines) // (machine.page_bytes // machine.line_bytes // one_in))
+    with Running(made, frames(machine, pages, 0, huge=machine.huge_pages)) as running:
+        for _ in range(3):
+            running.run(lines, LOAD)
+        return running.run(lines, LOAD) / len(lines)
 
 
 def resident(machine: Machine, size: int) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from model.measured import (
     latency_rows,
     line_rows,
     policy_rows,
+    reading_rows,
     stride_rows,
     translation_rows,
 )
@@ -75,7 +76,8 @@ def book(
     """A run of every probe on the machine. the others: as model.crowd has them."""
     noise, probes = Noise(machine), described()
     rows = [
-        *latency_rows(machine, noise), *line_rows(machine, noise), *stride_rows(machine, noise),
+        *latency_rows(machine, noise), *reading_rows(machine, noise), *line_rows(machine, noise),
+        *stride_rows(machine, noise),
         *conflict_rows(machine, noise), *translation_rows(machine, noise), *policy_rows(machine, noise),
         *traffic_rows(machine, noise, traffic), *instance_rows(machine, noise, 2, lost, together),
         *node_rows(machine, noise, farther),

@@ -17,7 +17,8 @@ from model.walks import CHASE, frames, order
 
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "streams"
 SEED, LINE, DISTANCE = 7, 64, 72
-FEW_TRANSLATIONS = Machine(caches=(Cache(32 * KIB, 8, 4),), memory_latency=100, tlbs=(Tlb(2, 2, 30),))
+LOCAL_BYTES = 96 * PAGE_BYTES
+FEW_TRANSLATIONS = Machine(caches=(Cache(32 * KIB, 8, 4),), memory_latency=100, tlbs=(Tlb(32, 32, 300),))
 
 
 def recorded(name: str, kinds: str = "LS") -> list[int]:
@@ -37,7 +38,7 @@ def share_followed(seen: list[int], cycle: dict[int, int]) -> float:
 
 
 @pytest.mark.parametrize(("name", "bytes_", "kind"), [("latency-8192-small.gz", 8192, "random"),
-                                                      ("latency-16384-local.gz", 16384, "local")])  # fmt: skip
+                                                      ("latency-393216-local.gz", LOCAL_BYTES, "local")])  # fmt: skip
 def test_a_walk_meets_its_lines_in_the_recorded_order(name: str, bytes_: int, kind: str) -> None:
     seen = [offset // LINE for offset in recorded(name)]
     walk = order(SEED, bytes_ // LINE, LINE, kind)
@@ -64,14 +65,14 @@ def test_stores_and_loads_go_through_a_set_in_the_recorded_order(kind: str) -> N
 
 def test_a_recorded_walk_takes_as_long_as_the_models() -> None:
     """On a machine whose translations are so few that the order of pages decides."""
-    recording = recorded("latency-16384-local.gz")
+    recording = recorded("latency-393216-local.gz")
     seen = np.array([offset // LINE for offset in recording], np.uint32)
-    local, random = (np.resize(order(SEED, 16384 // LINE, LINE, kind), len(seen)) for kind in ("local", "random"))
+    local, random = (np.resize(order(SEED, LOCAL_BYTES // LINE, LINE, kind), len(seen)) for kind in ("local", "random"))
     times = [_time(stream) for stream in (seen, local, random)]
     assert times[0] == pytest.approx(times[1], rel=0.02)
     assert times[2] > 2 * times[0]
 
 
 def _time(stream: Numbers) -> float:
-    with Running(shape(FEW_TRANSLATIONS), frames(FEW_TRANSLATIONS, 16384 // PAGE_BYTES, 0)) as running:
+    with Running(shape(FEW_TRANSLATIONS), frames(FEW_TRANSLATIONS, LOCAL_BYTES // PAGE_BYTES, 0)) as running:
         return running.run(stream.astype(np.uint32), CHASE) / len(stream)

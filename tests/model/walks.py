@@ -23,10 +23,10 @@ LAPS_CYCLES, MOST_LAPS = 60e6, 40
 
 
 @lru_cache(maxsize=4096)
-def order(seed: int, count: int, stride: int, kind: str) -> Numbers:
+def order(seed: int, count: int, stride: int, kind: str, page_bytes: int = PAGE_BYTES) -> Numbers:
     """Places, in strides, that a walk over `count` nodes meets from its head on, by the runtime's own code."""
     nodes = np.empty(count, np.uint32)
-    met = library().stream_chase(seed, count * stride, stride, ORDERS[kind], pointer(nodes))
+    met = library().stream_chase(seed, count * stride, stride, ORDERS[kind], page_bytes, pointer(nodes))
     assert met == count, "a chase is one cycle over all of its nodes"
     nodes.flags.writeable = False
     return nodes
@@ -44,7 +44,7 @@ def frames(machine: Machine, pages: int, seed: int, *, huge: bool = False) -> Nu
 
 def sampling(machine: Machine, lines: int) -> int:
     """Of how many lines one is looked at, so that about LOOKED_AT are left of a large buffer."""
-    most = PAGE_BYTES // machine.line_bytes
+    most = machine.page_bytes // machine.line_bytes
     for cache in machine.caches:
         most = gcd(most, sets_of(cache, machine.line_bytes))
     wished = 1
@@ -60,7 +60,7 @@ def load_latency(machine: Machine, size: int, pages: str) -> float:
     """
     lines = size // machine.line_bytes
     huge = pages == "huge"
-    walk = order(1, lines, machine.line_bytes, "local" if pages == "local" else "random")
+    walk = order(1, lines, machine.line_bytes, "local" if pages == "local" else "random", machine.page_bytes)
     seen = [cache_time(machine, walk, visit, huge=huge) for visit in range(2)]
     if abs(seen[0] / seen[1] - 1) > ALIKE:
         seen += [cache_time(machine, walk, visit, huge=huge) for visit in range(2, VISITS)]
@@ -71,7 +71,7 @@ def cache_time(machine: Machine, walk: Numbers, seed: int, *, huge: bool) -> flo
     """What the caches take for one load once the walk has gone round often enough to leave no trace of the start."""
     one_in = sampling(machine, len(walk))
     seen = walk[walk % one_in == seed % one_in] // np.uint32(one_in) if one_in > 1 else walk
-    page_lines = PAGE_BYTES // machine.line_bytes
+    page_lines = machine.page_bytes // machine.line_bytes
     pages = -(-len(walk) // page_lines)
     quiet = shape(machine, huge=huge, sampling=one_in, translated=False)
     quiet.prefetch_forward = quiet.prefetch_backward = 0
@@ -94,7 +94,7 @@ def translation_time(machine: Machine, walk: Numbers, *, huge: bool) -> float:
     """What translation adds to one load: a stretch of the walk stands for all of it, since it is random throughout."""
     if not (machine.huge_tlbs if huge else machine.tlbs):
         return 0.0
-    page_lines = PAGE_BYTES // machine.line_bytes
+    page_lines = machine.page_bytes // machine.line_bytes
     longest = 2 * TRANSLATIONS
     stretch = walk[:longest] if len(walk) >= longest else np.tile(walk, -(-longest // len(walk)))[:longest]
     return translation(shape(machine, huge=huge), stretch // np.uint32(page_lines), TRANSLATIONS)

@@ -31,18 +31,25 @@ static void expect_one_cycle(char *buffer, size_t bytes, size_t stride, enum tol
   }
 }
 
-/* In page-local order a page is left only once a lap. */
+/* In page-local order the walk stays within 32 pages for a quarter of their lines, and goes through each such group four
+ * times a lap. What follows in the same page is no neighbour of a line: whatever fetches neighbours fetches nothing that
+ * is met soon. */
 static void expect_page_local(char *buffer, size_t pages) {
   struct toll_run r = test_run(&visit, &probe);
-  const size_t page = toll_page_bytes();
+  const size_t page = toll_page_bytes(), group = 32 * page, groups = (pages + 31) / 32;
   void **head = toll_chase(&r, buffer, pages * page, 64, TOLL_ORDER_PAGE_LOCAL), **here = head;
-  size_t changes = 0;
+  size_t changes = 0, same_page = 0, near = 0, lines = pages * page / 64;
   do {
     void **next = (void **)*here;
-    changes += ((uintptr_t)here - (uintptr_t)buffer) / page != ((uintptr_t)next - (uintptr_t)buffer) / page;
+    size_t from = (size_t)((char *)here - buffer), to = (size_t)((char *)next - buffer);
+    changes += from / group != to / group;
+    same_page += from / page == to / page;
+    near += from / 64 % 4 != to / 64 % 4;
     here = next;
   } while (here != head);
-  EXPECT(changes == (pages > 1 ? pages : 0));
+  EXPECT(groups > 1 ? changes > groups && changes <= 4 * groups : changes == 0);
+  EXPECT(pages == 1 || same_page < 2 * lines / (pages < 32 ? pages : 32));
+  EXPECT(near == 4);
 }
 
 static void expect_seeded(char *buffer, char *copy, size_t bytes) {
@@ -57,7 +64,7 @@ static void expect_seeded(char *buffer, char *copy, size_t bytes) {
 }
 
 int main(void) {
-  const size_t page = toll_page_bytes(), most = 40 * page;
+  const size_t page = toll_page_bytes(), most = 96 * page;
   char *buffer = aligned_alloc(page, most), *copy = calloc(1, most);
   if (!buffer || !copy) return 1;
   memset(buffer, 0, most);
@@ -71,7 +78,8 @@ int main(void) {
       expect_one_cycle(buffer, 4096 + 1280, strides[s], orders[o]); /* no whole number of pages */
     }
   expect_page_local(buffer, 1);
-  expect_page_local(buffer, 40);
+  expect_page_local(buffer, 8);
+  expect_page_local(buffer, 96);
   expect_seeded(buffer, copy, most);
   free(buffer);
   free(copy);

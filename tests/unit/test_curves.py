@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import caches
 from caches import KIB, MIB, Level
-from tollmeter.analysis.curves import Curve, curve, monotone, segments
+from tollmeter.analysis.curves import NoisyCurve, curve, monotone, segments
 from tollmeter.analysis.knees import Fit, fit_levels
 from tollmeter.analysis.settle import refine
 from tollmeter.analysis.shapes import SHAPES, Shape, miss_share
@@ -27,7 +27,7 @@ NO_L3: Machine = (Level(32 * KIB, 8, 1.5, "nru"), Level(512 * KIB, 16, 6.0, "nru
 ODD: Machine = (Level(48 * KIB, 12, 1.3, "nru"), Level(1280 * KIB, 20, 4.0, "nru"), Level(6 * MIB, 12, 20.0)), 95.0
 
 
-def measured(machine: Machine, sizes: list[int], seed: int = 0, visits: int = 4, random: bool = True) -> Curve:
+def measured(machine: Machine, sizes: list[int], seed: int = 0, visits: int = 4, random: bool = True) -> NoisyCurve:
     told = [_told(machine, size, seed, visits, random) for size in sizes]
     found = [median_of_visits([[value] for value in values]) for values in told]
     noise = [log(one.high / one.low) / 3.92 for one in found]
@@ -40,7 +40,7 @@ def _told(machine: Machine, size: int, seed: int, visits: int, random: bool) -> 
     return caches.visits(levels, memory, size, seed=seed, count=visits, random=random)
 
 
-def refined(machine: Machine, seed: int, top: int, random: bool = True) -> Curve:
+def refined(machine: Machine, seed: int, top: int, random: bool = True) -> NoisyCurve:
     """As a run sweeps: one size an octave, then where the curve bends."""
     sizes, allowed = caches.grid(KIB, top, 1), caches.grid(KIB, top)
     for _ in range(4):

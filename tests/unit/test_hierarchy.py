@@ -19,7 +19,7 @@ from made import metric, probe, row
 from tollmeter.analysis.hierarchy import hierarchy, knees
 from tollmeter.analysis.parallel import parallelism
 from tollmeter.analysis.shapes import Shape, miss_share
-from tollmeter.model import Cache, Level, Machine, Row, Value
+from tollmeter.model import Cache, Level, Machine, Row, State, Value
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 LEVELS = ((48 * KIB, 1.0), (MIB, 3.6), (6 * MIB, 13.0))
@@ -132,8 +132,8 @@ def test_a_system_that_says_nothing_of_its_caches() -> None:
     assert all(level.os_size_bytes is None and level.latency_cycles is None for level in levels)
 
 
-def test_a_level_that_the_sweep_did_not_tell_apart_gets_no_size() -> None:
-    """From 512 KiB straight to memory: the knee may be that of two caches."""
+def test_a_size_is_what_was_measured_whatever_the_system_says() -> None:
+    """4 MiB, where the system has caches of 1 and 16 MiB; and as many levels as the curve has, whatever it says."""
     sizes = {
         size: (1.0 if size <= 48 * KIB else 3.6 if size <= 4 * MIB else 140.0) for size in caches.grid(KIB, 64 * MIB, 2)
     }
@@ -141,10 +141,10 @@ def test_a_level_that_the_sweep_did_not_tell_apart_gets_no_size() -> None:
         row(value, of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
         for size, value in sizes.items()
     ]
-    levels = hierarchy(rows, PROBES, machine(48 * KIB, MIB, 16 * MIB))
-    assert "L3" not in named(levels)
-    assert named(levels)["L1d"].size_bytes is not None
-    assert [level.size_bytes for level in levels[1:]] == [None] * len(levels[1:])
+    measured = [level.size_bytes for level in hierarchy(rows, PROBES, machine())]
+    assert measured[1] == pytest.approx(4 * MIB, rel=0.2)
+    for told in ((48 * KIB, MIB, 16 * MIB), (48 * KIB,), (48 * KIB, MIB, 2 * MIB, 4 * MIB, 64 * MIB)):
+        assert [level.size_bytes for level in hierarchy(rows, PROBES, machine(*told))] == measured
 
 
 def test_without_a_latency_curve_there_is_no_hierarchy() -> None:
@@ -176,7 +176,7 @@ def test_a_huge_page_sweep_that_ends_early_is_not_preferred() -> None:
 
 
 def test_knees_of_every_page_mode() -> None:
-    found = knees(walk() + walk(pages="small"), PROBES, machine(48 * KIB, MIB, 6 * MIB))
+    found = knees(walk(per_octave=8) + walk(pages="small", per_octave=8), PROBES, SOUND)
     assert set(found) == {"huge", "small"}
     assert all(len(of_mode) == 3 for of_mode in found.values())
 
@@ -241,3 +241,79 @@ def test_what_scatters_little_keeps_its_median() -> None:
         msgspec.structs.replace(row, quartiles=(0.9 * (row.median or 0), 1.1 * (row.median or 0))) for row in walk()
     ]
     assert hierarchy(wide, PROBES, SOUND) == hierarchy(walk(), PROBES, SOUND)
+
+
+def by_turns(rows: list[Row], sizes: dict[int, str], first: float = 13.0, second: float = MEMORY) -> list[Row]:
+    """The same rows, some sizes of which are served in some visits only; by the commoner state, as a run has them."""
+
+    def changed(one: Row) -> Row:
+        common = sizes.get(int(one.parameters["size"]))
+        if common is None:
+            return one
+        medians = {"first": first, "second": second}
+        states = tuple(
+            State(state=name, share=0.6 if name == common else 0.4, median=at, low=at * 0.97, high=at * 1.03)
+            for name, at in medians.items()
+        )
+        at = medians[common]
+        return msgspec.structs.replace(one, median=at, low=at * 0.97, high=at * 1.03, states=states)
+
+    return [changed(one) for one in rows]
+
+
+def test_a_size_of_two_states_belongs_to_the_knee_and_is_no_level() -> None:
+    """Beside neighbours 6 to 12 MiB are served in one visit and not in the next: nothing between is a level, nor does
+    a size that is mostly not served end the cache before one that mostly is."""
+    steady = {
+        size: 1.0 if size <= 48 * KIB else 3.6 if size <= MIB else 13.0 if size < 16 * MIB else MEMORY
+        for size in caches.grid(KIB, 64 * MIB, 8)
+    }
+    rows = [row(ns, of="any.walk", name="load", parameters={"size": s, "pages": "huge"}) for s, ns in steady.items()]
+    turning = {6 * MIB: "second", 7 * MIB: "first", 8 * MIB: "second", 10 * MIB: "second", 12 * MIB: "first"}
+    found = named(hierarchy(by_turns(rows, turning), PROBES, SOUND))
+    assert list(found) == ["L1d", "L2", "L3", "memory"]
+    l3 = found["L3"]
+    assert l3.size_low is not None and l3.size_low <= 6 * MIB
+    assert l3.size_high is not None and 12 * MIB <= l3.size_high <= 16 * MIB
+    assert l3.latency_ns == pytest.approx(13.0, rel=0.05)
+    assert [(state.state, state.median) for state in l3.states] == [("first", 13.0), ("second", MEMORY)]
+    assert not any(level.states for name, level in found.items() if name != "L3")
+
+
+def test_states_nearer_than_two_levels_are_one_levels() -> None:
+    near = by_turns(walk(), {8 * KIB: "first", 16 * KIB: "second"}, first=1.0, second=1.1)
+    assert named(hierarchy(near, PROBES, SOUND))["L1d"].states == ()
+
+
+def test_what_lies_beyond_shows_where_the_last_sizes_are_of_two_states() -> None:
+    far = [size for size in caches.grid(KIB, 24 * MIB, 4) if size >= 12 * MIB]
+    found = hierarchy(by_turns(walk(), dict.fromkeys(far, "first")), PROBES, SOUND)
+    assert [level.level for level in found] == ["L1d", "L2", "L3", "memory"]
+    assert found[-1].latency_ns == pytest.approx(MEMORY, rel=0.1)
+    assert found[2].size_high is not None and found[2].size_high >= far[-1]
+
+
+def shared_cache(end: int) -> list[Row]:
+    """Reading at 78 GB/s up to some size, and at 24 beyond."""
+    rates = {size: 78e9 if size <= end else 24e9 for size in caches.grid(16 * KIB, 128 * MIB, 2)}
+    return reads(rates)
+
+
+def test_latency_and_reading_that_disagree_give_a_range() -> None:
+    alone = named(hierarchy(walk(64 * MIB), PROBES, SOUND))["L3"]
+    range_ = named(hierarchy(walk(64 * MIB) + shared_cache(16 * MIB), PROBES, SOUND))["L3"]
+    assert (alone.reading_low, alone.reading_high) == (None, None)
+    assert (range_.reading_low, range_.reading_high) == (16 * MIB, 24 * MIB)
+    assert (range_.size_low, range_.size_high) == (alone.size_low, 24 * MIB)
+
+
+def test_latency_and_reading_that_agree_keep_the_interval() -> None:
+    alone = named(hierarchy(walk(64 * MIB), PROBES, SOUND))["L3"]
+    agreed = named(hierarchy(walk(64 * MIB) + shared_cache(6 * MIB), PROBES, SOUND))["L3"]
+    assert (agreed.reading_low, agreed.reading_high) == (6 * MIB, 8 * MIB)
+    assert (agreed.size_low, agreed.size_high) == (alone.size_low, alone.size_high)
+
+
+def test_reading_that_never_falls_says_nothing_of_a_size() -> None:
+    level = named(hierarchy(walk(64 * MIB) + shared_cache(128 * MIB), PROBES, SOUND))["L3"]
+    assert (level.reading_low, level.reading_high) == (None, None)

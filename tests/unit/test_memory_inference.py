@@ -9,7 +9,6 @@ import pytest
 
 from made import metric, probe, row
 from tollmeter.analysis.answers import ratio
-from tollmeter.analysis.bounds import bounds, widest_load_bytes
 from tollmeter.analysis.line import line_bytes
 from tollmeter.analysis.load import load_curves
 from tollmeter.analysis.prefetch import prefetching
@@ -18,6 +17,7 @@ from tollmeter.analysis.steps import jumps
 from tollmeter.analysis.tlb import translation
 from tollmeter.analysis.ways import associativity
 from tollmeter.analysis.write_policy import write_allocate, write_back
+from tollmeter.analysis.yardsticks import widest_load_bytes, yardsticks
 from tollmeter.model import Level, Probe, Row, Value
 
 KIB = 1 << 10
@@ -104,13 +104,13 @@ def _loaded(delay: int, ns: float, rate: float) -> list[Row]:
             row(rate, of="loaded", name="beside", unit="B/s", parameters=parameters)]  # fmt: skip
 
 
-def test_bounds_are_ports_for_the_first_cache_and_lines_under_way_behind_it() -> None:
+def test_reading_is_held_against_ports_for_the_first_cache_and_lines_under_way_behind_it() -> None:
     levels = [level("L1d", 32 * KIB, 1.0, read=100e9), level("memory", None, 100.0, parallelism=10.0, read=3.2e9)]
-    first, memory = bounds(levels, 4e9, 16, 64)
+    first, memory = yardsticks(levels, 4e9, 16, 64)
     assert first.bytes_per_second == 128e9
     assert memory.bytes_per_second == pytest.approx(6.4e9)
     assert memory.share == pytest.approx(0.5)
-    assert bounds(levels, None, 16, 64)[0].why
+    assert yardsticks(levels, None, 16, 64)[0].why
     kernels = [of("read-bandwidth-of-size", 1e9, kernel=name, size=KIB) for name in ("portable", "avx2", "what")]
     assert widest_load_bytes(kernels, PROBES) == 32
 

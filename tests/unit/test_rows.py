@@ -6,13 +6,14 @@ from __future__ import annotations
 import random
 import time
 
+import msgspec
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from tollmeter.analysis.plausible import judged, notes
 from tollmeter.analysis.rows import row_key, rows
 from tollmeter.analysis.witness import set_aside
-from tollmeter.model import ClockReading, Failure, Metric, Outcome, Probe, Row, Sample, Work
+from tollmeter.model import ClockReading, Failure, Metric, Outcome, Probe, Row, Sample, State, Work
 
 
 def only(outcomes: list[Outcome], told: Probe) -> Row:
@@ -277,6 +278,27 @@ def test_no_more_loads_under_way_than_chains() -> None:
         row(value, parameters={"chains": chains, "size": 1 << 26}) for chains, value in ((1, 100), (2, 52), (4, 12))
     ]
     assert statuses(judged(loads, told, {})) == ["ok", "ok", "unstable"]
+
+
+def test_the_odd_one_out_of_a_series_of_chains_is_refused_and_no_other() -> None:
+    """One load alone was timed while neighbours held the cache, at 140 ns; 8 to 64 chains while they did not."""
+    told = {"any.probe": probe(metric(means="load-of-chains"))}
+    waits = {1: 140.0, 2: 13.0, 4: 13.2, 8: 13.1, 16: 13.5, 32: 26.0, 64: 50.0}
+    loads = [row(wait / chains, parameters={"chains": chains, "size": 1 << 23}) for chains, wait in waits.items()]
+    found = judged(loads, told, {})
+    assert statuses(found) == ["unstable"] + ["ok"] * 6
+    assert found[0].reason == "a load waits no longer beside few others than it does beside more"
+
+
+def test_a_row_of_two_states_contradicts_nothing_that_lies_in_one_of_them() -> None:
+    states = tuple(
+        State(state=name, share=0.5, median=at, low=at * 0.9, high=at * 1.1)
+        for name, at in (("first", 13.0), ("second", 140.0))
+    )
+    curve = size_rows({1 << 20: 12.0, 1 << 22: 13.0, 1 << 23: 140.0, 3 << 22: 13.0, 7 << 21: 13.0, 1 << 24: 140.0})
+    turning = [msgspec.structs.replace(one, states=states) if one.median == 140.0 else one for one in curve]
+    assert statuses(judged(curve, LATENCY, {})).count("unstable") == 1
+    assert set(statuses(judged(turning, LATENCY, {}))) == {"ok"}
 
 
 def test_bandwidth_is_bounded_by_the_ports() -> None:

@@ -25,7 +25,7 @@ class Answer(Record, frozen=True):
     why: str | None = None
 
 
-class Verdict(Record, frozen=True):
+class YesOrNo(Record, frozen=True):
     """holds is None where it cannot be told, and why then says what is missing. ratio: what it was judged by."""
 
     holds: bool | None = None

@@ -7,7 +7,6 @@ A level that was not measured is not there.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -17,18 +16,16 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tollmeter.analysis.curves import Curve, curve
 from tollmeter.analysis.knees import Fit, Knee, fit_levels
 from tollmeter.analysis.meanings import native, with_meaning
 from tollmeter.analysis.parallel import parallelism
-from tollmeter.model import Cache, Level, Machine, Probe, Row
+from tollmeter.analysis.reach import Within, fastest, reading_reach, reading_rows
+from tollmeter.analysis.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit
+from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 
-BEST_PAGES_FIRST = ("huge", "small", "local")
-LEAST_POINTS = 5
-USUAL_CACHES = 4
+MOST_CACHES = 4
 ON_LEVEL = 0.1
 FAR_FROM_KNEE = 1.5
-DISTURBED = 1.5
 BEYOND = 1.5
 BEYOND_UNTOLD = 8 << 20
 
@@ -41,44 +38,53 @@ class _Seen:
     probes: Mapping[str, Probe]
     rows: Sequence[Row]
     sweep: Sequence[Row]
+    reading: Sequence[Sequence[Row]]
     fit: Fit
 
-    def bounds(self, place: int) -> tuple[float, float]:
+    def by_turns(self, place: int) -> list[Row]:
+        """The sizes that this level serves in some visits only: the first of their states is nearest to its latency."""
+        pairs = [(row, both[0].median) for row in self.sweep if (both := both_states(row))]
+        return [row for row, first in pairs if self._nearest(first) == place]
+
+    def _nearest(self, latency: float) -> int:
+        return int(np.argmin(np.abs(np.log(np.asarray(self.fit.latencies) / latency))))
+
+    def bounds(self, place: int) -> Within:
         """Capacities of the level before and of this one; zero and infinity at the ends."""
         sizes = [0.0, *(knee.size_bytes for knee in self.fit.knees), inf]
         return sizes[place], sizes[place + 1]
 
-    def well_inside(self, place: int) -> tuple[float, float]:
+    def well_inside(self, place: int) -> Within:
         """Sizes that the level before no longer keeps and that this one does. Of the last, the farther half of the
         sweep: what lies before may be a cache that was not told apart."""
         low, high = self.bounds(place)
         if high == inf:
-            return max(low * FAR_FROM_KNEE, _size(self.sweep[-1]) / 2), inf
+            return max(low * FAR_FROM_KNEE, size_of(self.sweep[-1]) / 2), inf
         return low * FAR_FROM_KNEE, high / FAR_FROM_KNEE
 
 
 def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> tuple[Level, ...]:
     """Levels nearest first, `memory` last if the sweep went beyond all caches; empty without a latency curve."""
     own = native(rows, machine.architecture)
-    curves = _latency_rows(own, probes)
+    curves = latency_rows(own, probes)
     if not curves:
         return ()
-    best = _best_pages(curves)
-    fits = {pages: _fit(sweep, machine) for pages, sweep in curves.items()}
+    best = best_pages(curves)
+    fits = {pages: _fit(sweep) for pages, sweep in curves.items()}
     others = [fit for pages, fit in fits.items() if pages != best]
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
         joined = _less_translation(fits[best], fits["local"], curves[best])
-    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], fit=joined)
-    sweep = seen.sweep
-    names = _names(seen.fit, float(_size(sweep[-1])), machine)
+    reading = reading_rows(own, probes)
+    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
+    names = _names(joined, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
 
 def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
     """The knees of every page mode's latency curve, for charts; nearest first."""
-    curves = _latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages], machine).knees for pages in curves}
+    curves = latency_rows(native(rows, machine.architecture), probes)
+    return {pages: _fit(curves[pages]).knees for pages in curves}
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -90,56 +96,8 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     return tuple(levels[level] for level in sorted(levels))
 
 
-def _size(row: Row) -> int:
-    return int(row.parameters["size"])
-
-
-def _latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, list[Row]]:
-    """Latency curves in ns with enough points, by page mode, ordered by size."""
-    curves: dict[str, dict[int, Row]] = defaultdict(dict)
-    for row in with_meaning(rows, probes, "latency-of-size"):
-        if row.unit == "ns" and isinstance(row.parameters.get("size"), int):
-            curves[str(row.parameters.get("pages", ""))].setdefault(_size(row), row)
-    return {
-        pages: [points[size] for size in sorted(points)]
-        for pages, points in curves.items()
-        if len(points) >= LEAST_POINTS
-    }
-
-
-def _best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
-    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: within a page a
-    prefetcher guesses the next line, so its latencies are too low. A curve that ends early counts for less."""
-    farthest = max(_size(points[-1]) for points in curves.values())
-    whole = [pages for pages, points in curves.items() if 2 * _size(points[-1]) >= farthest]
-    rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
-    return min(whole, key=lambda pages: (rank.get(pages, len(rank)), pages))
-
-
-def _curve(rows: Sequence[Row]) -> Curve:
-    values = [_undisturbed(row) for row in rows]
-    medians = [row.median or 0.0 for row in rows]
-    lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
-    highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
-    noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
-    visits = max(int(median(row.visits for row in rows)), 1)
-    return curve([_size(row) for row in rows], values, noise, visits)
-
-
-def _undisturbed(row: Row) -> float:
-    """The median, or the lower quartile where half of the samples took half as long again or more.
-
-    A visit's luck with page colours scatters to both sides, and the median is its middle. Others that use a shared
-    cache only ever add: they push lines out, and a size that fits is timed as if it did not.
-    """
-    middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
-    return lower if 0 < lower < middle / DISTURBED else middle
-
-
-def _fit(rows: Sequence[Row], machine: Machine) -> Fit:
-    """As many caches as the system has, where it tells: a step of translation is not taken for one more."""
-    known = len(os_sizes(machine))
-    return fit_levels(_curve(rows), 1 + (known or USUAL_CACHES), 1 + known if known else 0)
+def _fit(rows: Sequence[Row]) -> Fit:
+    return fit_levels(to_fit(rows), 1 + MOST_CACHES)
 
 
 def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
@@ -164,14 +122,14 @@ def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
 
 def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
     """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
-    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, since a
-    prefetcher may shorten the others. Where page-local order has more knees, a prefetcher made them."""
+    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, which
+    pay for their translations. Where page-local order has more knees, a prefetcher made them."""
     if len(local.knees) > len(small.knees):
         return small
     ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]
     latencies = []
     for (low, high), latency in zip(pairwise(ends), local.latencies, strict=True):
-        inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= _size(row) <= high / FAR_FROM_KNEE]
+        inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
         latencies.append(median(inside) if inside else latency)
     return Fit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
 
@@ -210,30 +168,54 @@ def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int,
 
 def _level(name: str, place: int, seen: _Seen) -> Level:
     fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
-    knee = fit.knees[place] if place < len(fit.knees) and not _swallowed(name, fit.knees[place], seen) else None
+    knee = fit.knees[place] if place < len(fit.knees) else None
+    own = within if within[0] < within[1] else seen.bounds(place)
+    reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
+    by_turns = seen.by_turns(place)
+    size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
     latency, low, high = _latency(seen, place)
     loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
     return Level(
         level=name,
         size_bytes=knee.size_bytes if knee else None,
-        size_low=knee.low if knee else None,
-        size_high=knee.high if knee else None,
+        size_low=size_low,
+        size_high=size_high,
         os_size_bytes=_os_size(name, seen.machine),
         latency_ns=latency,
         latency_cycles=latency * clock / 1e9 if clock else None,
-        read_bytes_per_second=_read_bandwidth(seen.rows, seen.probes, within),
+        read_bytes_per_second=fastest(seen.reading, within),
         parallelism=parallelism(_most_inside(loads, within)),
         latency_low=low,
         latency_high=high,
+        reading_low=reading[0] if reading else None,
+        reading_high=reading[1] if reading else None,
+        states=_states(by_turns),
     )
 
 
-def _swallowed(name: str, knee: Knee, seen: _Seen) -> bool:
-    """Whether this knee may be that of two caches in one: fewer were told apart than the system has within the sweep,
-    and the knee is not where the system has this level. Then its size is not known."""
-    within = [cache for cache in os_sizes(seen.machine) if cache.size_bytes < _size(seen.sweep[-1])]
-    size = _os_size(name, seen.machine)
-    return len(seen.fit.knees) < len(within) and size is not None and not knee.low <= size <= knee.high
+def _size_range(knee: Knee, reading: Within | None, by_turns: Sequence[Row]) -> Within:
+    """The knee's interval, with the sizes that the level serves by turns; and with the end of its reading rate, where
+    that is elsewhere: then the two see different parts of it, and its size is a range."""
+    sizes = [size_of(row) for row in by_turns]
+    low, high = min([knee.low, *sizes]), max([knee.high, *sizes])
+    if reading and not (reading[0] <= high and low <= reading[1]):
+        return min(low, reading[0]), max(high, reading[1])
+    return low, high
+
+
+def _states(by_turns: Sequence[Row]) -> tuple[State, ...]:
+    """What the sizes that a level serves by turns are answered in, in the middle of these sizes."""
+    pairs = filter(None, map(both_states, by_turns))
+    return tuple(
+        State(
+            state=ones[0].state,
+            share=median(one.share for one in ones),
+            median=median(one.median for one in ones),
+            low=median(one.low for one in ones),
+            high=median(one.high for one in ones),
+        )
+        for ones in zip(*pairs, strict=True)
+    )
 
 
 def _os_size(name: str, machine: Machine) -> int | None:
@@ -247,7 +229,7 @@ def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
     on = [
         row
         for row in seen.sweep
-        if bounds[0] < _size(row) < bounds[1] and abs((row.median or 0) - fitted) < ON_LEVEL * fitted
+        if bounds[0] < size_of(row) < bounds[1] and abs((row.median or 0) - fitted) < ON_LEVEL * fitted
     ]
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
@@ -259,26 +241,12 @@ def _interval(row: Row) -> tuple[float | None, float | None, float | None]:
     return row.low, row.median, row.high
 
 
-def _inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
-    sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
-    return [row for row in sized if within[0] <= _size(row) <= within[1]]
-
-
-def _most_inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
+def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
     """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
-    inside = _inside(rows, within)
-    if not inside:
+    there = inside(rows, within)
+    if not there:
         return []
-    sizes = sorted({_size(row) for row in inside})
+    sizes = sorted({size_of(row) for row in there})
     middle = sqrt(max(within[0], 4096.0) * within[1])
     chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
-    return [row for row in inside if _size(row) == chosen]
-
-
-def _read_bandwidth(rows: Sequence[Row], probes: Mapping[str, Probe], within: tuple[float, float]) -> float | None:
-    """Of the fastest kernel: the median over the sizes well inside the level."""
-    by_kernel: dict[object, list[float]] = defaultdict(list)
-    for row in _inside(with_meaning(rows, probes, "read-bandwidth-of-size"), within):
-        if row.unit == "B/s":
-            by_kernel[row.probe, row.parameters.get("kernel")].append(float(row.median or 0))
-    return max((float(np.median(rates)) for rates in by_kernel.values()), default=None)
+    return [row for row in there if size_of(row) == chosen]

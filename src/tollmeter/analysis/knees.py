@@ -20,7 +20,7 @@ from math import exp, inf
 import msgspec
 import numpy as np
 
-from tollmeter.analysis.curves import Curve, segments
+from tollmeter.analysis.curves import NoisyCurve, segments
 from tollmeter.analysis.search import Place, Search
 from tollmeter.analysis.shapes import SHAPES, Shape
 from tollmeter.analysis.stats import Array
@@ -53,33 +53,32 @@ class Fit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: Curve, most_levels: int = 6, expected_levels: int = 0) -> Fit:
+def fit_levels(points: NoisyCurve, most_levels: int = 6) -> Fit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
 
-    expected_levels: as many as somebody says there are, memory included; 0: nobody. Fitted anew with less trust in
-    points that are far off, and in those where a visit's luck with pages tells.
+    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells.
     """
     trusted = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     for _ in range(ROUNDS):
         coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES)
-        rough = stripped(coarse, most_levels, expected_levels)
+        rough = stripped(coarse, most_levels)
         trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points))
     search = Search(trusted, FINE_STEPS, SHAPES)
     knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
     return _fit(search, knees)
 
 
-def stripped(search: Search, most_levels: int, expected_levels: int) -> list[Place]:
+def stripped(search: Search, most_levels: int) -> list[Place]:
     """The knees that stand, from those where the curve's flat pieces meet."""
     sizes = search.points.sizes
     middles = [float(np.sqrt(sizes[start - 1] * sizes[start])) for start in segments(search.points)[1:]]
     knees = search.settled([search.place(middle, search.shapes[-1]) for middle in middles] if len(sizes) > 3 else [])
-    while (weakest := search.weakest(knees, most_levels, expected_levels)) is not None:
+    while (weakest := search.weakest(knees, most_levels)) is not None:
         knees = search.settled(knees[:weakest] + knees[weakest + 1 :])
     return knees
 
 
-def _spikes_doubted(points: Curve) -> Array:
+def _spikes_doubted(points: NoisyCurve) -> Array:
     """The noise of each point, raised for those that stand off from both neighbours.
 
     Where a curve only rises, each value is the median of itself and its neighbours; what is left is noise.
@@ -91,7 +90,7 @@ def _spikes_doubted(points: Curve) -> Array:
     return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
 
 
-def _trust(search: Search, knees: Sequence[Place], points: Curve) -> Array:
+def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve) -> Array:
     """The noise of each point once the levels are roughly known.
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.analysis.answers import middle, number, relative_error
-from tollmeter.analysis.curves import Curve, curve, segments
+from tollmeter.analysis.curves import NoisyCurve, curve, segments
 from tollmeter.analysis.hierarchy import os_sizes
 from tollmeter.analysis.meanings import main_place, with_meaning
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
@@ -139,7 +139,7 @@ def _begin(sweep: Sweep) -> int:
     return min(begun, len(costs) - LEAST_LENGTHS)
 
 
-def _curve(rows: Sequence[Row]) -> Curve:
+def _curve(rows: Sequence[Row]) -> NoisyCurve:
     """Over length: the caches come in only where a fall is to be named."""
     visits = int(np.median([row.visits for row in rows]))
     noise = [relative_error(row) for row in rows]
@@ -150,7 +150,7 @@ Piece = tuple[int, int]
 """First and last point of a flat piece."""
 
 
-def _levels(points: Curve) -> list[Piece]:
+def _levels(points: NoisyCurve) -> list[Piece]:
     """Flat pieces that differ by LEAST_FALL and more, less those that are only the slope between two others."""
     starts = [*segments(points), len(points.sizes)]
     pieces = [(start, end - 1) for start, end in pairwise(starts)]
@@ -160,14 +160,14 @@ def _levels(points: Curve) -> list[Piece]:
     return [pieces[0], *inner, *(pieces[-1:] if len(pieces) > 1 else [])]
 
 
-def _weakest(points: Curve, pieces: Sequence[Piece]) -> int | None:
+def _weakest(points: NoisyCurve, pieces: Sequence[Piece]) -> int | None:
     levels = [_level(points, piece) for piece in pieces]
     rises = [after / before for before, after in pairwise(levels)]
     weakest = min(range(len(rises)), key=rises.__getitem__, default=None)
     return weakest if weakest is not None and rises[weakest] < LEAST_FALL else None
 
 
-def _level(points: Curve, piece: Piece) -> float:
+def _level(points: NoisyCurve, piece: Piece) -> float:
     inside = slice(piece[0], piece[1] + 1)
     return float(np.exp(np.average(np.log(points.values[inside]), weights=1 / points.noise[inside] ** 2)))
 

@@ -18,12 +18,14 @@ from tollmeter.model import Probe, Row
 Probes = Mapping[str, Probe]
 Clocks = Mapping[str, float]
 Broken = dict[int, str]
+Ends = tuple[float, float]
 
 MARGIN = 1.15
 LOADS_PER_CYCLE = 2
 WIDEST_LOAD_BYTES = 64
 FLOPS_PER_CYCLE = 64
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
+SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
     "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
@@ -75,48 +77,58 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
     return [sorted(group, key=lambda row: int(row.parameters[axis])) for group in groups.values()]
 
 
-def _ends(row: Row) -> tuple[float, float]:
+def _ends(row: Row) -> Ends:
+    """Of the row's interval; of all of its states', where it has some."""
     assert row.low is not None
     assert row.high is not None
-    return row.low, row.high
+    return min([row.low, *(one.low for one in row.states)]), max([row.high, *(one.high for one in row.states)])
 
 
 def _latency_grows(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
-    """Keeps the longest series in which no buffer is clearly faster than a smaller one, and refuses the others."""
+    """No buffer is clearly faster than a smaller one."""
     broken: Broken = {}
     for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
-        kept = set(_longest_rise(group))
         sentence = "the latency of a random walk does not fall as its buffer grows"
-        broken |= {id(row): sentence for place, row in enumerate(group) if place not in kept}
+        broken |= {id(group[place]): sentence for place in _odd([_ends(row) for row in group])}
     return broken
 
 
-def _longest_rise(group: Sequence[Row]) -> list[int]:
+def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+    """k chains keep no more than k loads under way, and each of these waits no shorter for more of them: k times what
+    one load takes does not fall as chains are added."""
+    broken: Broken = {}
+    for group in _series(with_meaning(rows, probes, "load-of-chains"), "chains"):
+        counts = [int(row.parameters["chains"]) for row in group]
+        waits = [(count * low, count * high) for count, (low, high) in zip(counts, map(_ends, group), strict=True)]
+        odd = _odd(waits)
+        for place in odd:
+            later = [waits[other] for other in range(place + 1, len(waits)) if other not in odd]
+            slow = any(high * MARGIN < waits[place][0] for _, high in later)
+            quick = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
+            broken[id(group[place])] = SLOWER_THAN_MORE if slow else quick
+    return broken
+
+
+def _odd(series: Sequence[Ends]) -> list[int]:
+    """Places that do not fit into the longest series in which nothing falls: where two contradict each other, all the
+    others say which of them is the odd one."""
+    kept = set(_longest_rise(series))
+    return [place for place in range(len(series)) if place not in kept]
+
+
+def _longest_rise(series: Sequence[Ends]) -> list[int]:
     """Places of the longest series where each interval, with the margin, reaches that of the place before it."""
-    length, before = [1] * len(group), [-1] * len(group)
-    for place, row in enumerate(group):
+    length, before = [1] * len(series), [-1] * len(series)
+    for place, (_, high) in enumerate(series):
         for earlier in range(place):
-            follows = _ends(row)[1] * MARGIN >= _ends(group[earlier])[0]
-            if follows and length[earlier] + 1 > length[place]:
+            if high * MARGIN >= series[earlier][0] and length[earlier] + 1 > length[place]:
                 length[place], before[place] = length[earlier] + 1, earlier
-    place = max(range(len(group)), key=length.__getitem__)
+    place = max(range(len(series)), key=length.__getitem__)
     kept = []
     while place >= 0:
         kept.append(place)
         place = before[place]
     return kept
-
-
-def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
-    """With k chains one load takes at least a k-th of what it takes alone."""
-    broken: Broken = {}
-    for group in _series(with_meaning(rows, probes, "load-of-chains"), "chains"):
-        alone = next((row for row in group if row.parameters["chains"] == 1), None)
-        for row in group if alone is not None else ():
-            chains = int(row.parameters["chains"])
-            if alone is not None and _ends(row)[1] * chains * MARGIN < _ends(alone)[0]:
-                broken[id(row)] = f"{chains} chains keep no more than {chains} loads under way"
-    return broken
 
 
 def _bandwidth_under_ports(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:

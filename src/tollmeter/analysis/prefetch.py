@@ -3,16 +3,15 @@
 
 Compared are walks over the same places, through more than any cache holds, at strides of a few lines: below a line,
 the order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines
-are fetched in pairs, which has no direction. Where there is a walk that takes
-all lines of a page before the next page, it stands in for random order if it is quicker, so that what random order
-pays for translation is not counted as prefetching.
+are fetched in pairs, which has no direction. Where there is a walk in page-local order, it stands in for random order
+if it is quicker, so that what random order pays for translation is not counted as prefetching.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.analysis.answers import Verdict, asked, middle, number, ratio
+from tollmeter.analysis.answers import YesOrNo, asked, middle, number, ratio
 from tollmeter.model import Probe, Record, Row
 
 LEAST_GAIN = 1.35
@@ -26,7 +25,7 @@ class Help(Record, frozen=True):
     """holds: whether strides in this direction are prefetched; ratio: random order over it, at `stride` bytes."""
 
     direction: str
-    verdict: Verdict
+    verdict: YesOrNo
     stride: int | None = None
 
 
@@ -42,14 +41,14 @@ def _direction(rows: Sequence[Row], probes: Mapping[str, Probe], direction: str,
     pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
     if not pairs:
         why = f"no walk {direction} by a few lines was timed beside one in random order"
-        return Help(direction=direction, verdict=Verdict(why=why))
+        return Help(direction=direction, verdict=YesOrNo(why=why))
     largest = max(number(row, "size") for row, _ in pairs)
     gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
     best, stride = max(gains, key=lambda gain: gain[0].value)
     if best.low <= LEAST_GAIN <= best.high:
         why = f"random order takes {best.low:.2f} to {best.high:.2f} times as long: open memory pages might gain that"
-        return Help(direction=direction, verdict=Verdict(ratio=best, why=why), stride=stride)
-    return Help(direction=direction, verdict=Verdict(holds=best.value > LEAST_GAIN, ratio=best), stride=stride)
+        return Help(direction=direction, verdict=YesOrNo(ratio=best, why=why), stride=stride)
+    return Help(direction=direction, verdict=YesOrNo(holds=best.value > LEAST_GAIN, ratio=best), stride=stride)
 
 
 def _fits(row: Row, line_bytes: int) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, inf, log, sqrt
 from statistics import median
 
-from tollmeter.analysis.answers import NORMAL_95, Verdict, asked, middle, number, relative_error
+from tollmeter.analysis.answers import NORMAL_95, YesOrNo, asked, middle, number, relative_error
 from tollmeter.analysis.stats import Estimate
 from tollmeter.model import Level, Probe, Row
 
@@ -28,40 +28,40 @@ WELL_INSIDE, JUST_INSIDE = 0.75, 1.1
 FAR_BEYOND = 2
 
 
-def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> Verdict:
+def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
     """Of the first cache, from rows that mean `write-policy`, of one ABI and target. ratio: a store that fits over one
     that does not."""
     stores = asked(rows, probes, "write-policy", test="resident")
     fits, misses = _inside(stores, levels), _outside(stores, levels)
     loads = _inside(asked(rows, probes, "write-policy-baseline", test="resident"), levels)
     if not fits or not loads or not misses:
-        return Verdict(why="stores were not timed both inside the first cache and well outside of it")
+        return YesOrNo(why="stores were not timed both inside the first cache and well outside of it")
     beside_miss, beside_load = _over(fits, misses), _over(fits, loads)
     above = [_above(beside_miss, THROUGH_BESIDE_MISS), _above(beside_load, THROUGH_BESIDE_LOAD)]
     if False in above:
-        return Verdict(holds=True, ratio=beside_miss)
+        return YesOrNo(holds=True, ratio=beside_miss)
     if None not in above:
-        return Verdict(holds=False, ratio=beside_miss)
+        return YesOrNo(holds=False, ratio=beside_miss)
     why = (
         f"a store that fits costs {beside_load.low:.2f} to {beside_load.high:.2f} times a load, and "
         f"{beside_miss.low:.2f} to {beside_miss.high:.2f} times a store that does not fit: either policy does that"
     )
-    return Verdict(ratio=beside_miss, why=why)
+    return YesOrNo(ratio=beside_miss, why=why)
 
 
-def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> Verdict:
+def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
     """Of the caches together, from the same rows. ratio: stores and a chase through their lines over the same stores
     and a chase through others."""
     tests = _inside(asked(rows, probes, "write-policy", test="reload"), levels)
     baselines = _inside(asked(rows, probes, "write-policy-baseline", test="reload"), levels)
     if not tests or not baselines:
-        return Verdict(why="no chase through lines just stored to was timed inside the first cache")
+        return YesOrNo(why="no chase through lines just stored to was timed inside the first cache")
     seen = _over(tests, baselines)
     above = _above(seen, NOT_FETCHED)
     if above is None:
         why = f"a chase after stores takes {seen.low:.2f} to {seen.high:.2f} times as long as one through other lines"
-        return Verdict(ratio=seen, why=f"{why}: too near to tell")
-    return Verdict(holds=not above, ratio=seen)
+        return YesOrNo(ratio=seen, why=f"{why}: too near to tell")
+    return YesOrNo(holds=not above, ratio=seen)
 
 
 def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:

@@ -13,8 +13,8 @@ TOLERATED_ELSEWHERE = 0.25
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """For each level whose 95 % interval excludes the system's size, and whose estimate is beyond tolerance. What
-    neighbours explain is theirs to tell."""
+    """For each level whose 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size.
+    What neighbours explain is theirs to tell."""
     taken = bool(list(neighbours_take_cache.find(book)))
     last = [level for level in book.index.hierarchy if level.size_bytes][-1:]
     for level in book.index.hierarchy:
@@ -26,8 +26,8 @@ def _disagrees(level: Level) -> bool:
     assert level.size_bytes
     assert level.os_size_bytes
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
-    far = abs(level.size_bytes / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
-    return far and not low <= level.os_size_bytes <= high
+    nearest = min(max(low, level.os_size_bytes), high)
+    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
 
 
 def _finding(level: Level, size_bytes: float, os_size_bytes: int) -> Finding:

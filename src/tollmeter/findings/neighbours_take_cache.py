@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tollmeter.analysis.hierarchy import os_sizes
 from tollmeter.model import Book, Evidence, Finding, Level, Machine
@@ -12,13 +13,19 @@ LEAST_LEFT = 0.75
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Of the last cache, where the upper end of its size stays under three quarters of the system's word, and others
-    can be at work in it: on a host with guests, or on CPUs that this run may not use."""
+    """Of the last cache, where latency and reading both end under three quarters of the system's word, and others can
+    be at work in it: on a host with guests, or on CPUs that this run may not use. A walk takes so long for a lap that
+    neighbours push out what a loop that reads still finds; so latency alone accuses nobody."""
     machine = book.index.machine
     for level in [level for level in book.index.hierarchy if level.size_bytes][-1:]:
-        told, high = level.os_size_bytes, level.size_high or level.size_bytes
-        if told and high and _is_last(level, machine) and _others_there(machine) and high < LEAST_LEFT * told:
+        told = level.os_size_bytes
+        if told and _is_last(level, machine) and _others_there(machine) and _most_left(level) < LEAST_LEFT * told:
             yield _finding(level, told)
+
+
+def _most_left(level: Level) -> float:
+    """By latency or by reading, whichever finds more; without end where one of them was not measured."""
+    return max(level.size_high or inf, level.reading_high or inf)
 
 
 def _is_last(level: Level, machine: Machine) -> bool:
@@ -30,13 +37,16 @@ def _others_there(machine: Machine) -> bool:
 
 
 def _finding(level: Level, told: int) -> Finding:
-    size = level.size_bytes or 0.0
+    size, low, high = level.size_bytes or 0.0, level.reading_low or 0.0, level.reading_high or 0.0
     return Finding(
         name="memory.neighbours_take_cache",
         severity="warning",
-        claim=f"{size / told:.0%} of {level.level} serves this machine: neighbours hold the rest",
+        claim=f"of {level.level} {size / told:.0%} serves this machine by latency, {low / told:.0%} to "
+        f"{high / told:.0%} by reading: neighbours hold the rest",
         evidence=(
-            Evidence(what=f"{level.level} size measured", value=size, unit="B"),
+            Evidence(what=f"{level.level} size by latency", value=size, unit="B"),
+            Evidence(what=f"{level.level} is read at its own rate up to", value=low, unit="B"),
+            Evidence(what=f"{level.level} is read more slowly from", value=high, unit="B"),
             Evidence(what=f"{level.level} size by the system", value=told, unit="B"),
         ),
         remedy="ask the host for a share of its own (cache allocation, resctrl), or plan for what is left",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the rows beyond the hierarchy: line, ways, translation, write policy, prefetching, bounds, load.
+"""What follows from the rows beyond the hierarchy: line, ways, translation, write policy, prefetch, yardsticks, load.
 
 Each line stands with its interval, beside the system's word where it has one; where it cannot be told, with the reason.
 """
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tollmeter.analysis.answers import Answer, Verdict
-from tollmeter.analysis.bounds import bounds, widest_load_bytes
+from tollmeter.analysis.answers import Answer, YesOrNo
 from tollmeter.analysis.hierarchy import os_sizes
 from tollmeter.analysis.line import line_bytes
 from tollmeter.analysis.load import load_curves
@@ -21,6 +20,7 @@ from tollmeter.analysis.stats import Estimate
 from tollmeter.analysis.tlb import translation
 from tollmeter.analysis.ways import associativity
 from tollmeter.analysis.write_policy import write_allocate, write_back
+from tollmeter.analysis.yardsticks import PASSED_BY, widest_load_bytes, yardsticks
 from tollmeter.model import Book, Row
 from tollmeter.report.numbers import Figure, percent, plus_minus, rate, size, time
 from tollmeter.report.numbers import count as counted
@@ -28,7 +28,6 @@ from tollmeter.report.tables import Cell, Column, Line, Table, table
 
 CANNOT = "cannot tell"
 USUAL_LINE = 64
-BEYOND = 1.1
 
 
 @dataclass(frozen=True)
@@ -94,15 +93,15 @@ def _prefetch(seen: _Seen) -> Iterable[Line]:
             yield Line((f"a prefetcher's help, {found.direction}", gain, ""), found.verdict.why or "")
 
 
-def _bounds(seen: _Seen) -> Iterable[Line]:
+def _yardsticks(seen: _Seen) -> Iterable[Line]:
     index = seen.book.index
     line = line_bytes(seen.rows, seen.book.probes).value or USUAL_LINE
     widest = widest_load_bytes(seen.rows, seen.book.probes)
-    for bound in bounds(index.hierarchy, index.machine.core_clock_hz, widest, line):
-        if bound.bytes_per_second and bound.share:
-            beyond = ": what is fetched ahead counts as no load of its own" if bound.share > BEYOND else ""
-            said = f"{percent(bound.share)} of it was reached{beyond}"
-            yield Line((f"bound of reading {bound.level}, by {bound.by}", rate(bound.bytes_per_second), ""), said)
+    for held in yardsticks(index.hierarchy, index.machine.core_clock_hz, widest, line):
+        if held.bytes_per_second and held.share:
+            passed = f": {held.passed}" if held.share > PASSED_BY else ""
+            said = f"reading goes at {percent(held.share)} of it{passed}"
+            yield Line((f"reading {held.level} by {held.by}", rate(held.bytes_per_second), ""), said)
 
 
 def _several(seen: _Seen) -> Iterable[Line]:
@@ -126,14 +125,14 @@ def _load(seen: _Seen) -> Iterable[Line]:
             yield Line((f"traffic at which latency turns up, mix {mix}", reached, ""), knee.why or "")
 
 
-PARTS = (_line, _ways, _translation, _writes, _prefetch, _bounds, _several, _load)
+PARTS = (_line, _ways, _translation, _writes, _prefetch, _yardsticks, _several, _load)
 
 
 def _count(found: Answer) -> Cell:
     return Figure(counted(found.value), "", plus_minus(found.value, found.low, found.high)) if found.value else CANNOT
 
 
-def _said(verdict: Verdict) -> str:
+def _said(verdict: YesOrNo) -> str:
     return CANNOT if verdict.holds is None else "yes" if verdict.holds else "no"
 
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real curves of one machine (Zen 4, a guest of two CPUs: 32 KiB, 1 MiB, 32 MiB shared with the host's other guests),
+and what must be inferred from each, whatever the system says of its caches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from made import metric, probe, row
+from tollmeter.analysis.hierarchy import hierarchy
+from tollmeter.model import Cache, Level, Machine, Row
+
+CURVES = Path(__file__).parents[1] / "recordings" / "curves"
+KIB, MIB = 1 << 10, 1 << 20
+PROBES = {
+    "any.walk": probe(metric("load", means="latency-of-size"), name="any.walk"),
+    "any.read": probe(metric("read", unit="B/s", means="read-bandwidth-of-size"), name="any.read"),
+}
+TOLD = (32 * KIB, MIB, 32 * MIB)
+
+
+def recorded(name: str, pages: str) -> list[Row]:
+    told = json.loads((CURVES / f"{name}.json").read_text())
+    walks = [_row(one, "any.walk", "load", "ns", "pages") for one in told["latency"] if one[0] == pages]
+    return walks + [_row(one, "any.read", "read", "B/s", "kernel") for one in told["reading"]]
+
+
+def _row(numbers: list[Any], of: str, name: str, unit: str, first: str) -> Row:
+    kind, size, median, low, high, least, lower, upper, visits = numbers
+    made = row(median, of=of, name=name, unit=unit, parameters={"size": size, first: kind})
+    return msgspec.structs.replace(made, low=low, high=high, minimum=least, quartiles=(lower, upper), visits=visits)
+
+
+def levels(name: str, pages: str, told: tuple[int, ...]) -> dict[str, Level]:
+    caches = tuple(
+        Cache(level=place, kind="unified" if place > 1 else "data", size_bytes=size)
+        for place, size in enumerate(told, start=1)
+    )
+    machine = Machine(
+        host="h", cpu="c", kernel="k", hypervisor="KVM", cpus=2, memory_bytes=1 << 34, caches=caches,
+        core_clock_hz=3.68e9, architecture="x86_64",
+    )  # fmt: skip
+    return {level.level: level for level in hierarchy(recorded(name, pages), PROBES, machine)}
+
+
+@pytest.mark.parametrize(
+    ("name", "pages", "served"),
+    [
+        ("quiet_small_and_huge", "huge", (5.5 * MIB, 24 * MIB)),
+        ("quiet_small_and_huge", "small", (5.6 * MIB, 24 * MIB)),
+        ("ia32_small_and_huge", "huge", (9.4 * MIB, 10 * MIB)),
+        ("ia32_small_and_huge", "small", (7.4 * MIB, 10 * MIB)),
+        ("musl_small", "small", (3.8 * MIB, 24 * MIB)),
+        ("beside_a_copy", "huge", (1.9 * MIB, 16 * MIB)),
+        ("ia32_beside_a_copy", "small", (2.9 * MIB, 3.5 * MIB)),
+    ],
+)
+def test_three_caches_are_found_and_the_shared_one_is_as_large_as_it_was(
+    name: str, pages: str, served: tuple[float, float]
+) -> None:
+    """served: by latency and, where they disagree, by reading: never all of the 32 MiB that the system has."""
+    found = levels(name, pages, TOLD)
+    assert list(found) == ["L1d", "L2", "L3", "memory"]
+    first, second, third = (found[level] for level in ("L1d", "L2", "L3"))
+    assert first.size_bytes == pytest.approx(32 * KIB, rel=0.1)
+    assert second.size_low is not None and second.size_high is not None
+    assert second.size_low <= MIB <= 1.05 * second.size_high
+    assert third.size_low is not None and third.size_high is not None
+    assert third.size_low == pytest.approx(served[0], rel=0.15)
+    assert third.size_high == pytest.approx(served[1], rel=0.15)
+    assert first.latency_cycles == pytest.approx(4, rel=0.07)
+    assert second.latency_cycles == pytest.approx(14, rel=0.1)
+    assert 140 < (found["memory"].latency_ns or 0) < 185
+
+
+@pytest.mark.parametrize("path", sorted(CURVES.glob("*.json")), ids=lambda path: path.stem)
+def test_the_systems_word_changes_no_number(path: Path) -> None:
+    """As many levels and the same sizes where it says nothing, too little, or something else."""
+    for pages in {one[0] for one in json.loads(path.read_text())["latency"]}:
+        numbers = [
+            [
+                (one.size_bytes, one.size_low, one.size_high, one.latency_ns)
+                for one in levels(path.stem, pages, told).values()
+            ]
+            for told in (TOLD, (), (32 * KIB, 1 * MIB), (48 * KIB, 2 * MIB, 4 * MIB, 256 * MIB))
+        ]
+        assert all(one == numbers[0] for one in numbers)
