@@ -45,7 +45,7 @@ static void load(struct toll_run *r) {
     seeded.seed += r->worker;
     touch_here(own->memory, whole_huge_pages(own->bytes));
     walk_lay(&seeded, &own->walk, own->memory, own->bytes, toll_line_bytes(), TOLL_ORDER_RANDOM);
-    walk_lap(&seeded, &own->walk);
+    walk_check(&seeded, &own->walk);
   }
   walk_on(&own->walk, r->iterations);
 }

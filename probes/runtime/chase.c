@@ -28,6 +28,62 @@ static void sattolo(struct lane lane, size_t first, size_t count, uint64_t *rand
   }
 }
 
+/* ---- large cycles, laid without reading ---- */
+
+static uint32_t mixed(uint32_t value) {
+  value = (value ^ value >> 16) * UINT32_C(0x7feb352d);
+  value = (value ^ value >> 15) * UINT32_C(0x846ca68b);
+  return value ^ value >> 16;
+}
+
+bool toll_chase_is_large(size_t count) {
+  enum { LARGE = 1 << 16 };
+  return count >= LARGE && count <= UINT32_MAX;
+}
+
+struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, size_t stride) {
+  struct toll_shuffle shuffle = {.count = count};
+  uint64_t random = r->seed ^ (uint64_t)(uintptr_t)stride;
+  unsigned bits = 1;
+  while (bits < 32 && (UINT64_C(1) << bits) < count) bits++;
+  shuffle.low_bits = bits / 2;
+  shuffle.high_bits = bits - bits / 2;
+  for (unsigned i = 0; i < TOLL_SHUFFLE_ROUNDS; i++) shuffle.key[i] = (uint32_t)toll_random(&random);
+  return shuffle;
+}
+
+/* Each half in turn is changed by what the other is: whatever that is, it can be undone, so no two places meet (Luby and
+ * Rackoff: How to construct pseudorandom permutations, 1988). What falls behind the count goes round again. */
+size_t toll_shuffle_at(const struct toll_shuffle *s, uint64_t place) {
+  const uint32_t low_mask = (UINT32_C(1) << s->low_bits) - 1, high_mask = (UINT32_C(1) << s->high_bits) - 1;
+  uint64_t value = place;
+  do {
+    uint32_t low = (uint32_t)value & low_mask, high = (uint32_t)(value >> s->low_bits) & high_mask;
+    for (unsigned i = 0; i < TOLL_SHUFFLE_ROUNDS; i += 2) {
+      low ^= mixed(high ^ s->key[i]) & low_mask;
+      high ^= mixed(low ^ s->key[i + 1]) & high_mask;
+    }
+    value = (uint64_t)high << s->low_bits | low;
+  } while (value >= s->count);
+  return (size_t)value;
+}
+
+/* Stores that wait for nothing, many under way at once: 128 MiB are laid in a tenth of the time that swaps take, each of
+ * which waits for the cell that it takes from memory. A pass of reads in order then leaves the lines clean: the samples
+ * would pay for the dirty ones. */
+static void lay(struct lane lane, const struct toll_shuffle *shuffle) {
+  void **head = cell(lane, toll_shuffle_at(shuffle, 0)), **here = head;
+  for (uint64_t place = 1; place < shuffle->count; place++) {
+    void **next = cell(lane, toll_shuffle_at(shuffle, place));
+    *here = next;
+    here = next;
+  }
+  *here = head;
+  for (size_t i = 0; i < shuffle->count; i++) TOLL_USE(*cell(lane, i));
+}
+
+/* ---- page-local order ---- */
+
 static void shuffle(uint32_t *order, size_t count, uint64_t *random) {
   for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
   for (size_t i = count; i-- > 1;) {
@@ -100,7 +156,11 @@ void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride,
   uint64_t random = r->seed ^ (uint64_t)(uintptr_t)stride;
   if (order == TOLL_ORDER_FORWARD || order == TOLL_ORDER_BACKWARD)
     in_order(lane, count, order == TOLL_ORDER_FORWARD);
-  else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, PAGES_TOGETHER * in_page, &random))
+  else if (order == TOLL_ORDER_RANDOM && toll_chase_is_large(count)) {
+    struct toll_shuffle shuffle = toll_chase_shuffle(r, count, stride);
+    lay(lane, &shuffle);
+    return cell(lane, toll_shuffle_at(&shuffle, 0));
+  } else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, PAGES_TOGETHER * in_page, &random))
     sattolo(lane, 0, count, &random);
   return cell(lane, 0);
 }

@@ -45,10 +45,17 @@ static uint64_t calibrate(toll_batch *batch, void *context, uint64_t quantum, ui
   return iterations ? iterations : quantum;
 }
 
-/* A body that is slow at first - its pages untouched, its code cold - seems to need one iteration, and then does not. */
+/* A body that is slow at first - its pages untouched, its code cold - seems to need few iterations, and then does not. A
+ * batch may take too long by accident, but never too little: one that does is too short. */
 uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns) {
+  enum { MOST_TRIES = 4 };
   uint64_t found = calibrate(batch, context, quantum, target_ns, deadline_ns);
-  return found > quantum ? found : calibrate(batch, context, quantum, target_ns, deadline_ns);
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    uint64_t once = batch(context, found);
+    if (once >= target_ns / 2) return found;
+    found = calibrate(batch, context, found, target_ns, deadline_ns);
+  }
+  return found;
 }
 
 /* An earlier visit's number, where it still makes a batch of about the wanted length. */

@@ -199,6 +199,18 @@ enum toll_order {
  * bytes must hold at least one stride. */
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
 
+/* A random order of `count` things that is computed, not kept: where the walk stands after so many steps is known without
+ * going there. In random order a chase of many cells is laid by it. */
+enum { TOLL_SHUFFLE_ROUNDS = 6 };
+struct toll_shuffle {
+  uint64_t count;
+  unsigned low_bits, high_bits;
+  uint32_t key[TOLL_SHUFFLE_ROUNDS];
+};
+bool toll_chase_is_large(size_t count);
+struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, size_t stride);
+size_t toll_shuffle_at(const struct toll_shuffle *shuffle, uint64_t place); /* the index of the cell at a place */
+
 /* ---- places ---------------------------------------------------------------------------------------------------- */
 
 /* Pins the calling thread to a CPU by the system's number; false, with errno, where the system refuses. A worker is

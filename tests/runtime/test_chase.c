@@ -9,6 +9,8 @@
 
 TOLL_TEST_NAME("test.chase");
 
+enum { LARGE_CELLS = 70001 };
+
 static struct toll_visit visit;
 static const struct toll_probe probe = {.question = "none"};
 
@@ -52,6 +54,16 @@ static void expect_page_local(char *buffer, size_t pages) {
   EXPECT(near == 4);
 }
 
+/* A large chase stands where the shuffle says, and its shuffle meets every cell once. */
+static void expect_computed(char *buffer, size_t cells) {
+  struct toll_run r = test_run(&visit, &probe);
+  void **here = toll_chase(&r, buffer, cells * sizeof(void *), sizeof(void *), TOLL_ORDER_RANDOM);
+  struct toll_shuffle shuffle = toll_chase_shuffle(&r, cells, sizeof(void *));
+  EXPECT(toll_chase_is_large(cells));
+  for (uint64_t place = 0; place < 1000; place++, here = (void **)*here)
+    EXPECT((char *)here == buffer + toll_shuffle_at(&shuffle, place) * sizeof(void *));
+}
+
 static void expect_seeded(char *buffer, char *copy, size_t bytes) {
   struct toll_run r = test_run(&visit, &probe);
   toll_chase(&r, buffer, bytes, 64, TOLL_ORDER_RANDOM);
@@ -81,6 +93,11 @@ int main(void) {
   expect_page_local(buffer, 8);
   expect_page_local(buffer, 96);
   expect_seeded(buffer, copy, most);
+  char *large = calloc(LARGE_CELLS, sizeof(void *));
+  if (!large) return 1;
+  expect_one_cycle(large, LARGE_CELLS * sizeof(void *), sizeof(void *), TOLL_ORDER_RANDOM);
+  expect_computed(large, LARGE_CELLS);
+  free(large);
   free(buffer);
   free(copy);
   return failures;
