@@ -56,9 +56,9 @@ bench:
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
 
 lock:
-	python3 -m venv build/lock
-	build/lock/bin/pip install -q pip-tools
-	for one in requirements requirements-dev requirements-zig; do build/lock/bin/pip-compile -q --generate-hashes --strip-extras \
+	python3 -m venv build/pip-tools
+	build/pip-tools/bin/pip install -q pip-tools
+	for one in requirements requirements-charts requirements-parquet requirements-zig requirements-dev; do build/pip-tools/bin/pip-compile -q --generate-hashes --strip-extras \
 	  --allow-unsafe --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  -o $$one.lock $$one.in || exit; done
 
