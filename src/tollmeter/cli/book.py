@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.journal import Contents, read
@@ -110,7 +111,7 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def command(request: Request) -> str:
-    words = ["toll", "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
