@@ -215,7 +215,7 @@ def test_packages_are_installed_at_once_and_only_those_that_are_missing(hollow: 
     asked = ("--install", "make", "qemu-user", "gcc-12-s390x-linux-gnu")
     done = start(hollow, *asked, **fakes(hollow, 0))
     assert done.returncode == 0, done.stderr
-    assert [call.split()[3:] for call in calls(hollow)] == [
+    assert [call.split()[5:] for call in calls(hollow)] == [
         ["update"],
         ["install", "-y", "--no-install-recommends", "--download-only", "gcc-12-s390x-linux-gnu", "qemu-user"],
         ["install", "-y", "--no-install-recommends", "gcc-12-s390x-linux-gnu", "qemu-user"],
@@ -230,7 +230,7 @@ def test_packages_are_installed_at_once_and_only_those_that_are_missing(hollow: 
 def test_packages_are_only_named_where_they_may_not_be_installed(user: int, word: str, hollow: Path) -> None:
     done = start(hollow, "--install", "qemu-user", **{**fakes(hollow, user), "TOLL_INSTALL": word})
     assert (done.returncode, calls(hollow)) == (0, [])
-    assert "apt-get install --no-install-recommends qemu-user" in done.stderr
+    assert "apt-get update && apt-get install --no-install-recommends qemu-user" in done.stderr
 
 
 def test_one_package_that_cannot_be_had_keeps_no_other_away(hollow: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_list_that_another_apt_reads_is_waited_for(hollow: Path) -> None:
     held = '[ -e waited ] || { touch waited; echo "E: Could not get lock x. It is held"; exit 100; }'
     program(hollow / "fakes/apt-get", APT_GET.replace("calls\n", f"calls\n{held}\n", 1))
     done = start(hollow, "--install", "qemu-user", **environment)
-    assert [call.split()[3] for call in calls(hollow)] == ["update", "update", "install", "install"]
+    assert [call.split()[5] for call in calls(hollow)] == ["update", "update", "install", "install"]
     assert "failed" not in done.stderr
 
 
