@@ -55,12 +55,14 @@ bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
 
+# Each file takes the versions of those before it, where it names them with -c.
+LOCKED := pyproject.toml $(foreach one,charts parquet zig dev,requirements-$(one).in)
 lock:
 	python3 -m venv build/pip-tools
 	build/pip-tools/bin/pip install -q pip-tools
-	for one in requirements requirements-charts requirements-parquet requirements-zig requirements-dev; do build/pip-tools/bin/pip-compile -q --generate-hashes --strip-extras \
-	  --allow-unsafe --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  -o $$one.lock $$one.in || exit; done
+	for one in $(LOCKED); do build/pip-tools/bin/pip-compile -q --generate-hashes --strip-extras --allow-unsafe --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  -o $$(echo $$one | sed 's/pyproject/requirements/; s/\.[a-z]*$$/.lock/') $$one || exit; done
 
 # ---- the runtime's unit tests -----------------------------------------------------------------------------------
 
