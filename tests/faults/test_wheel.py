@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel in a fresh environment, without the checkout: it builds its probes at the first start, measures, and stays."""
+"""A wheel in a fresh environment, without the checkout: it builds its probes at the first start, and measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked(*words: str | Path, **more: object) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def fresh(tree: Path, tmp_path: Path) -> Path:
-    """An environment with a wheel of the small tree, that sees the packages that the wheel depends on and no checkout."""
+    """An environment with a wheel of the small tree. It sees the packages that the wheel depends on and no checkout."""
     for name in ("src", "suites", "emulator"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
