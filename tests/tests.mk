@@ -21,6 +21,7 @@ TEST_CC      = $(call found,gcc-12 gcc cc)
         lock
 
 test: set-up-tests
+	@echo 'lint, unit tests of the runtime, fuzzing: a minute or two'
 	@$(MAKE) --no-print-directory lint-c lint-python lint-sh test-runtime fuzz
 	@$(MAKE) --no-print-directory test-python
 
@@ -42,9 +43,10 @@ lint-sh:
 	@shellcheck toll .ci/run
 
 # What measures has the machine to itself. All else shares it, in two heaps that take about as long: faults, which wait for
-# other processes and emulators, and the others, which mostly compute.
+# other processes and emulators, and the others, which mostly compute. Meanwhile tests/progress.py tells how far each is,
+# past -O, which keeps what they say until they have ended.
 test-python:
-	@$(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others; shared=$$?; \
+	@PROGRESS_FD=7 $(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others 7>&2; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
 test-python-faults:
 	@$(PYTHON) -m pytest -m 'not machine' tests/faults
