@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a heap of tests is, now and then, for minutes in which `make test` would say nothing: its make holds back what
-pytest says until the heap is done, so that two heaps at once do not mix. PROGRESS_FD is where these lines go meanwhile.
+"""How far a heap of tests is, now and then, for minutes in which `make test` would say nothing: its make holds back
+what pytest says until the heap is done, so that two heaps at once do not mix. PROGRESS_FD is where these lines go.
 """
 
 from __future__ import annotations

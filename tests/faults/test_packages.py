@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from debians import calls, fakes, program
+from debians import asked, calls, fakes, program
 from tollmeter import packages
 from tollmeter.cli import layout, places
 from tollmeter.cli.main import main
@@ -58,7 +58,7 @@ def abi(tree: Path, name: str, machine: str, way: str = "qemu-user:pdp11") -> No
 
 def installed(tree: Path) -> list[list[str]]:
     """What each call of apt-get fetched."""
-    words = [call.split()[5:] for call in calls(tree)]
+    words = [asked(call) for call in calls(tree)]
     return [one[len(FETCH) :] for one in words if one[: len(FETCH)] == FETCH]
 
 
