@@ -30,7 +30,7 @@ def _linked() -> Path:
     return root
 
 
-COMMAND = "./toll" if IS_CHECKOUT else "toll"
-"""What a person types here: a checkout puts nothing on the PATH."""
+COMMAND = os.environ.get("TOLL_COMMAND", "./toll") if IS_CHECKOUT else "toll"
+"""What a person types here, as ./toll was started: a checkout puts nothing on the PATH."""
 
 ROOT = _PACKAGE.parents[1] if IS_CHECKOUT else _linked()

@@ -25,7 +25,10 @@ EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp
   cat date sleep tail id"""
 ROOT = Path(__file__).resolve().parents[2]
 LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
-ECHO = "import json, os, sys\nprint(json.dumps({'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path}))\n"
+ECHO = """import json, os, sys
+told = {'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path, 'command': os.environ['TOLL_COMMAND']}
+print(json.dumps(told))
+"""
 # Stands for the interpreter of .venv: it notes what it was asked, fails on demand, and pretends to have built.
 PYTHON = """#!/bin/sh
 echo "$*" >>calls
@@ -82,6 +85,7 @@ def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: 
     assert str(ready / "src") in told["path"]
     by_link = subprocess.run([link, "list"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(by_link.stdout)["words"] == ["list"]
+    assert (told["command"], json.loads(by_link.stdout)["command"]) == (str(ready / "toll"), str(link))
 
 
 def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, own_abi_name: str) -> None:

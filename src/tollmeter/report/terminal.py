@@ -137,9 +137,9 @@ def _closing(book: Book, console: Console, width: int) -> None:
     for status, reason, number in tables.gaps(book.index.rows)[:5]:
         _wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
     report = tables.report_path(book)
-    folder = shlex.quote(book.index.run.folder)
-    where = report or f"not written yet: {COMMAND} report {folder}"
-    for line in (f"Report  {where}", f"Again   {COMMAND} show {folder}"):
+    command, folder = shlex.quote(COMMAND), shlex.quote(book.index.run.folder)
+    where = report or f"not written yet: {command} report {folder}"
+    for line in (f"Report  {where}", f"Again   {command} show {folder}"):
         _wrapped(console, line, width, hanging=8)
 
 
