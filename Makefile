@@ -7,7 +7,7 @@
 #   make lint     formats and warnings of C, Python and sh
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs
-#   make lock     renew the lock files from requirements.in and requirements-dev.in
+#   make lock     renew the lock files from pyproject.toml and requirements-*.in
 #   make abis     the compilers and emulators of every ABI, by apt; one that is asked for by name brings its own
 #   make emulator what stands beside a probe in an emulator
 #   make clean    forget all that was built; what was measured stays
@@ -20,7 +20,8 @@ ifdef ABI
 include probes/probes.mk
 else
 .DEFAULT_GOAL := probes
-include tests/tests.mk
+# A wheel brings no tests.
+include $(wildcard tests/tests.mk)
 include emulator/emulator.mk
 
 .PHONY: probes run clean

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import progress
 from tollmeter.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 from tollmeter.model import Abi
 
@@ -23,6 +24,10 @@ os.environ["TOLL_INSTALL"] = "no"
 # ignored by a process and by all that it starts.
 os.environ["TERM"] = "xterm-256color"
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    progress.register(config)
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,11 @@ def fakes(tree: Path, user: int) -> dict[str, str]:
     return {"PATH": f"{tree / 'fakes'}:{os.environ['PATH']}", "TOLL_INSTALL": ""}
 
 
+def asked(call: str) -> list[str]:
+    """The words of a call of apt-get, less the options that all have."""
+    return call.partition("/build/fetched ")[2].split()
+
+
 def calls(tree: Path) -> list[str]:
     """What apt-get was asked, and whatever else notes its calls there."""
     path = tree / "calls"

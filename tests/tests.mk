@@ -21,6 +21,7 @@ TEST_CC      = $(call found,gcc-12 gcc cc)
         lock
 
 test: set-up-tests
+	@echo 'lint, unit tests of the runtime, fuzzing: a minute or two'
 	@$(MAKE) --no-print-directory lint-c lint-python lint-sh test-runtime fuzz
 	@$(MAKE) --no-print-directory test-python
 
@@ -42,9 +43,10 @@ lint-sh:
 	@shellcheck toll .ci/run
 
 # What measures has the machine to itself. All else shares it, in two heaps that take about as long: faults, which wait for
-# other processes and emulators, and the others, which mostly compute.
+# other processes and emulators, and the others, which mostly compute. Meanwhile tests/progress.py tells how far each is,
+# past -O, which keeps what they say until they have ended.
 test-python:
-	@$(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others; shared=$$?; \
+	@PROGRESS_FD=7 $(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others 7>&2; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
 test-python-faults:
 	@$(PYTHON) -m pytest -m 'not machine' tests/faults
@@ -55,12 +57,14 @@ bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
 
+# Each file takes the versions of those before it, where it names them with -c.
+LOCKED := pyproject.toml $(foreach one,charts parquet zig dev,requirements-$(one).in)
 lock:
-	python3 -m venv build/lock
-	build/lock/bin/pip install -q pip-tools
-	for one in requirements requirements-dev requirements-zig; do build/lock/bin/pip-compile -q --generate-hashes --strip-extras \
-	  --allow-unsafe --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  -o $$one.lock $$one.in || exit; done
+	python3 -m venv build/pip-tools
+	build/pip-tools/bin/pip install -q pip-tools
+	for one in $(LOCKED); do build/pip-tools/bin/pip-compile -q --generate-hashes --strip-extras --allow-unsafe --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  -o $$(echo $$one | sed 's/pyproject/requirements/; s/\.[a-z]*$$/.lock/') $$one || exit; done
 
 # ---- the runtime's unit tests -----------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from tollmeter import zig
 from tollmeter.build import ANY_CPU, Gap, build_abi, find_compiler, probe_names, read_abi
+from tollmeter.counting import Counting
+from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import Damaged, description
 from tollmeter.targets import Target
@@ -102,7 +104,7 @@ def _standing(abi: Abi, machine: str) -> Standing:
             lacks.append(missing[0])
         packages += missing[1]
     lines = [compiler.mend] if isinstance(compiler, Gap) and not compiler.packages else []
-    lines += [f"apt-get install {' '.join(dict.fromkeys(packages))}"] if packages else []
+    lines += [install_line(packages)] if packages else []
     return Standing(
         abi.name, abi.summary, None if isinstance(compiler, Gap) else compiler, target,
         clock_of(target) if target else None, "; ".join(lacks) or None, " && ".join(lines) or None,
@@ -176,7 +178,8 @@ def _built(root: Path, abi: Abi, say: Callable[[str], None]) -> bool:
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     say(f"building the probes for {abi.name}")
-    return not build_abi(root, abi, compiler).runs
+    with Counting("probes linked") as count:
+        return not build_abi(root, abi, compiler, count).runs
 
 
 def is_fresh(root: Path, name: str) -> bool:
@@ -226,7 +229,7 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         missing = lack(name)
         if missing is None:
             return name, open_here(root, name)
-        complaints.append(f"{missing.reason}: apt-get install {' '.join(missing.packages)}")
+        complaints.append(f"{missing.reason}: {install_line(missing.packages)}")
     raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
 
 

@@ -16,8 +16,9 @@ import os
 import platform
 import subprocess
 import tempfile
+import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
@@ -27,10 +28,12 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import elf, floats, zig
+from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import Damaged, description
 
 DESCRIBE_SECONDS = 20
+_LOOKED_AT_EVERY_S = 0.2
 ANY_CPU = "*"
 
 # What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
@@ -42,6 +45,7 @@ _TRIAL_C = """
 #include <pthread.h>
 int main(void) { return 0; }
 """
+_NOTHING = ("-x", "c", "-", "-fsyntax-only")
 _TRIAL_CXX = """
 #include <stdint.h>
 #include <stdlib.h>
@@ -63,15 +67,16 @@ _ARCHITECTURES = {
 
 
 class Gap(NamedTuple):
-    """An ABI of this CPU that cannot be built here: why, and the Debian packages and the line that would mend it."""
+    """An ABI that cannot be built here: why, the Debian packages that would mend it, and else what would."""
 
     abi: str
     reason: str
     packages: tuple[str, ...]
+    otherwise: str = ""
 
     @property
     def mend(self) -> str:
-        return f"apt-get install {' '.join(self.packages)}" if self.packages else zig.MEND
+        return install_line(self.packages) if self.packages else self.otherwise
 
 
 class Made(NamedTuple):
@@ -126,17 +131,28 @@ def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_compiler(abi: Abi) -> str | Gap:
-    """The first of the ABI's compilers that passes the trial, or why none does."""
+    """The first of the ABI's compilers that passes the trial, or why none does, and what mends it."""
+    known = [compiler_words(one) for one in abi.compiler if not zig.is_named(one) or zig.is_installed()]
     reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
+    otherwise = f"install it, or name another compiler in {abi.name}.toml"
     if zig.is_named(abi.compiler[0]):
-        reason = f"{zig.WORD} is not installed"
-    for words in map(compiler_words, (one for one in abi.compiler if not zig.is_named(one) or zig.is_installed())):
+        reason, otherwise = f"{zig.WORD} is not installed", zig.MEND
+    for words in known:
         trouble = _trial(words, abi.flags)
         if trouble is None:
             return " ".join(words)
         if trouble:
             reason = f"{' '.join(words)}: {trouble}"
-    return Gap(abi.name, reason, abi.packages)
+    if refused := _refused(abi, known):
+        return Gap(abi.name, refused, (), f"mend its flags in {abi.name}.toml")
+    return Gap(abi.name, reason, abi.packages, otherwise)
+
+
+def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
+    """What the compiler that the file names first says of the flags alone: no package mends that."""
+    first = compiler_words(abi.compiler[0])
+    complaint = _complaint([*first, *abi.flags, *_NOTHING], "") if first in known else None
+    return f"{' '.join(first)}: {complaint}" if complaint else None
 
 
 def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
@@ -163,8 +179,15 @@ def _complaint(words: list[str], source: str) -> str | None:
 
 # ---- making -----------------------------------------------------------------------------------------------------
 
+Tell = Callable[[str, int, int], None]
+"""Is told, every now and then while it builds: for which ABI, how many probes are linked, of how many."""
 
-def build_all(root: Path, machine: str) -> tuple[list[Made], list[Gap]]:
+
+def _silently(abi: str, linked: int, probes: int) -> None:
+    """For whoever does not want to be told."""
+
+
+def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Made], list[Gap]]:
     """Builds every probe for every ABI of this CPU that can be built here.
 
     Raises Failure where a probe does not compile, is not what its ABI file promises, or does not describe itself.
@@ -175,14 +198,14 @@ def build_all(root: Path, machine: str) -> tuple[list[Made], list[Gap]]:
         if isinstance(compiler, Gap):
             gaps.append(compiler)
         else:
-            made.append(build_abi(root, abi, compiler))
+            made.append(build_abi(root, abi, compiler, tell))
     return made, gaps
 
 
-def build_abi(root: Path, abi: Abi, compiler: str) -> Made:
+def build_abi(root: Path, abi: Abi, compiler: str, tell: Tell = _silently) -> Made:
     """Builds every probe for one ABI, and leaves executables, descriptions and manifest in build/NAME."""
     with _alone(root / "build" / f"{abi.name}.lock"):
-        return _build_abi(root, abi, compiler)
+        return _build_abi(root, abi, compiler, tell)
 
 
 def build_layout(root: Path, abi: Abi, compiler: str) -> Path:
@@ -202,10 +225,10 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _build_abi(root: Path, abi: Abi, compiler: str) -> Made:
-    _make(root, abi, compiler)
+def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
     folder = root / "build" / abi.name
     probes = sorted(probe_names(root / "probes"))
+    _make(root, abi, compiler, watch=lambda began: tell(abi.name, _linked(folder, probes, began), len(probes)))
     _drop_forgotten(folder, probes)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = list(pool.map(lambda probe: _accept(folder / probe, abi), probes))
@@ -220,7 +243,16 @@ def probe_names(folder: Path) -> set[str]:
     return {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
 
 
-def _make(root: Path, abi: Abi, compiler: str, goal: str = "all") -> None:
+def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
+    """How many executables are younger than that."""
+    found = (folder / probe for probe in probes)
+    return sum(path.is_file() and path.stat().st_mtime >= began for path in found)
+
+
+def _make(
+    root: Path, abi: Abi, compiler: str, goal: str = "all", watch: Callable[[float], None] = lambda _: None
+) -> None:
+    """watch: called every now and then with the time at which make began."""
     machine = str(abi.elf.get("machine", ""))
     variables = {
         "ABI": abi.name,
@@ -233,11 +265,21 @@ def _make(root: Path, abi: Abi, compiler: str, goal: str = "all") -> None:
     # A make that started this one has options of its own, which mean nothing here.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     try:
-        done = subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False, env=environment)
+        with subprocess.Popen(words, cwd=root, stdout=subprocess.DEVNULL, env=environment) as make:
+            status = _awaited(make, watch)
     except OSError as error:
-        raise Failure(f"make cannot be started: {error.strerror}", 5) from error
-    if done.returncode != 0:
+        raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
+    if status != 0:
         raise Failure(f"{goal} does not build for {abi.name}: what the compiler said stands above", 1)
+
+
+def _awaited(make: subprocess.Popen[bytes], watch: Callable[[float], None]) -> int:
+    began = time.time()
+    while True:
+        try:
+            return make.wait(_LOOKED_AT_EVERY_S)
+        except subprocess.TimeoutExpired:
+            watch(began)
 
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:

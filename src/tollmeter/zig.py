@@ -7,23 +7,16 @@ its own. In an ABI file it is called by one word, `ziglang`; more words follow, 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tollmeter.model import Failure
+from tollmeter import extras
+from tollmeter.extras import Extra
 
 WORD = "ziglang"
-LOCK = "requirements-zig.lock"
-_PIP = ("-m", "pip", "install", "--require-hashes", "-r", LOCK)
-MEND = f".venv/bin/python {' '.join(_PIP)}"
-"""To be typed in the checkout."""
-
-_LASTS_S = 900
+EXTRA = Extra("requirements-zig.lock", WORD, "compiling with zig")
+MEND = EXTRA.mend
 
 
 def is_named(compiler: str | Sequence[str]) -> bool:
@@ -37,24 +30,14 @@ def command(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_installed() -> bool:
-    importlib.invalidate_caches()
-    return importlib.util.find_spec("ziglang") is not None
+    return extras.is_installed(EXTRA)
 
 
 def can_bring(compilers: Iterable[str | Sequence[str]]) -> bool:
-    """Whether an installation would give one of them: into an environment of Tollmeter's own, if nobody forbids it."""
-    allowed = os.environ.get("TOLL_INSTALL") != "no" and sys.prefix != sys.base_prefix
-    return allowed and any(map(is_named, compilers)) and not is_installed()
+    """Whether an installation would give one of them."""
+    return extras.may_install() and any(map(is_named, compilers)) and not is_installed()
 
 
 def install(root: Path) -> None:
     """Into the environment that Tollmeter runs in. Raises Failure with what pip says."""
-    words = [sys.executable, *_PIP, "-q", "--no-input", "--disable-pip-version-check"]
-    try:
-        done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=_LASTS_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failure(f"{WORD} cannot be installed: {error}", 5) from error
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["pip says nothing"]
-        said = next((line for line in lines if line.startswith("ERROR")), lines[-1])
-        raise Failure(f"{WORD} cannot be installed: {said.removeprefix('ERROR: ')}", 5)
+    extras.install(root, EXTRA)

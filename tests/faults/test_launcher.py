@@ -6,20 +6,29 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from debians import APT_GET, calls, fakes, program
+from debians import APT_GET, asked, calls, fakes, program
+from tollmeter.build import find_compiler
+from tollmeter.model import Abi
 
-INFRASTRUCTURE, INTERRUPTED = 5, 130
+INFRASTRUCTURE, NOTHING_RAN, INTERRUPTED = 5, 6, 130
+EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp rm grep xargs sed tr sort paste
+  cat date sleep tail id"""
 ROOT = Path(__file__).resolve().parents[2]
 LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
-ECHO = "import json, os, sys\nprint(json.dumps({'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path}))\n"
+ECHO = """import json, os, sys
+told = {'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path, 'command': os.environ['TOLL_COMMAND']}
+print(json.dumps(told))
+"""
 # Stands for the interpreter of .venv: it notes what it was asked, fails on demand, and pretends to have built.
 PYTHON = """#!/bin/sh
 echo "$*" >>calls
@@ -76,6 +85,7 @@ def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: 
     assert str(ready / "src") in told["path"]
     by_link = subprocess.run([link, "list"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(by_link.stdout)["words"] == ["list"]
+    assert (told["command"], json.loads(by_link.stdout)["command"]) == (str(ready / "toll"), str(link))
 
 
 def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, own_abi_name: str) -> None:
@@ -116,6 +126,60 @@ def test_new_packages_are_a_reason_to_close_a_gap(ready: Path) -> None:
     (ready / "build/gaps").write_text("ia32 cannot be built\n")
     assert start(ready, "list").stderr
     assert (ready / "build/gaps").read_text() == ""
+
+
+def without_compilers(tmp_path: Path) -> dict[str, str]:
+    """A PATH with what any system has, and no compiler, make or apt."""
+    found = {"python3": os.path.realpath(sys.executable), **{name: shutil.which(name) for name in EVERYWHERE.split()}}
+    (tmp_path / "bin").mkdir()
+    for name, path in found.items():
+        (tmp_path / "bin" / name).symlink_to(path or "missing")
+    return {"PATH": str(tmp_path / "bin"), "XDG_CONFIG_HOME": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["show", "there"], ["report", "there"], ["export", "there"], ["list", "runs"], ["run", "--help"]],
+)
+def test_what_only_reads_needs_no_compiler(ready: Path, tmp_path: Path, words: list[str]) -> None:
+    shutil.rmtree(ready / "build")
+    done = start(ready, *words, **without_compilers(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["words"] == words
+    assert not (ready / "build").exists()
+
+
+def test_probes_are_listed_and_none_is_run_without_a_compiler(ready: Path, tmp_path: Path) -> None:
+    shutil.rmtree(ready / "build")
+    (ready / "src/tollmeter/__main__.py").write_text((ROOT / "src/tollmeter/__main__.py").read_text())
+    bare = without_compilers(tmp_path)
+    listed = start(ready, "list", "probes", **bare)
+    assert (listed.returncode, "kernel.loop" in listed.stdout) == (0, True), listed.stderr
+    assert "no ABI can be built here" in listed.stderr
+    ran = start(ready, "run", "kernel.loop", **bare)
+    assert (ran.returncode, ran.stdout) == (NOTHING_RAN, "")
+
+
+def test_a_ctrl_c_in_the_build_is_one_word(ready: Path, own_abi: Abi) -> None:
+    # The compiler's stand-in passes the trial, and then takes its time.
+    compiler = find_compiler(own_abi)
+    slow = ready / "fakes/slow-cc"
+    program(slow, f'#!/bin/sh\ncase $* in *" -MMD "*) touch building; sleep 20 ;; esac\nexec {compiler} "$@"\n')
+    path = ready / f"abis/{own_abi.name}.toml"
+    path.write_text(re.sub(r"(?m)^compiler = .*", 'compiler = ["slow-cc"]', path.read_text()))
+    environment = {**os.environ, "PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    words = [ready / "toll", "run"]
+    with subprocess.Popen(
+        words, cwd=ready, env=environment, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as launcher:
+        limit = time.monotonic() + 20
+        while not (ready / "building").exists() and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.killpg(launcher.pid, signal.SIGINT)
+        _, told = launcher.communicate(timeout=20)
+    assert launcher.returncode == INTERRUPTED
+    assert "Traceback" not in told
+    assert told.splitlines()[-1] == "toll: interrupted"
 
 
 def test_starts_at_once_set_up_once(ready: Path) -> None:
@@ -194,7 +258,7 @@ def test_without_root_missing_packages_are_one_line_to_copy(hollow: Path) -> Non
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     (hollow / "requirements-dev.lock").touch()
-    for abi in ("arm-soft", "arm-hard"):
+    for abi in ("arm-soft", "arm-hard", "x32"):
         shutil.copy(ROOT / f"abis/{abi}.toml", hollow / "abis")
     done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
     assert done.returncode == 0, done.stderr
@@ -202,7 +266,7 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     assert update.endswith("update")
     assert fetch.replace(" --download-only", "") == unpack
     assert "--no-install-recommends" in unpack
-    assert {"chromium", "clang-14", "qemu-user", "g++-12-arm-linux-gnueabihf"} <= set(unpack.split())
+    assert {"chromium", "clang-14", "qemu-user", "g++-12-arm-linux-gnueabihf", "gcc-12-multilib"} <= set(unpack.split())
     would_start = Path("/run/systemd/system").is_dir() or Path("/run/initctl").is_fifo()
     assert ("openssh-server" in unpack.split()) != would_start
     assert not {"make", "shellcheck"} & set(unpack.split())
@@ -212,16 +276,16 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
 
 
 def test_packages_are_installed_at_once_and_only_those_that_are_missing(hollow: Path) -> None:
-    asked = ("--install", "make", "qemu-user", "gcc-12-s390x-linux-gnu")
-    done = start(hollow, *asked, **fakes(hollow, 0))
+    words = ("--install", "make", "qemu-user", "gcc-12-s390x-linux-gnu")
+    done = start(hollow, *words, **fakes(hollow, 0))
     assert done.returncode == 0, done.stderr
-    assert [call.split()[3:] for call in calls(hollow)] == [
+    assert [asked(call) for call in calls(hollow)] == [
         ["update"],
         ["install", "-y", "--no-install-recommends", "--download-only", "gcc-12-s390x-linux-gnu", "qemu-user"],
         ["install", "-y", "--no-install-recommends", "gcc-12-s390x-linux-gnu", "qemu-user"],
     ]
     assert len(done.stderr.splitlines()) == 3
-    assert (start(hollow, *asked, **fakes(hollow, 0)).stderr, len(calls(hollow))) == ("", 3)
+    assert (start(hollow, *words, **fakes(hollow, 0)).stderr, len(calls(hollow))) == ("", 3)
     start(hollow, "--install", "qemu-system-arm", **fakes(hollow, 0))
     assert not [call for call in calls(hollow)[3:] if call.endswith("update")], "the lists were read a moment ago"
 
@@ -230,7 +294,7 @@ def test_packages_are_installed_at_once_and_only_those_that_are_missing(hollow: 
 def test_packages_are_only_named_where_they_may_not_be_installed(user: int, word: str, hollow: Path) -> None:
     done = start(hollow, "--install", "qemu-user", **{**fakes(hollow, user), "TOLL_INSTALL": word})
     assert (done.returncode, calls(hollow)) == (0, [])
-    assert "apt-get install --no-install-recommends qemu-user" in done.stderr
+    assert "apt-get update && apt-get install --no-install-recommends qemu-user" in done.stderr
 
 
 def test_one_package_that_cannot_be_had_keeps_no_other_away(hollow: Path) -> None:
@@ -239,6 +303,29 @@ def test_one_package_that_cannot_be_had_keeps_no_other_away(hollow: Path) -> Non
     assert "left out broken" in done.stderr
     there = (hollow / "there").read_text().split()
     assert ("qemu-user" in there, "broken" in there) == (True, False)
+
+
+def test_a_long_step_shows_that_it_goes_on(hollow: Path) -> None:
+    done = start(hollow, "--install", "qemu-user", **fakes(hollow, 0), APT_LASTS="6")
+    (line,) = (line for line in done.stderr.splitlines() if "installing" in line)
+    assert re.fullmatch(r"toll: installing them \.\.\. \.[67] s", line)
+
+
+def test_what_was_fetched_does_not_stay(hollow: Path) -> None:
+    start(hollow, "--install", "qemu-user", **fakes(hollow, 0))
+    assert all(f"Dir::Cache::archives={hollow}/build/fetched" in call for call in calls(hollow))
+    assert not (hollow / "build/fetched").exists()
+
+
+@pytest.mark.parametrize(("manager", "line"), [("dnf", "dnf install python3"), ("pacman", "pacman -S python")])
+def test_another_distribution_is_told_its_own_line(hollow: Path, tmp_path: Path, manager: str, line: str) -> None:
+    shutil.rmtree(hollow / ".venv")
+    bare = without_compilers(tmp_path)
+    (tmp_path / "bin/python3").unlink()
+    program(tmp_path / "bin" / manager, "#!/bin/sh\n")
+    done = start(hollow, "run", **bare)
+    assert done.returncode == INFRASTRUCTURE
+    assert done.stderr.splitlines()[-1].endswith(f": {line}")
 
 
 def test_an_apt_that_fails_is_said_and_the_rest_goes_on(hollow: Path) -> None:
@@ -253,7 +340,7 @@ def test_a_list_that_another_apt_reads_is_waited_for(hollow: Path) -> None:
     held = '[ -e waited ] || { touch waited; echo "E: Could not get lock x. It is held"; exit 100; }'
     program(hollow / "fakes/apt-get", APT_GET.replace("calls\n", f"calls\n{held}\n", 1))
     done = start(hollow, "--install", "qemu-user", **environment)
-    assert [call.split()[3] for call in calls(hollow)] == ["update", "update", "install", "install"]
+    assert [asked(call)[0] for call in calls(hollow)] == ["update", "update", "install", "install"]
     assert "failed" not in done.stderr
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from debians import calls, fakes, program
+from debians import asked, calls, fakes, program
 from tollmeter import packages
 from tollmeter.cli import layout, places
 from tollmeter.cli.main import main
@@ -58,7 +58,7 @@ def abi(tree: Path, name: str, machine: str, way: str = "qemu-user:pdp11") -> No
 
 def installed(tree: Path) -> list[list[str]]:
     """What each call of apt-get fetched."""
-    words = [call.split()[3:] for call in calls(tree)]
+    words = [asked(call) for call in calls(tree)]
     return [one[len(FETCH) :] for one in words if one[: len(FETCH)] == FETCH]
 
 
@@ -101,7 +101,7 @@ def test_targets_bring_what_they_need(debian: Path, monkeypatch: pytest.MonkeyPa
 
 def test_without_root_a_sentence_names_the_mend(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(Failure, match="apt-get install make red-compiler") as caught:
+    with pytest.raises(Failure, match="apt-get install --no-install-recommends make red-compiler") as caught:
         places.made_ready(["red"], [])
     assert caught.value.exit_code == 5
     assert calls(debian) == []
@@ -120,7 +120,7 @@ def test_tests_and_dry_runs_install_nothing(
 def test_an_abi_whose_packages_cannot_be_had_keeps_no_other_away(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APT_REFUSES", "red-compiler")
     catalog = places.made_ready(["red", "blue"], [])
-    assert "apt-get install make red-compiler" in catalog.gaps["red"]
+    assert "apt-get install --no-install-recommends make red-compiler" in catalog.gaps["red"]
     assert "blue" in catalog.abis
     assert not (debian / "fakes/red-cc").exists()
 

@@ -66,7 +66,7 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(tree: Path, own: Path)
     failures = abis.make_ready(tree, ["typo", "absent", "mine"], [], said.append)
     assert set(failures) == {"typo", "absent"}
     assert failures["typo"].exit_code == 2
-    assert "apt-get install my-compiler" in failures["absent"].sentence
+    assert "apt-get update && apt-get install --no-install-recommends my-compiler" in failures["absent"].sentence
     assert (tree / "build/mine/kernel.loop.describe").is_file()
     said.clear()
     assert abis.make_ready(tree, ["mine"], [], said.append) == {}
@@ -78,7 +78,10 @@ def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatc
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: None if "qemu" in name else real(name, **more))
     told = {one.name: one for one in abis.survey(root, "x86_64")}
-    assert (told["absent"].compiler, told["absent"].mend) == (None, "apt-get install my-compiler")
+    assert (told["absent"].compiler, told["absent"].mend) == (
+        None,
+        "apt-get update && apt-get install --no-install-recommends my-compiler",
+    )
     assert (told["s390x"].target, told["s390x"].clock) == (None, None)
     assert "qemu-user" in (told["s390x"].mend or "")
     assert "qemu-s390x" in (told["s390x"].missing or "")
@@ -201,7 +204,7 @@ def test_what_has_no_hash_is_not_installed(tmp_path: Path) -> None:
         wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: toll-trial\nVersion: 1\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
-    (tmp_path / zig.LOCK).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
+    (tmp_path / zig.EXTRA.lock).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
     with pytest.raises(Failure, match=r"[Hh]ash") as caught:
         zig.install(tmp_path)
     assert caught.value.exit_code == 5

@@ -91,6 +91,32 @@ def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Ab
     assert second == own_compiler
 
 
+def test_a_flag_that_is_refused_is_mended_in_the_file_and_by_no_package(own_abi: Abi, own_compiler: str) -> None:
+    own = msgspec.structs.replace(own_abi, name="own", compiler=(own_compiler,), packages=("some-package",))
+    gap = find_compiler(msgspec.structs.replace(own, flags=("-fno-such-flag",)))
+    assert isinstance(gap, Gap)
+    assert "-fno-such-flag" in gap.reason
+    assert (gap.packages, gap.mend) == ((), "mend its flags in own.toml")
+    # The compiler that the file means is another, which a package would bring.
+    other = msgspec.structs.replace(own, compiler=("no-such-compiler", own_compiler), flags=("-fno-such-flag",))
+    gap = find_compiler(other)
+    assert isinstance(gap, Gap)
+    assert "some-package" in gap.mend
+
+
+def test_a_compiler_of_no_package_is_not_promised_by_one(own_abi: Abi) -> None:
+    gap = find_compiler(msgspec.structs.replace(own_abi, name="own", compiler=("no-such-compiler",), packages=()))
+    assert isinstance(gap, Gap)
+    assert gap.mend == "install it, or name another compiler in own.toml"
+
+
+def test_a_build_tells_how_far_it_is(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    (tree / "probes/runtime/toll.h").touch()
+    told: list[tuple[str, int, int]] = []
+    build_abi(tree, own_abi, own_compiler, lambda *now: told.append(now))
+    assert told and told[0] == (own_abi.name, 0, 1)
+
+
 def test_an_executable_is_static_described_and_fingerprinted(tree: Path, own_abi: Abi) -> None:
     folder = tree / "build" / own_abi.name
     executable = folder / "kernel.loop"

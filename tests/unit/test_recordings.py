@@ -62,4 +62,4 @@ def test_an_index_is_kept_and_equal(tmp_path: Path) -> None:
 def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
     words = "kernel.loop kernel.enter_gate memory.latency size=4096,65536 pages=small"
-    assert command(read_request(folder)) == f"toll run {words} --seed 4711 --budget 6s"
+    assert command(read_request(folder)) == f"./toll run {words} --seed 4711 --budget 6s"

@@ -13,6 +13,7 @@ import msgspec
 from tollmeter.analysis.known import Learned, core_widths
 from tollmeter.experiment.precision import PRECISION
 from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
@@ -142,7 +143,7 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def command(request: Request) -> str:
-    words = ["toll", "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
     words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != PRECISION else []
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []

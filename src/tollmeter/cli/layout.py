@@ -59,8 +59,7 @@ def _compilers(known: Mapping[str, Abi]) -> dict[str, str]:
         found.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
     for name, compiler in found.items():
         if isinstance(compiler, Gap):
-            mend = f"apt-get install --no-install-recommends {' '.join(compiler.packages)}"
-            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {mend}", 5)
+            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
     return {name: compiler for name, compiler in found.items() if isinstance(compiler, str)}
 
 

@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from tollmeter.build import probe_names
 from tollmeter.catalog import unknown
 from tollmeter.cli import places
-from tollmeter.cli.printing import Columns, print_columns
+from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.model import Failure
 
 WHAT = ("probes", "suites", "abis", "runs", "findings")
+PROBE = ("probe", "question", "parameters", "abis")
 
 
 def list_(
@@ -26,12 +29,17 @@ def list_(
 
 
 def _probes() -> Columns:
-    catalog = places.built()
+    try:
+        catalog = places.built()
+    except Failure as failure:
+        # A probe tells of itself when it is built; until then its file tells its name.
+        say(failure.sentence)
+        return Columns(PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1)
     rows = []
     for name, probe in catalog.probes().items():
         abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
         rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
-    return Columns(("probe", "question", "parameters", "abis"), rows, narrow=2)
+    return Columns(PROBE, rows, narrow=2)
 
 
 def _suites() -> Columns:
@@ -53,7 +61,6 @@ def _abis() -> Columns:
 
 
 def _runs() -> Columns:
-    from tollmeter.model import Failure
     from tollmeter.store.request import read_request
 
     rows = []

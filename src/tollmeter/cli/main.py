@@ -17,6 +17,7 @@ from tollmeter.cli import export, layout, report, run, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
+from tollmeter.root import COMMAND
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
 
@@ -77,5 +78,5 @@ def _told(error: Failure | TyperException | OSError) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
-        return f"{error.format_message()} (toll --help)", USAGE
+        return f"{error.format_message()} ({COMMAND} --help)", USAGE
     return f"{error.filename or 'the system'}: {error.strerror or error}", INFRASTRUCTURE

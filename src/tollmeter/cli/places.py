@@ -13,10 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter import catalog
+from tollmeter import catalog, root
 from tollmeter.abis import find, make_ready, open_here
 from tollmeter.build import for_cpu
 from tollmeter.catalog import Catalog
+from tollmeter.cli import set_up
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure, Suite
 from tollmeter.packages import install_for
@@ -25,14 +26,25 @@ from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 
-ROOT = Path(__file__).resolve().parents[3]
-RUNS = ROOT / "runs"
+ROOT = root.ROOT
 SUITES = ROOT / "suites"
 LAST = "LAST"
 
 
+def _runs() -> Path:
+    """The checkout's own folder, or the person's where another owns the checkout, or there is none."""
+    shared = ROOT / "runs"
+    nearest = shared if shared.is_dir() else ROOT
+    own = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "tollmeter/runs"
+    return shared if root.IS_CHECKOUT and os.access(nearest, os.W_OK) else own
+
+
+RUNS = _runs()
+
+
 def built() -> Catalog:
     """What this machine runs by itself."""
+    _set_up()
     return _without(catalog.load(ROOT / "build", platform.machine()), lambda _, target: target != LOCAL)
 
 
@@ -43,6 +55,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     """
     for target in targets:
         clock_of(target)
+    _set_up()
     named = [abi for abi in abis if abi != NATIVE]
     _check_known(named)
     if may_install:
@@ -59,6 +72,12 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
     return _placed(loaded, targets, named) if targets else _with_others(loaded)
+
+
+def _set_up() -> None:
+    """What ./toll does in a checkout before it starts this."""
+    if not root.IS_CHECKOUT:
+        set_up.once()
 
 
 def _check_known(abis: Iterable[str]) -> None:
@@ -101,13 +120,17 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
     """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
-    named; where no ABI is left, that is what is wrong. Raises Failure then."""
+    named, as is one whose file is gone since it was built: only the file tells what runs it. Where no ABI is left, that
+    is what is wrong. Raises Failure then.
+    """
     known = find(ROOT).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
     failures: dict[str, Failure] = {}
     for abi in loaded.abis:
         try:
+            if abi not in known:
+                raise Failure(f"its file is gone: rm -r {shown(ROOT / 'build' / abi)} forgets what was built of it")
             places[abi] = fitting(targets, known[abi], abi in here)
         except Failure as failure:
             failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
@@ -141,6 +164,8 @@ def suites() -> dict[str, Suite]:
 def new_folder(suite: str) -> Path:
     """runs/DATE-SUITE, or with the first free number behind it."""
     name = f"{date.today().isoformat()}-{_plain(suite)}"  # noqa: DTZ011  the person's own day
+    if root.IS_CHECKOUT and RUNS != ROOT / "runs":
+        say(f"{ROOT} belongs to somebody else: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
 
@@ -151,7 +176,7 @@ def _plain(text: str) -> str:
 
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
-    for folder in (Path(name), RUNS / name):
+    for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder
     known = run_names()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter.cli.set_up`: builds the probes and tells of it on standard error. ./toll and make start this.
+"""`python -m tollmeter.cli.set_up`: builds the probes and tells of it on standard error. ./toll and make start this;
+the command of a wheel does the same by itself.
 
 Leaves build/gaps, one line for each ABI that cannot be built here, and build/stamp, which ./toll compares with the
 sources: its first line is the CPU that the probes were built for.
@@ -7,36 +8,64 @@ sources: its first line is the CPU that the probes were built for.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import sys
 import time
-from pathlib import Path
 
 from tollmeter.build import Gap, Made, build_all
+from tollmeter.counting import Counting
 from tollmeter.model import Failure
+from tollmeter.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-NOTHING_RAN = 6
+NOTHING_RAN, INTERRUPTED = 6, 130
 
 
 def main() -> int:
     """Returns the exit status."""
-    started = time.monotonic()
-    begun = time.time()
     try:
-        made, gaps = build_all(ROOT, platform.machine())
-        if not made:
-            raise Failure(f"no ABI can be built here: {'; '.join(map(_sentence, gaps))}", NOTHING_RAN)
-        _leave(gaps, begun)
+        build()
     except Failure as failure:
         _say(failure.sentence)
         return failure.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except OSError as error:
         _say(f"{error.filename} cannot be written: {error.strerror}")
         return 5
-    _tell(made, gaps, time.monotonic() - started)
     return 0
+
+
+def once() -> None:
+    """Builds what is stale, if another process doesn't. Raises Failure."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build/lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not _is_fresh():
+            _say("building the probes, once")
+            build()
+
+
+def _is_fresh() -> bool:
+    """As ./toll sees it: nothing is younger than the stamp, which is this CPU's."""
+    stamp = ROOT / "build/stamp"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8").strip() != platform.machine():
+        return False
+    sources = [path for name in ("Makefile", "abis", "probes") for path in (ROOT / name, *(ROOT / name).rglob("*"))]
+    return all(path.stat().st_mtime <= stamp.stat().st_mtime for path in sources)
+
+
+def build() -> None:
+    """Builds what can be built here, and tells of it. Raises Failure."""
+    started = time.monotonic()
+    begun = time.time()
+    with Counting("probes linked") as count:
+        made, gaps = build_all(ROOT, platform.machine(), count)
+    if not made:
+        raise Failure(f"no ABI can be built here: {'; '.join(map(_sentence, gaps))}", NOTHING_RAN)
+    _leave(gaps, begun)
+    _tell(made, gaps, time.monotonic() - started)
 
 
 def _leave(gaps: list[Gap], begun: float) -> None:
@@ -55,7 +84,7 @@ def _tell(made: list[Made], gaps: list[Gap], seconds: float) -> None:
 
 
 def _sentence(gap: Gap) -> str:
-    return f"{gap.abi} ({gap.reason}); on Debian it needs {' '.join(gap.packages)}"
+    return f"{gap.abi} ({gap.reason}): {gap.mend}"
 
 
 def _say(sentence: str) -> None:

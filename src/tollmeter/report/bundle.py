@@ -2,7 +2,8 @@
 """The script that draws the page's charts: Vega, Vega-Lite and their expression interpreter, as vl-convert has them.
 
 Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
-and the text is kept under build/.
+and the text is kept under build/. A page needs no more than the text: where vl-convert itself is not installed it is
+fetched for that moment alone.
 """
 
 from __future__ import annotations
@@ -11,25 +12,31 @@ import contextlib
 import os
 import subprocess
 import sys
-from importlib.metadata import version
+import tempfile
 from pathlib import Path
 
+from tollmeter.extras import CHARTS, install, is_installed, version
 from tollmeter.model import Failure
+from tollmeter.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-MAKE = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+MAKE = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import vl_convert
+sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())
+"""
 LEAST_BYTES = 100_000
 SECONDS = 120
 
 
 def bundle(folder: Path = ROOT / "build") -> str:
     """The script's text, safe inside a <script> element. Raises Failure (5) where it cannot be made."""
-    kept = folder / f"vega-{version('vl-convert-python')}.js"
+    kept = folder / f"vega-{version(ROOT, CHARTS)}.js"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
         if len(text) > LEAST_BYTES:
             return text
-    text = harmless(_made())
+    text = harmless(_made() if is_installed(CHARTS) else _made_in_passing())
     _keep(kept, text)
     return text
 
@@ -39,9 +46,18 @@ def harmless(script: str) -> str:
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _made() -> str:
+def _made_in_passing() -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        install(ROOT, CHARTS, ["--target", scratch, "--no-compile"])
+        return _made(scratch)
+
+
+def _made(*folders: str) -> str:
+    """folders: where vl-convert is, if not where other packages are."""
     try:
-        done = subprocess.run([sys.executable, "-I", "-c", MAKE], capture_output=True, timeout=SECONDS, check=True)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise Failure(f"the page's drawing script cannot be made: {error}", 5) from error
     return done.stdout.decode("utf-8")

@@ -21,6 +21,7 @@ from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Line, Table
+from tollmeter.root import COMMAND
 
 WIDEST, NARROWEST = 100, 40
 INDENT = 2
@@ -136,9 +137,9 @@ def _closing(book: Book, console: Console, width: int) -> None:
     for status, reason, number in tables.gaps(book.index.rows)[:5]:
         _wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
     report = tables.report_path(book)
-    folder = shlex.quote(book.index.run.folder)
-    where = report or f"not written yet: toll report {folder}"
-    for line in (f"Report  {where}", f"Again   toll show {folder}"):
+    command, folder = shlex.quote(COMMAND), shlex.quote(book.index.run.folder)
+    where = report or f"not written yet: {command} report {folder}"
+    for line in (f"Report  {where}", f"Again   {command} show {folder}"):
         _wrapped(console, line, width, hanging=8)
 
 

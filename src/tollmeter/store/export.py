@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Build, Failure, Outcome, Row, Sample, Witness
+from tollmeter.root import ROOT
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -82,7 +84,7 @@ def _times(sample: Sample) -> dict[str, Any]:
 
 
 def written(table: Table, form: str) -> bytes:
-    """The whole table in one of FORMATS. Raises Failure for another, or where parquet's library is missing."""
+    """The whole table in one of FORMATS. Raises Failure for another, or where parquet's library cannot be had."""
     writers = {"csv": _csv, "json": _json, "jsonl": _jsonl, "md": _markdown, "parquet": _parquet}
     if form not in writers:
         raise Failure(f"no such format: {form}. There are {', '.join(FORMATS)}")
@@ -130,12 +132,9 @@ def _flat(cell: Any) -> Any:
 
 
 def _parquet(table: Table) -> bytes:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise Failure(
-            "parquet needs the Python package duckdb: pip install duckdb in the environment of toll"
-        ) from error
+    bring(ROOT, PARQUET)
+    import duckdb
+
     columns, lines = table
     flat = ({**line, "parameters": _flat(line["parameters"])} for line in lines)
     types = {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}

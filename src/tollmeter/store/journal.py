@@ -22,6 +22,7 @@ import msgspec
 
 from tollmeter.model import Failure, Outcome
 from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, check_order, clean, head, outcome, read_line, seal
+from tollmeter.root import COMMAND
 from tollmeter.store.request import Request, write_request
 
 NAME = "journal.jsonl"
@@ -113,7 +114,7 @@ class Journal:
                 self._file.seek(before)
             raise Failure(
                 f"cannot write to {self.folder}: {error.strerror}. What was measured is kept; "
-                f"when there is room: toll run --resume {self.folder}",
+                f"when there is room: {COMMAND} run --resume {self.folder}",
                 exit_code=5,
             ) from error
 
@@ -222,7 +223,9 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 
 def _occupied(folder: Path) -> str:
     if (folder / NAME).exists():
-        return f"{folder} holds a run already: toll run --resume {folder} goes on with it, --out takes another folder"
+        return (
+            f"{folder} holds a run already: {COMMAND} run --resume {folder} goes on with it, --out takes another folder"
+        )
     return f"{folder} is not a folder"
 
 

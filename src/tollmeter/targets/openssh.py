@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 from tollmeter.targets.held import scratch
@@ -72,7 +73,7 @@ class Connection:
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         check_host(host)
         if shutil.which("ssh") is None:
-            raise Failure("no ssh here: apt-get install openssh-client", 5)
+            raise Failure(f"no ssh here: {install_line(['openssh-client'])}", 5)
         self.host = host
         self._folder = scratch("toll-ssh-", _LONGEST_PARENT)
         self._socket = self._folder.path / "socket"

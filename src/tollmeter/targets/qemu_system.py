@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel
@@ -114,7 +115,7 @@ class Guest:
         self._board = board_of(name)
         found = shutil.which(self._board.emulator)
         if found is None:
-            raise Failure(f"no {self._board.emulator} here: apt-get install {self._board.package}", 5)
+            raise Failure(f"no {self._board.emulator} here: {install_line([self._board.package])}", 5)
         self._emulator = found
         self._ours = emulator / self._board.ours
         if not self._ours.is_file():

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
@@ -50,7 +51,7 @@ class QemuUser(Local):
         self.name = f"qemu-user:{architecture}"
         emulator = emulator_of(architecture)
         if emulator is None:
-            raise Failure(f"no qemu-{architecture} here: apt-get install {PACKAGE}", 5)
+            raise Failure(f"no qemu-{architecture} here: {install_line([PACKAGE])}", 5)
         if not plugin.is_file():
             raise Failure(f"{plugin} is not built: make emulator", 5)
         self._emulator = emulator

@@ -7,20 +7,21 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 
-import vl_convert
-
+from tollmeter.extras import CHARTS, bring
 from tollmeter.model import Book, Failure
 from tollmeter.report.charts.chart import Chart, Spec
 from tollmeter.report.look import PICTURE_FONT, by_value, config
+from tollmeter.root import ROOT
 
 WIDTH = 760
 PNG_SCALE = 2.0
 
 
 def save(book: Book, folder: Path) -> tuple[Path, ...]:
-    """Writes NAME.svg and NAME.png of each chart; the paths, in order. Raises Failure (5) where it cannot write."""
+    """Writes NAME.svg and NAME.png of each chart; the paths, in order. Raises Failure (5) if it cannot."""
     from tollmeter.report.charts import charts
 
+    bring(ROOT, CHARTS)
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,6 +38,8 @@ def _source(book: Book) -> str:
 
 
 def _pictures(chart: Chart, source: str, folder: Path) -> Iterable[Path]:
+    import vl_convert
+
     spec = alone(chart, source)
     vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
     vector.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")

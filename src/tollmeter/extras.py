@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python packages that only few ask for and that are large: each has a lock file of its own, and comes when it is asked
+for, by its hash, into the environment that Tollmeter runs in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.model import Failure
+
+_PIP = ("-m", "pip", "install", "--require-hashes", "-r")
+_QUIETLY = ("-q", "--no-input", "--disable-pip-version-check")
+_LASTS_S = 900
+
+
+class Extra(NamedTuple):
+    """lock: its file in the checkout; module: what is imported of it."""
+
+    lock: str
+    module: str
+    wants: str
+
+    @property
+    def mend(self) -> str:
+        """To be typed in the checkout, or where the wheel's sources are."""
+        return f"{sys.executable} {' '.join(_PIP)} {self.lock}"
+
+
+CHARTS = Extra("requirements-charts.lock", "vl_convert", "drawing charts into files")
+PARQUET = Extra("requirements-parquet.lock", "duckdb", "writing Parquet")
+
+
+def is_installed(extra: Extra) -> bool:
+    importlib.invalidate_caches()
+    return importlib.util.find_spec(extra.module) is not None
+
+
+def may_install() -> bool:
+    """Into an environment of Tollmeter's own, if nobody forbids it."""
+    return os.environ.get("TOLL_INSTALL") != "no" and sys.prefix != sys.base_prefix
+
+
+def bring(root: Path, extra: Extra) -> None:
+    """Installs it where it is missing. root: where the lock files are. Raises Failure (5)."""
+    if is_installed(extra):
+        return
+    if not may_install():
+        raise Failure(f"{extra.wants} needs the Python package {extra.module}: {extra.mend}", 5)
+    sys.stderr.write(f"toll: {extra.wants} needs the Python package {extra.module}: installing it\n")
+    install(root, extra)
+
+
+def install(root: Path, extra: Extra, options: Sequence[str] = ()) -> None:
+    """Raises Failure (5) with what pip says."""
+    words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, *options]
+    try:
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=_LASTS_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["pip says nothing"]
+        said = next((line for line in lines if line.startswith("ERROR")), lines[-1])
+        raise Failure(f"{extra.module} cannot be installed: {said.removeprefix('ERROR: ')}", 5)
+
+
+def version(root: Path, extra: Extra) -> str:
+    """The one that the lock file names first: whether it is installed or not."""
+    found = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
+    return found[1] if found else "of no version"

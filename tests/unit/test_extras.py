@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages that come only when they are asked for: by their hash, where that may be done, and never unasked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tollmeter import extras
+from tollmeter.extras import CHARTS, PARQUET, Extra
+from tollmeter.model import Failure
+from tollmeter.report import bundle
+
+NOWHERE = Extra("requirements-nowhere.lock", "no_such_module", "doing nothing")
+
+
+def test_what_is_there_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(extras, "install")
+    extras.bring(tmp_path, Extra("requirements-json.lock", "json", "reading"))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_what_is_missing_comes_unless_somebody_forbids(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], allowed: bool
+) -> None:
+    brought: list[Extra] = []
+    monkeypatch.setattr(extras, "install", lambda _, extra: brought.append(extra))
+    monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
+    if allowed:
+        extras.bring(tmp_path, NOWHERE)
+        assert "no_such_module" in capsys.readouterr().err
+    else:
+        with pytest.raises(Failure, match=r"--require-hashes -r requirements-nowhere.lock"):
+            extras.bring(tmp_path, NOWHERE)
+    assert brought == ([NOWHERE] if allowed else [])
+
+
+@pytest.mark.parametrize("extra", [CHARTS, PARQUET])
+def test_each_has_a_lock_file_with_hashes_of_the_version_that_is_here(extra: Extra, root: Path) -> None:
+    words = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "-r", extra.lock]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    assert f"=={extras.version(root, extra)} in " in done.stdout, done.stderr
+    assert "--hash=sha256:" in (root / extra.lock).read_text()
+
+
+def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    places: list[Path] = []
+
+    def install(_: Path, extra: Extra, options: list[str]) -> None:
+        assert (extra, options[0]) == (CHARTS, "--target")
+        places.append(Path(options[1]))
+        (places[0] / "vl_convert.py").write_text(f"def javascript_bundle(): return {'v' * bundle.LEAST_BYTES!r}\n")
+
+    monkeypatch.setattr(bundle, "is_installed", lambda _: False)
+    monkeypatch.setattr(bundle, "install", install)
+    assert bundle.bundle(tmp_path) == "v" * bundle.LEAST_BYTES
+    assert not places[0].exists()
