@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.abis import find, open_here
-from tollmeter.build import build_abi, find_compiler
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import Target
 from tollmeter.targets.qemu_system import BOARDS
 from tollmeter.targets.qemu_user import emulator_of
+from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.build import build_abi, find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("float.distance", "float.dot", "float.fft", "float.fir")

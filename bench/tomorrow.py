@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tollmeter.analysis.compare import of_rows
-from tollmeter.analysis.rows import row_key
-from tollmeter.cli.book import open_run
 from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.judgement.compare import of_rows
+from tollmeter.library.derive import open_run
 from tollmeter.model import Row
+from tollmeter.numbers.rows import row_key
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTED = (0, 4, 8)

@@ -16,7 +16,7 @@ CC_FOR_arm     := $(firstword $(foreach one,arm-linux-gnueabi-gcc-12 arm-linux-g
 
 # Every compiler that an ABI file names, and every emulator. What cannot be had is named and the rest goes on: an ABI
 # without its compiler is a gap with a sentence.
-MISSING := from tollmeter.packages import missing_anywhere as find; from tollmeter.cli.places import ROOT; print(*find(ROOT))
+MISSING := from tollmeter.toolchain.packages import missing_anywhere as find; from tollmeter.library.places import ROOT; print(*find(ROOT))
 abis:
 	@./toll --set-up
 	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import progress
-from tollmeter.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 from tollmeter.model import Abi
+from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = "kernel.loop"

@@ -63,7 +63,7 @@ def change(root: Path, probe: str, behaviour: str) -> None:
 _TOLL = """
 import sys
 from pathlib import Path
-from tollmeter.cli import places
+from tollmeter.library import places
 places.ROOT = Path(sys.argv.pop(1))
 places.RUNS, places.SUITES = places.ROOT / "runs", places.ROOT / "suites"
 from tollmeter.cli.main import main

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import stands
-from tollmeter.build import build_abi, find_compiler, read_abi
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import qemu_system
 from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.toolchain.build import build_abi, find_compiler, read_abi
 
 COMPILER = "arm-linux-gnueabi-gcc-12"
 FLAGS = (

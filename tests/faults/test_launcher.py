@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from debians import APT_GET, asked, calls, fakes, program
-from tollmeter.build import find_compiler
 from tollmeter.model import Abi
+from tollmeter.toolchain.build import find_compiler
 
 INFRASTRUCTURE, NOTHING_RAN, INTERRUPTED = 5, 6, 130
 EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp rm grep xargs sed tr sort paste

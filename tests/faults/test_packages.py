@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from debians import asked, calls, fakes, program
-from tollmeter import packages
-from tollmeter.cli import layout, places
+from tollmeter.cli import layout
 from tollmeter.cli.main import main
+from tollmeter.library import places
 from tollmeter.model import Failure
+from tollmeter.toolchain import packages
 
 ABI = """
 summary = "{name}"
@@ -86,7 +87,7 @@ def test_an_emulator_comes_with_the_abi_that_needs_it(debian: Path) -> None:
 
 
 def test_an_emulator_comes_after_a_compiler_that_shows_the_need(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tollmeter.abis._kernel_runs", lambda *_: False)
+    monkeypatch.setattr("tollmeter.toolchain.abis._kernel_runs", lambda *_: False)
     packages.install_for(debian, ["red"], [], platform.machine())
     assert installed(debian) == [["red-compiler"], ["qemu-user"]]
 
@@ -141,7 +142,9 @@ def test_all_that_any_abi_misses(debian: Path) -> None:
 
 
 def test_a_ctrl_c_waits_for_packages_to_be_whole(debian: Path, root: Path) -> None:
-    script = "import sys, pathlib, tollmeter.packages as p; p.install(pathlib.Path(sys.argv[1]), ['red-compiler'])"
+    script = (
+        "import sys, pathlib, tollmeter.toolchain.packages as p; p.install(pathlib.Path(sys.argv[1]), ['red-compiler'])"
+    )
     environment = {**os.environ, "APT_LASTS": "1", "PYTHONPATH": str(root / "src")}
     words = [sys.executable, "-c", script, str(debian)]
     with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, process_group=0) as process:

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tollmeter.cli import places
 from tollmeter.cli.main import main
+from tollmeter.library import places
 from tollmeter.store.journal import read
 
 ROOT = Path(__file__).resolve().parents[2]

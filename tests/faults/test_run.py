@@ -22,8 +22,8 @@ import jsonschema
 import pytest
 
 from fakes import change, toll, tree
-from tollmeter.cli import places
 from tollmeter.cli.main import main
+from tollmeter.library import places
 from tollmeter.store.journal import NAME, read
 from tollmeter.store.request import read_request
 

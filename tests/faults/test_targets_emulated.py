@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 import stands
-from tollmeter.build import build_abi, find_compiler, read_abi, read_abis
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
 from tollmeter.targets import debian_kernel, qemu_system
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
+from tollmeter.toolchain.build import build_abi, find_compiler, read_abi, read_abis
 
 ARCHITECTURES = {
     abi.name: way.partition(":")[2]

@@ -19,13 +19,13 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
-from tollmeter.analysis.answers import Answer, YesOrNo
-from tollmeter.analysis.hierarchy import hierarchy
-from tollmeter.analysis.line import line_bytes
-from tollmeter.analysis.prefetch import prefetching
-from tollmeter.analysis.tlb import Reach, translation
-from tollmeter.analysis.ways import Ways, associativity
-from tollmeter.analysis.write_policy import write_allocate, write_back
+from tollmeter.inference.answers import Answer, YesOrNo
+from tollmeter.inference.associativity import Ways, associativity
+from tollmeter.inference.hierarchy import hierarchy
+from tollmeter.inference.line import line_bytes
+from tollmeter.inference.prefetch import prefetching
+from tollmeter.inference.tlb import Reach, translation
+from tollmeter.inference.write_policy import write_allocate, write_back
 from tollmeter.model import Level
 
 WITHIN = log(1.1)

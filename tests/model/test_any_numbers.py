@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.test_findings import SOUND, book
-from tollmeter.analysis.hierarchy import hierarchy
 from tollmeter.findings import all_findings
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Book, Row
 from tollmeter.report.inferred import inferred_table
 

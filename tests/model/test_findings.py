@@ -24,8 +24,8 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
-from tollmeter.analysis.hierarchy import hierarchy
 from tollmeter.findings import all_findings
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Book, Index, RunInfo
 from tollmeter.model import Machine as Description
 

@@ -12,7 +12,7 @@ from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import Noise, crowded, described, description, latency_rows, reading_rows
 from model.random_machines import random_machine
 from model.recovery import false_levels
-from tollmeter.analysis.hierarchy import hierarchy
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Level
 
 PLAIN = Machine(

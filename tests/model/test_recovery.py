@@ -19,8 +19,8 @@ from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import CHAINS, Noise, chain_rows, described, description, latency_rows
 from model.random_machines import random_machine
 from model.recovery import Recovery, false_levels, recovered, sizes_right
-from tollmeter.analysis.hierarchy import hierarchy
-from tollmeter.analysis.parallel import parallelism
+from tollmeter.inference.hierarchy import hierarchy
+from tollmeter.inference.parallel import parallelism
 
 MACHINES = int(os.environ.get("MODEL_MACHINES", "12"))
 SEED = int(os.environ.get("MODEL_SEED", "1000"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter.build import for_cpu, read_abis
+from tollmeter.toolchain.build import for_cpu, read_abis
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, visit, visits
-from tollmeter.build import read_abi
 from tollmeter.model import Abi, Outcome
+from tollmeter.toolchain.build import read_abi
 
 pytestmark = pytest.mark.machine
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from probes.visiting import executable
-from tollmeter.disassemble import Instruction, instructions
+from tollmeter.toolchain.disassemble import Instruction, instructions
 
 X86 = platform.machine() in ("x86_64", "i686")
 pytestmark = pytest.mark.skipif(not X86, reason="reads x86's instructions")

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tollmeter.build import build_abi
 from tollmeter.model import Abi, Outcome, Probe, Value
 from tollmeter.protocol import description, find_lines, outcome
+from tollmeter.toolchain.build import build_abi
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE_NS = 200_000

@@ -8,7 +8,7 @@ import re
 
 from tidy.house import ROOT, files, hold, text, under
 from tidy.test_imports import PACKAGE
-from tollmeter.build import for_cpu, probe_names, read_abis
+from tollmeter.toolchain.build import for_cpu, probe_names, read_abis
 
 # Started by name and imported by nothing.
 ENTRIES = {"__main__.py", "__init__.py", "set_up.py"}

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from machines import catalog
-from tollmeter import abis, zig
-from tollmeter.cli import places
+from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.targets import ways
+from tollmeter.toolchain import abis, zig
 
 ROOT = Path(__file__).parents[2]
 MINE = """

@@ -9,7 +9,7 @@ import pytest
 
 from machines import catalog
 from tollmeter.cli.answer import exit_code
-from tollmeter.cli.asked import Asked, asked, names, numbers, seconds
+from tollmeter.library.asked import Asked, asked, names, numbers, seconds
 from tollmeter.model import Failure, Outcome, Point, Published, Select, Status, Suite
 from tollmeter.store.journal import Session
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tollmeter import elf
-from tollmeter.build import ANY_CPU, Gap, build_abi, find_compiler, for_cpu, read_abi, read_abis
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
+from tollmeter.toolchain import elf
+from tollmeter.toolchain.build import ANY_CPU, Gap, build_abi, find_compiler, for_cpu, read_abi, read_abis
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
 SECOND = """#include "toll.h"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, sample
-from tollmeter.analysis.compare import Comparison, compare
+from tollmeter.judgement.compare import Comparison, compare
 from tollmeter.model import ClockReading, Outcome, Probe, Work
 
 ROWS = 60

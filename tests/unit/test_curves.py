@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import caches
 from caches import KIB, MIB, Level
-from tollmeter.analysis.curves import NoisyCurve, curve, monotone, segments
-from tollmeter.analysis.knees import Fit, fit_levels
-from tollmeter.analysis.settle import refine
-from tollmeter.analysis.shapes import SHAPES, Shape, miss_share
-from tollmeter.analysis.stats import median_of_visits
+from tollmeter.inference.curves import NoisyCurve, curve, monotone, segments
+from tollmeter.inference.knees import Fit, fit_levels
+from tollmeter.inference.shapes import SHAPES, Shape, miss_share
+from tollmeter.judgement.settle import refine
+from tollmeter.numbers.stats import median_of_visits
 
 Machine = tuple[tuple[Level, ...], float]
 

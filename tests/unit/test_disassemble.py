@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter.disassemble import functions, has_loop, instructions, uses
 from tollmeter.model import Abi, Failure
+from tollmeter.toolchain.disassemble import functions, has_loop, instructions, uses
 
 OWN = """
 int main(int count, char **words) { (void)words; return helper(count) + other(count); }

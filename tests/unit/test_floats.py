@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 import stands
-from tollmeter import build, floats
 from tollmeter.model import Abi, Failure
+from tollmeter.toolchain import build, floats
 
 ROOT = Path(__file__).parents[2]
 PROBE = "float.dot"

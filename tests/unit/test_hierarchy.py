@@ -16,9 +16,9 @@ import pytest
 import caches
 from caches import KIB, MIB
 from made import metric, probe, row
-from tollmeter.analysis.hierarchy import hierarchy, knees
-from tollmeter.analysis.parallel import parallelism
-from tollmeter.analysis.shapes import Shape, miss_share
+from tollmeter.inference.hierarchy import hierarchy, knees
+from tollmeter.inference.parallel import parallelism
+from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Cache, Level, Machine, Row, State, Value
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

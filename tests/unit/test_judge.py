@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from machines import LATENCY
-from tollmeter.cli.judge import AnalysisJudge
+from tollmeter.library.judging import AnalysisJudge
 from tollmeter.model import Outcome, Point, Sample, Witness
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter.layout import differences, double_order, read_layout, table
 from tollmeter.model import Failure
+from tollmeter.toolchain.layout import differences, double_order, read_layout, table
 
 SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
 

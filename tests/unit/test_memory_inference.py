@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from made import metric, probe, row
-from tollmeter.analysis.answers import ratio
-from tollmeter.analysis.line import line_bytes
-from tollmeter.analysis.load import load_curves
-from tollmeter.analysis.prefetch import prefetching
-from tollmeter.analysis.scaling import efficiency, slowdown
-from tollmeter.analysis.steps import jumps
-from tollmeter.analysis.tlb import translation
-from tollmeter.analysis.ways import associativity
-from tollmeter.analysis.write_policy import write_allocate, write_back
-from tollmeter.analysis.yardsticks import widest_load_bytes, yardsticks
+from tollmeter.inference.answers import ratio
+from tollmeter.inference.associativity import associativity
+from tollmeter.inference.line import line_bytes
+from tollmeter.inference.load import load_curves
+from tollmeter.inference.prefetch import prefetching
+from tollmeter.inference.scaling import efficiency, slowdown
+from tollmeter.inference.steps import jumps
+from tollmeter.inference.tlb import translation
+from tollmeter.inference.write_policy import write_allocate, write_back
+from tollmeter.inference.yardsticks import widest_load_bytes, yardsticks
 from tollmeter.model import Level, Probe, Row, Value
 
 KIB = 1 << 10

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter import root as tollmeter_root
-from tollmeter.cli import places
+from tollmeter.library import places
 from tollmeter.model import Abi, Failure
 from tollmeter.store.journal import NAME as JOURNAL
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from made import metric, probe, row
-from tollmeter.analysis.hierarchy import hierarchy
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Cache, Level, Machine, Row
 
 CURVES = Path(__file__).parents[1] / "recordings" / "curves"

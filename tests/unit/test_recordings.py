@@ -11,7 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from tollmeter.cli.book import command, open_index, open_run
+from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
 from tollmeter.store.request import read_request
 

@@ -8,12 +8,12 @@ import time
 
 import msgspec
 import pytest
+from tollmeter.analysis.witness import set_aside
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
-from tollmeter.analysis.plausible import judged, notes
-from tollmeter.analysis.rows import row_key, rows
-from tollmeter.analysis.witness import set_aside
 from tollmeter.model import ClockReading, Failure, Metric, Outcome, Probe, Row, Sample, State, Work
+from tollmeter.numbers.plausible import judged, notes
+from tollmeter.numbers.rows import row_key, rows
 
 
 def only(outcomes: list[Outcome], told: Probe) -> Row:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from made import metric, outcome, probe, sample
-from tollmeter.analysis.rows import rows
 from tollmeter.model import Clock, ClockReading, Row, Work
+from tollmeter.numbers.rows import rows
 
 THREE = [sample(12), sample(12), sample(12)]
 

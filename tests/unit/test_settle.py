@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tollmeter.analysis.settle import refine, settled
+from tollmeter.judgement.settle import refine, settled
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
 
 PROBE = Probe(

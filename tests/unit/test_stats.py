@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from tollmeter.analysis.stats import (
+from tollmeter.numbers.stats import (
     benjamini_hochberg,
     hodges_lehmann_ratio,
     mann_whitney,

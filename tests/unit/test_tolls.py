@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tollmeter.analysis.tolls import tolls, untold
 from tollmeter.model import Metric, Parameter, Probe, Row
+from tollmeter.numbers.tolls import tolls, untold
 
 ENTRY = Probe(
     probe="kernel.enter", question="?", revision=1,

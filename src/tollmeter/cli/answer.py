@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tollmeter.cli import places
-from tollmeter.cli.book import open_run, remembered
-from tollmeter.cli.options import Options
 from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
+from tollmeter.library import places
+from tollmeter.library.derive import open_run, remembered
+from tollmeter.library.options import Options
 from tollmeter.model import Failure, Outcome, Point
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli import places
-from tollmeter.cli.book import open_index, raw_samples
 from tollmeter.cli.printing import write
+from tollmeter.library import places
+from tollmeter.library.derive import open_index, raw_samples
 from tollmeter.store.export import FORMATS, rows_table, written
 
 

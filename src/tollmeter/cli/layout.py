@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from tollmeter import abis
-from tollmeter.build import Gap, build_layout, find_compiler
 from tollmeter.catalog import unknown
-from tollmeter.cli.places import ROOT
 from tollmeter.cli.printing import Columns, print_columns, say
-from tollmeter.layout import Fact, differences, double_order, read_layout, table
+from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
-from tollmeter.packages import install
+from tollmeter.toolchain import abis
+from tollmeter.toolchain.build import Gap, build_layout, find_compiler
+from tollmeter.toolchain.layout import Fact, differences, double_order, read_layout, table
+from tollmeter.toolchain.packages import install
 
 BREAKS = {"": "", "code": "~", "file": "!"}
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.build import probe_names
 from tollmeter.catalog import unknown
-from tollmeter.cli import places
 from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.library import places
 from tollmeter.model import Failure
+from tollmeter.toolchain.build import probe_names
 
 WHAT = ("probes", "suites", "abis", "runs", "findings")
 PROBE = ("probe", "question", "parameters", "abis")
@@ -49,7 +49,7 @@ def _suites() -> Columns:
 def _abis() -> Columns:
     import platform
 
-    from tollmeter.abis import survey
+    from tollmeter.toolchain.abis import survey
 
     names = ("abi", "builds", "runs", "clock", "missing", "mend", "compiler", "summary")
     rows = []

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.cli import places
-from tollmeter.cli.book import open_run
+from tollmeter.library import places
+from tollmeter.library.derive import open_run
 
 PAGE = "report.html"
 

@@ -11,7 +11,7 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import show
-from tollmeter.cli.options import DEFAULT_BUDGET, Options
+from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure
 
 
@@ -36,7 +36,7 @@ def run(
         raise unknown("format", form, show.FORMATS)
     if seed is not None and not 0 <= seed < 2**63:
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
-    from tollmeter.cli import measuring
+    from tollmeter.library import measure as measuring
 
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(

@@ -14,10 +14,10 @@ import platform
 import sys
 import time
 
-from tollmeter.build import Gap, Made, build_all
 from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
+from tollmeter.toolchain.build import Gap, Made, build_all
 
 NOTHING_RAN, INTERRUPTED = 6, 130
 

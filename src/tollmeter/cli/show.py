@@ -9,9 +9,9 @@ import msgspec
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli import places
-from tollmeter.cli.book import open_index, open_run, raw_samples
 from tollmeter.cli.printing import write
+from tollmeter.library import places
+from tollmeter.library.derive import open_index, open_run, raw_samples
 from tollmeter.model import Book, Index
 from tollmeter.store.export import rows_table, written
 

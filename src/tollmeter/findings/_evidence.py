@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tollmeter.analysis.meanings import native, with_meaning
 from tollmeter.model import Book, Evidence, Row
+from tollmeter.numbers.meanings import native, with_meaning
 
 
 def own_rows(book: Book, *meanings: str) -> list[Row]:

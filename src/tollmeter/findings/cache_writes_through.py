@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.write_policy import write_back
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.write_policy import write_back
 from tollmeter.model import Book, Evidence, Finding
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tollmeter.analysis.meanings import native_outcomes
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.meanings import native_outcomes
 
 TOLERATED = 0.03
 LEAST_READINGS = 20

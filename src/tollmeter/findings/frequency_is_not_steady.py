@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tollmeter.analysis.meanings import native_outcomes
-from tollmeter.analysis.stats import hodges_lehmann_ratio
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.stats import hodges_lehmann_ratio
 
 TOLERATED = 0.03
 LEAST_READINGS = 8

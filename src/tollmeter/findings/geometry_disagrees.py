@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.answers import Answer
-from tollmeter.analysis.hierarchy import os_sizes
-from tollmeter.analysis.line import line_bytes
-from tollmeter.analysis.ways import associativity
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.answers import Answer
+from tollmeter.inference.associativity import associativity
+from tollmeter.inference.hierarchy import os_sizes
+from tollmeter.inference.line import line_bytes
 from tollmeter.model import Book, Evidence, Finding
 
 

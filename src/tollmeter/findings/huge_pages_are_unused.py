@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.tlb import translation
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.tlb import translation
 from tollmeter.model import Book, Evidence, Finding
 
 WORTH = 0.10

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.load import LoadCurve, load_curves
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.load import LoadCurve, load_curves
 from tollmeter.model import Book, Evidence, Finding
 
 LEAST_RISE = 2.0

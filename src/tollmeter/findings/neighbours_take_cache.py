@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from tollmeter.analysis.hierarchy import os_sizes
+from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Book, Evidence, Finding, Level, Machine
 
 LEAST_LEFT = 0.75

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.prefetch import USUAL_LINE, Help, prefetching
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.prefetch import USUAL_LINE, Help, prefetching
 from tollmeter.model import Book, Evidence, Finding
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.yardsticks import Yardstick, widest_load_bytes, yardsticks
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsticks
 from tollmeter.model import Book, Evidence, Finding
 
 LEAST_SHARE = 0.4

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.answers import ratio
 from tollmeter.findings._evidence import number, of_row, own_rows
+from tollmeter.inference.answers import ratio
 from tollmeter.model import Book, Finding, Row
 
 LEAST_RATIO = 1.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.scaling import Share, efficiency
 from tollmeter.findings._evidence import native_rows
+from tollmeter.inference.scaling import Share, efficiency
 from tollmeter.model import Book, Evidence, Finding
 
 LEAST_ALONE = 0.8

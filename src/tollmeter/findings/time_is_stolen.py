@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.analysis.meanings import native_outcomes
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.meanings import native_outcomes
 
 TICK_NS = 1e7
 TOLERATED = 0.01

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tollmeter.analysis.answers import Answer, YesOrNo
-from tollmeter.analysis.hierarchy import os_sizes
-from tollmeter.analysis.line import line_bytes
-from tollmeter.analysis.load import load_curves
-from tollmeter.analysis.meanings import meaning, native
-from tollmeter.analysis.prefetch import prefetching
-from tollmeter.analysis.scaling import Share, efficiency, slowdown
-from tollmeter.analysis.stats import Estimate
-from tollmeter.analysis.tlb import translation
-from tollmeter.analysis.ways import associativity
-from tollmeter.analysis.write_policy import write_allocate, write_back
-from tollmeter.analysis.yardsticks import PASSED_BY, widest_load_bytes, yardsticks
+from tollmeter.inference.answers import Answer, YesOrNo
+from tollmeter.inference.associativity import associativity
+from tollmeter.inference.hierarchy import os_sizes
+from tollmeter.inference.line import line_bytes
+from tollmeter.inference.load import load_curves
+from tollmeter.inference.prefetch import prefetching
+from tollmeter.inference.scaling import Share, efficiency, slowdown
+from tollmeter.inference.tlb import translation
+from tollmeter.inference.write_policy import write_allocate, write_back
+from tollmeter.inference.yardsticks import PASSED_BY, widest_load_bytes, yardsticks
 from tollmeter.model import Book, Row
+from tollmeter.numbers.meanings import meaning, native
+from tollmeter.numbers.stats import Estimate
 from tollmeter.report.numbers import Figure, percent, plus_minus, rate, size, time
 from tollmeter.report.numbers import count as counted
 from tollmeter.report.tables import Cell, Column, Line, Table, table

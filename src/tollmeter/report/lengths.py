@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from tollmeter.analysis.answers import middle, number
-from tollmeter.analysis.lengths import AXIS, RATE, times_as_fast
-from tollmeter.analysis.meanings import main_abi, with_meaning
+from tollmeter.inference.answers import middle, number
+from tollmeter.inference.lengths import AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
+from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 

@@ -16,9 +16,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tollmeter.analysis.meanings import meaning, native, with_meaning
-from tollmeter.analysis.tolls import tolls
 from tollmeter.model import Machine, Point, Probe, Row, Suite
+from tollmeter.numbers.meanings import meaning, native, with_meaning
+from tollmeter.numbers.tolls import tolls
 from tollmeter.report import tables
 from tollmeter.report.numbers import clock_face, duration, quantity, size
 from tollmeter.report.terminal import WIDEST, clean

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from tollmeter.analysis.meanings import main_abi, metric_of
 from tollmeter.model import Book, Published, Row, RowOf, Suite
+from tollmeter.numbers.meanings import main_abi, metric_of
 from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tollmeter.analysis.meanings import native, native_outcomes
-from tollmeter.analysis.tolls import Toll, tolls, untold
 from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
+from tollmeter.numbers.meanings import native, native_outcomes
+from tollmeter.numbers.tolls import Toll, tolls, untold
 from tollmeter.report.numbers import (
     DASH,
     Figure,

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.distribution import install_line
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel
@@ -33,6 +32,7 @@ from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
 from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.wire import Gone, Slow, Wire
+from tollmeter.toolchain.distribution import install_line
 
 BOOT_S = 60.0
 _ASKING_S = 20.0

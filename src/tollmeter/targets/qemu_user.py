@@ -15,12 +15,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.local import Local
+from tollmeter.toolchain.distribution import install_line
 
 PACKAGE = "qemu-user"
 """Debian's package of the dynamic emulators: a static one loads no plugin."""

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from tollmeter.analysis.lengths import AXIS, RATE, cost_ns
+from tollmeter.inference.lengths import AXIS, RATE, cost_ns
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, varying
 from tollmeter.report.charts.curves import Curves, Name, charted, named_by

@@ -9,8 +9,8 @@ from functools import cached_property
 from math import isfinite
 from typing import Any
 
-from tollmeter.analysis.meanings import main_abi, main_place, meaning, metric_of
 from tollmeter.model import Book, Metric, Outcome, Parameter, Probe, Row
+from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
 
 Spec = dict[str, Any]
 Datum = dict[str, Any]

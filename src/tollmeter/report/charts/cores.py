@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tollmeter.analysis.rows import rows_of_point
 from tollmeter.model import Outcome, Point, Row
+from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject, varying
 from tollmeter.report.charts.curves import named_by, panel_by

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tollmeter.analysis.known import core_clocks_hz
-from tollmeter.analysis.tolls import Toll, tolls
 from tollmeter.model import Row
+from tollmeter.numbers.known import core_clocks_hz
+from tollmeter.numbers.tolls import Toll, tolls
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an inference hands back: a number with its interval, or yes and no, or that it cannot be told and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, hypot, log
+
+from tollmeter.model import Probe, Record, Row
+from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.stats import Estimate
+
+Probes = Mapping[str, Probe]
+
+LEAST_ERROR, MOST_ERROR = 0.005, 100.0
+NORMAL_95 = 1.96
+
+
+class Answer(Record, frozen=True):
+    """value lies in low..high with 95 %; None: cannot tell, and why says in a sentence what is missing."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+
+
+class YesOrNo(Record, frozen=True):
+    """holds is None where it cannot be told, and why then says what is missing. ratio: what it was judged by."""
+
+    holds: bool | None = None
+    ratio: Estimate | None = None
+    why: str | None = None
+
+
+def answer(estimate: Estimate) -> Answer:
+    return Answer(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def middle(row: Row) -> float:
+    """The median of a row that has a number."""
+    assert row.median is not None
+    return row.median
+
+
+def relative_error(row: Row) -> float:
+    """Standard error of a positive row's median as a share of it, from its 95 % interval. Of a difference that may be
+    nothing, whose interval has no logarithm, the error itself is divided."""
+    if row.low is None or row.high is None:
+        return LEAST_ERROR
+    if row.low <= 0:
+        return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
+    return max(log(row.high / row.low) / 2 / NORMAL_95, LEAST_ERROR)
+
+
+def absolute_error(row: Row) -> float:
+    """Standard error of a row's median, in its unit."""
+    low, high = row.low, row.high
+    spread = 0.0 if low is None or high is None else (high - low) / 2 / NORMAL_95
+    return max(spread, LEAST_ERROR * abs(middle(row)))
+
+
+def ratio(above: Row, below: Row) -> Estimate:
+    """One row over another, measured apart: the errors of their logarithms add as squares."""
+    value = middle(above) / middle(below)
+    wide = exp(NORMAL_95 * hypot(relative_error(above), relative_error(below)))
+    return Estimate(value=value, low=value / wide, high=value * wide)
+
+
+def series(rows: Iterable[Row], axis: str) -> dict[tuple[tuple[str, object], ...], list[Row]]:
+    """Rows by their other parameters, each list in the order of the axis. Rows without it are left out."""
+    found: dict[tuple[tuple[str, object], ...], list[Row]] = {}
+    for row in rows:
+        if isinstance(row.parameters.get(axis), int):
+            others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))
+            found.setdefault(others, []).append(row)
+    return {others: sorted(found[others], key=lambda row: number(row, axis)) for others in sorted(found, key=str)}
+
+
+def number(row: Row, parameter: str) -> int:
+    """A parameter that is a size or a count."""
+    return int(row.parameters[parameter])
+
+
+def asked(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:
+    """Rows with a number that mean this, at these values of their parameters."""
+    return [
+        row
+        for row in with_meaning(rows, probes, means)
+        if all(row.parameters.get(name) == value for name, value in parameters.items())
+    ]

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many ways each cache has, from random cycles over lines a power of two apart.
+
+Where that distance covers a whole number of ways of a cache, all lines fall into one of its sets, and the load turns
+from a hit into a miss as their number passes its ways. Whether the distance is long enough shows in itself: a longer
+one changes nothing. The shortest such distance is what one way covers, so ways times that is the capacity, found a
+second time without any knee of size.
+
+Address bits beyond the page are not the program's, nor are they beyond a huge page, and in a guest not even there. What
+was found is then as random as they are, and ways times what one covers is not the capacity. Sizes in bytes, latencies
+in ns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, inf, log
+from statistics import median
+
+from tollmeter.inference.answers import Answer, asked, middle, number, relative_error, series
+from tollmeter.inference.steps import Jump, jumps
+from tollmeter.model import Level, Probe, Record, Row
+
+LEAST_RATIO = 1.25
+SAME_LATENCY = 0.3
+SAME_CAPACITY = 0.12
+
+
+class Ways(Record, frozen=True):
+    """Of one level. way_bytes: the shortest distance at which its lines share a set, None where only one was timed."""
+
+    level: str
+    ways: Answer
+    way_bytes: int | None = None
+
+
+class Edge(Record, frozen=True):
+    """Up to `fits` lines of a series fit a level that answers in `latency_ns`; low..high: 95 %."""
+
+    latency_ns: float
+    fits: int
+    low: int
+    high: int
+
+
+def associativity(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> tuple[Ways, ...]:
+    """Of each cache of a measured hierarchy, from rows that mean `conflict-of-lines`, of one ABI and target."""
+    caches = [level for level in levels if level.size_bytes is not None]
+    by_pages = {pages: _edges(asked(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")}
+    return tuple(_ways(levels, place, by_pages) for place in range(len(caches)))
+
+
+def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
+    """The edges of each series, by the distance of its lines."""
+    found = {}
+    for others, points in series(rows, "lines").items():
+        apart = dict(others).get("apart")
+        if isinstance(apart, int) and len(points) > 2:
+            found[apart] = _edges_of(points)
+    return dict(sorted(found.items()))
+
+
+def _edges_of(points: Sequence[Row]) -> list[Edge]:
+    steps = jumps([log(middle(row)) for row in points], [relative_error(row) for row in points])
+    counts = [number(row, "lines") for row in points]
+    return [_edge(step, counts) for step in steps if step.after - step.before > log(LEAST_RATIO)]
+
+
+def _edge(step: Jump, counts: Sequence[int]) -> Edge:
+    fits, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
+    return Edge(latency_ns=exp(step.before), fits=fits, low=low, high=high)
+
+
+def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Ways:
+    """Huge pages tell for every level, where they are to be had; small ones for the first, and for no other."""
+    level = levels[place]
+    unsettled = None
+    for pages in ("huge", "small") if not place else ("huge",):
+        edges = {apart: edge for apart, found in by_pages[pages].items() if (edge := _edge_of(found, levels, place))}
+        if found := _settled(level, edges):
+            return found
+        unsettled = unsettled or edges
+    why = _why_unsettled(level, unsettled) if unsettled else _why_unseen(levels, place, by_pages)
+    return Ways(level=level.level, ways=Answer(why=why))
+
+
+def _why_unseen(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
+    if not any(by_pages.values()):
+        return "no cycle of lines a power of two apart was timed"
+    if place and not by_pages["huge"]:
+        return "on small pages the sets of a cache beyond the first are not the program's to choose"
+    before = f"{levels[place - 1].level} holds as many lines of one set, or more" if place else "it holds all of them"
+    return f"no number of lines was answered by {levels[place].level} alone: {before}"
+
+
+def _why_unsettled(level: Level, edges: Mapping[int, Edge]) -> str:
+    apart = max(edges)
+    return (
+        f"{edges[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its capacity agree "
+        "on a number of ways: its sets are chosen by bits that are not the program's"
+    )
+
+
+def _edge_of(found: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
+    """The edge of the flat piece that has this level's latency, and no other level's more nearly."""
+    latencies = [level.latency_ns for level in levels]
+    own = latencies[place]
+    for edge in found:
+        off = [abs(log(edge.latency_ns / latency)) if latency else inf for latency in latencies]
+        if own and off[place] == min(off) and off[place] < SAME_LATENCY:
+            return edge
+    return None
+
+
+def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways | None:
+    """The longest distances that agree on the number of lines, and whose shortest agrees with the capacity.
+
+    A longer distance may disagree: translation buffers have sets as well.
+    """
+    shortest_timed = min(edges, default=0)
+    for run in _runs(edges):
+        ways, way_bytes = round(median(edges[apart].fits for apart in run)), min(run)
+        if len(run) > 1 and _is_capacity(level, ways * way_bytes, at_most=way_bytes == shortest_timed):
+            low, high = (median(ends) for ends in zip(*((edges[one].low, edges[one].high) for one in run), strict=True))
+            answer = Answer(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
+            return Ways(level=level.level, ways=answer, way_bytes=way_bytes)
+    return None
+
+
+def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
+    """Neighbouring distances, each twice the next, whose intervals have a number of lines in common; longest first."""
+    runs: list[list[int]] = []
+    for apart in sorted(edges, reverse=True):
+        run = runs[-1] if runs else []
+        if run and run[-1] == 2 * apart and _agree([edges[one] for one in (*run, apart)]):
+            run.append(apart)
+        else:
+            runs.append([apart])
+    return runs
+
+
+def _agree(edges: Sequence[Edge]) -> bool:
+    return max(edge.low for edge in edges) <= min(edge.high for edge in edges)
+
+
+def _is_capacity(level: Level, capacity: int, *, at_most: bool) -> bool:
+    """Whether this is the level's size. at_most: no shorter distance was timed, so a way may cover less."""
+    if level.size_bytes is None:
+        return False
+    off = log(capacity / level.size_bytes)
+    return abs(off) < SAME_CAPACITY or (at_most and off > 0)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measured memory hierarchy: levels with their size, latency, read bandwidth and parallelism.
+
+All from rows by what they mean; what the operating system says stands beside and decides nothing but a level's name.
+A level that was not measured is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import inf, log, sqrt
+from statistics import median
+
+import msgspec
+import numpy as np
+
+from tollmeter.inference.knees import Fit, Knee, fit_levels
+from tollmeter.inference.parallel import parallelism
+from tollmeter.inference.reach import Within, fastest, reading_reach, reading_rows
+from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit
+from tollmeter.model import Cache, Level, Machine, Probe, Row, State
+from tollmeter.numbers.meanings import native, with_meaning
+
+MOST_CACHES = 4
+ON_LEVEL = 0.1
+FAR_FROM_KNEE = 1.5
+BEYOND = 1.5
+BEYOND_UNTOLD = 8 << 20
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the levels are read from: native rows, and the fit of one latency curve among them."""
+
+    machine: Machine
+    probes: Mapping[str, Probe]
+    rows: Sequence[Row]
+    sweep: Sequence[Row]
+    reading: Sequence[Sequence[Row]]
+    fit: Fit
+
+    def by_turns(self, place: int) -> list[Row]:
+        """The sizes that this level serves in some visits only: the first of their states is nearest to its latency."""
+        pairs = [(row, both[0].median) for row in self.sweep if (both := both_states(row))]
+        return [row for row, first in pairs if self._nearest(first) == place]
+
+    def _nearest(self, latency: float) -> int:
+        return int(np.argmin(np.abs(np.log(np.asarray(self.fit.latencies) / latency))))
+
+    def bounds(self, place: int) -> Within:
+        """Capacities of the level before and of this one; zero and infinity at the ends."""
+        sizes = [0.0, *(knee.size_bytes for knee in self.fit.knees), inf]
+        return sizes[place], sizes[place + 1]
+
+    def well_inside(self, place: int) -> Within:
+        """Sizes that the level before no longer keeps and that this one does. Of the last, the farther half of the
+        sweep: what lies before may be a cache that was not told apart."""
+        low, high = self.bounds(place)
+        if high == inf:
+            return max(low * FAR_FROM_KNEE, size_of(self.sweep[-1]) / 2), inf
+        return low * FAR_FROM_KNEE, high / FAR_FROM_KNEE
+
+
+def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> tuple[Level, ...]:
+    """Levels nearest first, `memory` last if the sweep went beyond all caches; empty without a latency curve."""
+    own = native(rows, machine.architecture)
+    curves = latency_rows(own, probes)
+    if not curves:
+        return ()
+    best = best_pages(curves)
+    fits = {pages: _fit(sweep) for pages, sweep in curves.items()}
+    others = [fit for pages, fit in fits.items() if pages != best]
+    joined = _joined(fits[best], others)
+    if best == "small" and "local" in fits:
+        joined = _less_translation(fits[best], fits["local"], curves[best])
+    reading = reading_rows(own, probes)
+    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
+    names = _names(joined, float(size_of(seen.sweep[-1])), machine)
+    return tuple(_level(name, place, seen) for place, name in enumerate(names))
+
+
+def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
+    """The knees of every page mode's latency curve, for charts; nearest first."""
+    curves = latency_rows(native(rows, machine.architecture), probes)
+    return {pages: _fit(curves[pages]).knees for pages in curves}
+
+
+def os_sizes(machine: Machine) -> tuple[Cache, ...]:
+    """Data and unified caches as the operating system has them, one a level, nearest first."""
+    levels: dict[int, Cache] = {}
+    for cache in machine.caches:
+        if cache.kind != "instruction" and cache.size_bytes > 0:
+            levels.setdefault(cache.level, cache)
+    return tuple(levels[level] for level in sorted(levels))
+
+
+def _fit(rows: Sequence[Row]) -> Fit:
+    return fit_levels(to_fit(rows), 1 + MOST_CACHES)
+
+
+def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
+    """The best curve's levels, their sizes averaged with those of the other page modes that agree.
+
+    The same caches stand behind all of them, and each had its own luck with pages. A knee of another curve counts where
+    that curve has as many knees and the intervals meet, by the inverse square of its interval. The interval does not
+    get narrower than the mean: what the curves have in common is not averaged away.
+    """
+    like = [fit for fit in others if len(fit.knees) == len(best.knees)]
+    joined = []
+    for place, knee in enumerate(best.knees):
+        same = [knee, *(fit.knees[place] for fit in like if _meet(fit.knees[place], knee))]
+        weights = [1 / log(one.high / one.low) ** 2 for one in same]
+        size, low, high = (
+            float(np.exp(np.average(np.log(ends), weights=weights)))
+            for ends in zip(*((one.size_bytes, one.low, one.high) for one in same), strict=True)
+        )
+        joined.append(msgspec.structs.replace(knee, size_bytes=size, low=low, high=high))
+    return msgspec.structs.replace(best, knees=tuple(joined))
+
+
+def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
+    """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
+    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, which
+    pay for their translations. Where page-local order has more knees, a prefetcher made them."""
+    if len(local.knees) > len(small.knees):
+        return small
+    ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]
+    latencies = []
+    for (low, high), latency in zip(pairwise(ends), local.latencies, strict=True):
+        inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
+        latencies.append(median(inside) if inside else latency)
+    return Fit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
+
+
+def _meet(one: Knee, other: Knee) -> bool:
+    return one.low <= other.high and other.low <= one.high
+
+
+def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
+    """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
+
+    The farthest plateau is memory if all caches were found that there are said to be, or if the sweep went well beyond
+    the largest.
+    """
+    known = [cache.size_bytes for cache in os_sizes(machine)]
+    count = len(fit.knees)
+    numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
+    names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
+    beyond = count >= len(known) or farthest >= BEYOND * max(known) if known else farthest >= BEYOND_UNTOLD
+    if count and beyond:
+        return [*names, "memory"]
+    following = numbers[-1] + 2 if numbers else 1
+    return [*names, "L1d" if following == 1 else f"L{following}"]
+
+
+def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
+    """For each knee the number of a level, in order: as many as can be whose size lies in the knee's interval, and
+    otherwise the nearest levels first, since it is the far ones that neighbours hide."""
+
+    def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees_found, numbers, strict=True)]
+        return -sum(agree), numbers
+
+    return min(combinations(range(len(known)), len(knees_found)), key=disagreement)
+
+
+def _level(name: str, place: int, seen: _Seen) -> Level:
+    fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
+    knee = fit.knees[place] if place < len(fit.knees) else None
+    own = within if within[0] < within[1] else seen.bounds(place)
+    reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
+    by_turns = seen.by_turns(place)
+    size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
+    latency, low, high = _latency(seen, place)
+    loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
+    return Level(
+        level=name,
+        size_bytes=knee.size_bytes if knee else None,
+        size_low=size_low,
+        size_high=size_high,
+        os_size_bytes=_os_size(name, seen.machine),
+        latency_ns=latency,
+        latency_cycles=latency * clock / 1e9 if clock else None,
+        read_bytes_per_second=fastest(seen.reading, within),
+        parallelism=parallelism(_most_inside(loads, within)),
+        latency_low=low,
+        latency_high=high,
+        reading_low=reading[0] if reading else None,
+        reading_high=reading[1] if reading else None,
+        states=_states(by_turns),
+    )
+
+
+def _size_range(knee: Knee, reading: Within | None, by_turns: Sequence[Row]) -> Within:
+    """The knee's interval, with the sizes that the level serves by turns; and with the end of its reading rate, where
+    that is elsewhere: then the two see different parts of it, and its size is a range."""
+    sizes = [size_of(row) for row in by_turns]
+    low, high = min([knee.low, *sizes]), max([knee.high, *sizes])
+    if reading and not (reading[0] <= high and low <= reading[1]):
+        return min(low, reading[0]), max(high, reading[1])
+    return low, high
+
+
+def _states(by_turns: Sequence[Row]) -> tuple[State, ...]:
+    """What the sizes that a level serves by turns are answered in, in the middle of these sizes."""
+    pairs = filter(None, map(both_states, by_turns))
+    return tuple(
+        State(
+            state=ones[0].state,
+            share=median(one.share for one in ones),
+            median=median(one.median for one in ones),
+            low=median(one.low for one in ones),
+            high=median(one.high for one in ones),
+        )
+        for ones in zip(*pairs, strict=True)
+    )
+
+
+def _os_size(name: str, machine: Machine) -> int | None:
+    number = 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
+    return next((cache.size_bytes for cache in os_sizes(machine) if cache.level == number), None)
+
+
+def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
+    """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
+    fitted, spread, bounds = seen.fit.latencies[place], seen.fit.spreads[place], seen.bounds(place)
+    on = [
+        row
+        for row in seen.sweep
+        if bounds[0] < size_of(row) < bounds[1] and abs((row.median or 0) - fitted) < ON_LEVEL * fitted
+    ]
+    if len(on) < 2:
+        return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
+    low, middle, high = (median(float(end or 0) for end in ends) for ends in zip(*map(_interval, on), strict=True))
+    return middle, min(low, middle), max(high, middle)
+
+
+def _interval(row: Row) -> tuple[float | None, float | None, float | None]:
+    return row.low, row.median, row.high
+
+
+def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
+    """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
+    there = inside(rows, within)
+    if not there:
+        return []
+    sizes = sorted({size_of(row) for row in there})
+    middle = sqrt(max(within[0], 4096.0) * within[1])
+    chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
+    return [row for row in there if size_of(row) == chosen]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From latency over size to levels, with a modelled knee between each two.
+
+latency(S) = a0 + sum of a_j m_j(S), where m_j is the share of misses of cache j by one of `shapes`, and a_j >= 0 is
+what a miss in it costs more. The flat pieces of the curve say where to begin. Then capacity and shape of one knee after
+the other are taken from a grid, with the best costs for each (variable projection, Golub and Pereyra 1973), until none
+moves. Knees that do not pay for themselves by BIC, that fewer than two points show, or that are nearer than two levels
+of a machine are, are taken out, the weakest first: on a coarse grid, and what stands is then settled on a fine one.
+
+A sharp knee says only that the capacity lies between two sizes of the sweep, and a smeared one hardly more. There a
+prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does
+not use it. Sizes in bytes, latencies in the unit they come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, inf
+
+import msgspec
+import numpy as np
+
+from tollmeter.inference.curves import NoisyCurve, segments
+from tollmeter.inference.search import Place, Search
+from tollmeter.inference.shapes import SHAPES, Shape
+from tollmeter.model import Record
+from tollmeter.numbers.stats import Array
+
+CHI_SQUARE_95 = 3.84
+FAR_OFF = 3.0
+LEAST_TRUST = 6.0
+ROUNDS = 3
+BYTES_OF_COLOUR = 16 * 4096
+LEAST_COLOURS = 16
+COARSE_STEPS, FINE_STEPS = 8, 24
+COARSE_SHAPES = (Shape(ways=4.0, keenness=2.0), Shape(ways=16.0, keenness=2.0), Shape(ways=inf, keenness=2.0))
+
+
+class Knee(Record, frozen=True):
+    """Where one level's capacity ends. low..high: 95 % by profile likelihood, all shapes considered."""
+
+    size_bytes: float
+    low: float
+    high: float
+    shape: Shape
+
+
+class Fit(Record, frozen=True):
+    """Levels of a curve, nearest first. latencies: one more than knees; spreads: their standard errors."""
+
+    knees: tuple[Knee, ...]
+    latencies: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+
+def fit_levels(points: NoisyCurve, most_levels: int = 6) -> Fit:
+    """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
+
+    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells.
+    """
+    trusted = msgspec.structs.replace(points, noise=_spikes_doubted(points))
+    for _ in range(ROUNDS):
+        coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES)
+        rough = stripped(coarse, most_levels)
+        trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points))
+    search = Search(trusted, FINE_STEPS, SHAPES)
+    knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
+    return _fit(search, knees)
+
+
+def stripped(search: Search, most_levels: int) -> list[Place]:
+    """The knees that stand, from those where the curve's flat pieces meet."""
+    sizes = search.points.sizes
+    middles = [float(np.sqrt(sizes[start - 1] * sizes[start])) for start in segments(search.points)[1:]]
+    knees = search.settled([search.place(middle, search.shapes[-1]) for middle in middles] if len(sizes) > 3 else [])
+    while (weakest := search.weakest(knees, most_levels)) is not None:
+        knees = search.settled(knees[:weakest] + knees[weakest + 1 :])
+    return knees
+
+
+def _spikes_doubted(points: NoisyCurve) -> Array:
+    """The noise of each point, raised for those that stand off from both neighbours.
+
+    Where a curve only rises, each value is the median of itself and its neighbours; what is left is noise.
+    """
+    logs = np.log(points.values)
+    padded = np.concatenate([logs[:1], logs, logs[-1:]])
+    middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
+    off = np.abs(logs - middles) / points.noise
+    return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
+
+
+def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve) -> Array:
+    """The noise of each point once the levels are roughly known.
+
+    Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share
+    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many. What is still far off is
+    trusted less, as far as it is off (Huber 1964).
+    """
+    costs, _ = search.solve(knees)
+    shares = search.shares(knees)
+    fitted = costs[0] + shares @ costs[1:]
+    capacities = search.capacities[[knee[0] for knee in knees]]
+    colours = np.maximum(capacities / BYTES_OF_COLOUR, LEAST_COLOURS)
+    luck = (shares * (1 - shares)) @ (costs[1:] ** 2 / colours) / points.visits / fitted**2
+    noise = np.sqrt(points.noise**2 + luck)
+    off = np.abs(points.values / fitted - 1) / noise
+    usual = max(1.4826 * float(np.median(off)), 1.0)
+    return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
+
+
+def _fit(search: Search, knees: Sequence[Place]) -> Fit:
+    costs, squares = search.solve(knees)
+    design = search.design(knees)
+    spread = np.linalg.pinv(design.T @ design) * search.scale(squares, len(knees))
+    sums = np.tril(np.ones((len(costs), len(costs))))
+    errors = np.sqrt(np.maximum(np.diag(sums @ spread @ sums.T), 0))
+    return Fit(
+        knees=tuple(_knee(search, knees, place) for place in range(len(knees))),
+        latencies=tuple(float(level) for level in sums @ costs),
+        spreads=tuple(float(error) for error in errors),
+    )
+
+
+def _knee(search: Search, knees: Sequence[Place], place: int) -> Knee:
+    """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough."""
+    likelihood = search.log_likelihood(knees, place)
+    profile = likelihood.max(axis=1)
+    chance = np.exp(profile - profile.max()) * search.prior
+    size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
+    likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
+    half_step = 1 + 0.5 / FINE_STEPS
+    return Knee(
+        size_bytes=size,
+        low=min(float(likely[0]) / half_step, size),
+        high=max(float(likely[-1]) * half_step, size),
+        shape=search.shapes[knees[place][1]],
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory's latency over the traffic beside it: idle end, loaded end, and the knee between.
+
+The knee is the traffic at which a load takes half as long again as beside the least traffic: queues grow without bound
+as traffic nears what a memory delivers (Kleinrock 1975), so any such factor marks nearly the same place, and this one
+stands above the noise. Latencies in ns, traffic in bytes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from scipy.optimize import isotonic_regression
+
+from tollmeter.inference.answers import Answer, asked, middle, ratio
+from tollmeter.model import Probe, Record, Row, Value
+from tollmeter.numbers.stats import Estimate
+
+KNEE_RISE = 1.5
+LEAST_POINTS = 3
+
+Parameters = tuple[tuple[str, Value], ...]
+
+
+class LoadPoint(Record, frozen=True):
+    """One pace of the traffic."""
+
+    traffic: float
+    latency_ns: float
+    low: float
+    high: float
+
+
+class LoadCurve(Record, frozen=True):
+    """points: by rising traffic. rise: latency beside the most traffic over that beside the least."""
+
+    parameters: Parameters
+    points: tuple[LoadPoint, ...]
+    rise: Estimate
+    knee: Answer
+
+
+def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[LoadCurve, ...]:
+    """One curve for each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and
+    target. A curve needs three paces."""
+    groups: dict[Parameters, list[tuple[Row, Row]]] = {}
+    traffic = {_place(row): row for row in asked(rows, probes, "traffic-beside")}
+    for row in asked(rows, probes, "latency-of-traffic"):
+        beside = traffic.get(_place(row))
+        if beside is not None:
+            others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
+            groups.setdefault(others, []).append((beside, row))
+    enough = [others for others in sorted(groups, key=str) if len(groups[others]) >= LEAST_POINTS]
+    return tuple(_curve(others, groups[others]) for others in enough)
+
+
+def _place(row: Row) -> tuple[str, Parameters]:
+    return row.probe, tuple(sorted(row.parameters.items()))
+
+
+def _curve(parameters: Parameters, pairs: Sequence[tuple[Row, Row]]) -> LoadCurve:
+    ordered = sorted(pairs, key=lambda pair: middle(pair[0]))
+    points = tuple(
+        LoadPoint(
+            traffic=middle(beside), latency_ns=middle(row), low=row.low or middle(row), high=row.high or middle(row)
+        )
+        for beside, row in ordered
+    )
+    return LoadCurve(
+        parameters=parameters, points=points, rise=ratio(ordered[-1][1], ordered[0][1]), knee=_knee(points)
+    )
+
+
+def _knee(points: Sequence[LoadPoint]) -> Answer:
+    """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do."""
+    traffic = [point.traffic for point in points]
+    wanted = points[0].latency_ns * KNEE_RISE
+    at = _crossing(traffic, [point.latency_ns for point in points], wanted)
+    if at is None:
+        most = max(point.latency_ns for point in points) / points[0].latency_ns
+        return Answer(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
+    early = _crossing(traffic, [point.high for point in points], wanted)
+    late = _crossing(traffic, [point.low for point in points], wanted)
+    return Answer(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
+
+
+def _crossing(traffic: Sequence[float], latency: Sequence[float], wanted: float) -> float | None:
+    """By straight lines between the points of the nearest curve that never falls; None where it stays below."""
+    rising = list(isotonic_regression(latency).x)
+    if rising[0] >= wanted:
+        return traffic[0]
+    for (left, below), (right, above) in pairwise(zip(traffic, rising, strict=True)):
+        if above >= wanted:
+            return float(left + (right - left) * (wanted - below) / (above - below))
+    return None

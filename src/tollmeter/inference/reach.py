@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Up to which size a cache serves by what reading from it says, beside what latency says.
+
+Reading goes at a cache's own rate while its lines are there, and falls where they are not. It goes round many times
+sooner than a walk of dependent loads does, so that neighbours have less time to push its lines out: what it says of a
+shared cache's end needs not be what latency says, and neither is wrong. Sizes in bytes, rates in bytes a second.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from tollmeter.inference.answers import middle
+from tollmeter.inference.sweeps import inside, size_of
+from tollmeter.model import Probe, Row
+from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.stats import Array
+
+Within = tuple[float, float]
+
+SAME_RATE, OTHER_RATE = 1.1, 1.25
+LEAST_BEYOND = 2
+
+
+def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[Row]]:
+    """Read bandwidth over size, one list for each probe and kernel, nearest first."""
+    by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in inside(with_meaning(rows, probes, "read-bandwidth-of-size"), (0, np.inf)):
+        if row.unit == "B/s":
+            by_kernel[row.probe, str(row.parameters.get("kernel"))].append(row)
+    return [sorted(kernel, key=size_of) for kernel in by_kernel.values()]
+
+
+def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> float | None:
+    """Rate of the fastest kernel: the median over the sizes well inside the level."""
+    rates = [[middle(row) for row in inside(kernel, within)] for kernel in kernels]
+    return max((float(np.median(kernel)) for kernel in rates if kernel), default=None)
+
+
+def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:
+    """The last size that is read at the rate of the sizes within, and the first that is clearly read more slowly; by
+    the kernel with most sizes. None where reading never falls behind, or was not timed inside and well beyond."""
+    sweep = max(kernels, key=len, default=())
+    own = inside(sweep, within)
+    from_here = inside(sweep, (within[0], np.inf))
+    if not own or len(from_here) < len(own) + LEAST_BEYOND:
+        return None
+    slower = _slower(from_here) / float(np.median([1 / middle(row) for row in own]))
+    last, first = np.flatnonzero(slower <= SAME_RATE), np.flatnonzero(slower >= OTHER_RATE)
+    return (size_of(from_here[last[-1]]), size_of(from_here[first[0]])) if len(last) and len(first) else None
+
+
+def _slower(rows: Sequence[Row]) -> Array:
+    """Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one."""
+    return np.asarray(np.exp(isotonic_regression([-np.log(middle(row)) for row in rows]).x))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several CPUs reach together, beside so many times what one of them reaches alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tollmeter.inference.answers import asked, number, ratio, series
+from tollmeter.model import Probe, Record, Row, Value
+from tollmeter.numbers.stats import Estimate
+
+
+class Share(Record, frozen=True):
+    """So many instances at one point. of_one: efficiency BW(N) / (N BW(1)) for bandwidth, latency(N) / latency(1) for
+    latency."""
+
+    parameters: tuple[tuple[str, Value], ...]
+    instances: int
+    of_one: Estimate
+
+
+def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
+    """Of each number of instances above one, from rows that mean `bandwidth-of-instances`, of one ABI and target.
+    Nothing where one instance alone was not timed."""
+    found = _beside_one(asked(rows, probes, "bandwidth-of-instances"))
+    return tuple(msgspec.structs.replace(share, of_one=_divided(share.of_one, share.instances)) for share in found)
+
+
+def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
+    """How many times as long a load takes among so many chases, from rows that mean `latency-of-instances`."""
+    return tuple(_beside_one(asked(rows, probes, "latency-of-instances")))
+
+
+def _beside_one(rows: Sequence[Row]) -> list[Share]:
+    found = []
+    for others, points in series(rows, "instances").items():
+        alone = next((row for row in points if number(row, "instances") == 1), None)
+        if alone is not None:
+            found += [
+                Share(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))  # type: ignore[arg-type]
+                for row in points
+                if row is not alone
+            ]
+    return found
+
+
+def _divided(estimate: Estimate, by: int) -> Estimate:
+    return Estimate(value=estimate.value / by, low=estimate.low / by, high=estimate.high / by)

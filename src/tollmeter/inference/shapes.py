@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the share of misses grows as a random cycle outgrows a cache: the shapes that a knee can have.
+
+A cache of capacity C with W ways is asked for every line of a buffer of size S = x C, in the same random order lap
+after lap. A set that k of those lines fall into keeps them all while k <= W. Beyond that,
+
+* true LRU keeps none: each line is evicted just before it is due. Random replacement keeps some: a line survives a
+  lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which is solved by
+  Lambert's W. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
+  into the second: 1 is random replacement, infinity is LRU.
+* k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
+  Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
+  sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
+  varies from visit to visit, because neighbours use the rest.
+
+Half of the lines then miss near x = 1 under LRU with page colours, though the first misses come much earlier.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf, log
+
+import numpy as np
+from scipy.special import gammainc, gammaln, lambertw
+
+from tollmeter.model import Record
+from tollmeter.numbers.stats import Array
+
+LOG_X = np.linspace(log(1 / 64), log(16), 401)
+
+
+class Shape(Record, frozen=True):
+    """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU.
+
+    colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
+    colour is a buffer without gaps, in which no set holds two lines more than another. Of two, the usual visit counts.
+    """
+
+    ways: float
+    keenness: float
+    colours: int = 0
+
+
+SHAPES = tuple(
+    Shape(ways=ways, keenness=keenness)
+    for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
+    for keenness in (1.0, 2.0, 5.0, inf)
+) + tuple(
+    Shape(ways=ways, keenness=inf, colours=colours)
+    for ways, colours in ((2.0, 1), (4.0, 1), (8.0, 2), (12.0, 2), (16.0, 2))
+)
+
+
+def miss_share(shape: Shape, x: Array) -> Array:
+    """Share of misses in a buffer x times the capacity; none in one of less than a 64th of it."""
+    return np.asarray(np.interp(np.log(x), LOG_X, table(shape), left=0.0))
+
+
+@lru_cache(maxsize=128)
+def table(shape: Shape) -> Array:
+    """The share of misses at every place of LOG_X."""
+    x = np.exp(LOG_X)
+    if shape.colours == 1:
+        return _without_gaps(x, shape.ways)
+    if shape.colours == 2:
+        return _usual_of_two(x, shape.ways)
+    if shape.ways == inf:
+        return _set_share(x, shape.keenness)
+    if shape.keenness == inf:
+        return np.asarray(gammainc(shape.ways, shape.ways * x))
+    return _over_colours(shape, x)
+
+
+def _set_share(load: Array, keenness: float) -> Array:
+    """Share of misses in a set that `load` times its ways of lines fall into."""
+    excess = np.maximum(load - 1, 0)
+    if keenness == inf:
+        return np.asarray((excess > 0).astype(float))
+    stretched = 1 + excess * keenness
+    solved = 1 + np.real(lambertw(-stretched * np.exp(-stretched))) / stretched
+    return np.where(excess > 0, np.clip(solved, 0, 1), 0.0)
+
+
+def _over_colours(shape: Shape, x: Array) -> Array:
+    """Mean over a Poisson number of other lines in the set of a line; ways need not be whole."""
+    mean = shape.ways * x[:, None]
+    others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
+    chance = np.exp(others * np.log(mean) - mean - gammaln(others + 1))
+    share = _set_share((others[0] + 1) / shape.ways, shape.keenness)
+    return np.asarray(chance @ share / chance.sum(axis=1))
+
+
+def _without_gaps(x: Array, ways: float) -> Array:
+    """Sets hold a whole number of lines, some of them one more than others: those with more than their ways miss."""
+    lines = x * ways
+    fewer = np.floor(lines)
+    fuller = lines - fewer
+    missing = np.where(fewer > ways, (1 - fuller) * fewer, 0) + np.where(fewer + 1 > ways, fuller * (fewer + 1), 0)
+    return np.asarray(missing / lines)
+
+
+def _usual_of_two(x: Array, ways: float) -> Array:
+    """Median over visits where pages fall at random into two colours: in most visits one of them overflows before the
+    capacity is reached, and then all of its lines miss at once. Held on to where the other's later share is less."""
+    usual = []
+    for pages in np.maximum(np.round(2 * ways * x), 1):
+        one = np.arange(pages + 1)
+        share = np.where(one > ways, one, 0) / pages + np.where(pages - one > ways, pages - one, 0) / pages
+        order = np.argsort(share, kind="stable")
+        chance = np.exp(gammaln(pages + 1) - gammaln(one + 1) - gammaln(pages - one + 1) - pages * log(2))
+        reached = np.cumsum(chance[order])
+        usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
+    return np.maximum.accumulate(usual)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency rows as curves over size, one for each page mode, and which of their points two things answer by turns.
+
+A shared cache serves a size in one visit and not in the next, by whether a lap is done before neighbours have pushed
+its lines out. Such a row has a `first` and a `second` state, and its own median is only the commoner one. It says that
+the cache's end is there, and nothing of a level's latency: no machine answers in between.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import log
+from statistics import median
+
+import msgspec
+
+from tollmeter.inference.curves import NoisyCurve, curve
+from tollmeter.model import Probe, Row, State
+from tollmeter.numbers.meanings import with_meaning
+
+BEST_PAGES_FIRST = ("huge", "small", "local")
+LEAST_POINTS = 5
+DISTURBED = 1.5
+APART = 1.35
+"""Two states that are nearer to each other are one level's, and no two levels are that near (`search.LEAST_RATIO`)."""
+
+
+def size_of(row: Row) -> int:
+    return int(row.parameters["size"])
+
+
+def inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
+    """The rows whose size lies there; those without a size are left out."""
+    sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
+    return [row for row in sized if within[0] <= size_of(row) <= within[1]]
+
+
+def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, list[Row]]:
+    """Latency curves in ns with enough points, by page mode, ordered by size."""
+    curves: dict[str, dict[int, Row]] = defaultdict(dict)
+    for row in with_meaning(rows, probes, "latency-of-size"):
+        if row.unit == "ns" and isinstance(row.parameters.get("size"), int):
+            curves[str(row.parameters.get("pages", ""))].setdefault(size_of(row), row)
+    return {
+        pages: [points[size] for size in sorted(points)]
+        for pages, points in curves.items()
+        if len(points) >= LEAST_POINTS
+    }
+
+
+def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
+    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may foresee
+    some of it. A curve that ends early counts for less."""
+    farthest = max(size_of(points[-1]) for points in curves.values())
+    whole = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
+    rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
+    return min(whole, key=lambda pages: (rank.get(pages, len(rank)), pages))
+
+
+def both_states(row: Row) -> tuple[State, State] | None:
+    """What the row is in some visits and in others, where these are as far apart as two levels."""
+    states = {state.state: state for state in row.states}
+    first, second = states.get("first"), states.get("second")
+    return (first, second) if first and second and second.median >= APART * first.median else None
+
+
+def to_fit(rows: Sequence[Row]) -> NoisyCurve:
+    """What levels are fitted to. A size of two states is left out, so that it can be no level, and a knee may lie
+    anywhere in the gap. At the sweep's end the second state stays: that is what lies beyond."""
+    steady = [place for place, row in enumerate(rows) if both_states(row) is None]
+    end = steady[-1] + 1 if steady else 0
+    kept = [rows[place] for place in steady] + [_in_second_state(row) for row in rows[end:]]
+    return _curve(kept if len(kept) >= LEAST_POINTS else rows)
+
+
+def _in_second_state(row: Row) -> Row:
+    both = both_states(row)
+    return row if both is None else _of_state(row, both[1])
+
+
+def _of_state(row: Row, state: State) -> Row:
+    return msgspec.structs.replace(row, median=state.median, low=state.low, high=state.high, quartiles=())
+
+
+def _curve(rows: Sequence[Row]) -> NoisyCurve:
+    values = [_undisturbed(row) for row in rows]
+    medians = [row.median or 0.0 for row in rows]
+    lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
+    highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
+    noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
+    visits = max(int(median(row.visits for row in rows)), 1)
+    return curve([size_of(row) for row in rows], values, noise, visits)
+
+
+def _undisturbed(row: Row) -> float:
+    """The median, or the lower quartile where half of the samples took half as long again or more.
+
+    A visit's luck with page colours scatters to both sides, and the median is its middle. Others that use a shared
+    cache only ever add: they push lines out, and a size that fits is timed as if it did not.
+    """
+    middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
+    return lower if 0 < lower < middle / DISTURBED else middle

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the conductor asks between rounds: is a point known well enough, and where does a curve want more points?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import inf, log, sqrt
+
+from tollmeter.experiment.precision import LEAST_VISITS, visits_for
+from tollmeter.model import Metric, Outcome, Probe
+from tollmeter.numbers.gauges import gauge_row
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.row_of import Told, is_known, speech
+from tollmeter.numbers.rows import told_of
+
+BENT = 0.1
+MOST_ADDED = 6
+NEVER_A_NUMBER = ("unsupported", "wrong_answer")
+
+
+def settled(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> bool:
+    """Whether further visits of this point would tell nothing new. outcomes: all visits of one point so far.
+
+    Settled where it cannot have a number, or where every metric that something is made of is known precisely enough.
+    """
+    if any(outcome.status in NEVER_A_NUMBER for outcome in outcomes):
+        return True
+    wanted = visits_wanted(outcomes, probe, known)
+    return wanted <= len(outcomes)
+
+
+def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
+    """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
+    number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
+    table.
+    """
+    told = told_of(outcomes, probe, known) if outcomes else None
+    if not isinstance(told, Told):
+        return len(outcomes) + LEAST_VISITS
+    used = [metric for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll]
+    return max((_wanted(told, metric, known) for metric in used), default=0.0)
+
+
+def _wanted(told: Told, metric: Metric, known: Known) -> float:
+    """A number that physics refused may be sound after another visit."""
+    visits = len(told.readings)
+    if metric.source == "gauge":
+        row = gauge_row(told, metric, known)
+        return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
+    found = speech(told, metric, known)
+    if found.complaint or not found.said:
+        return visits + LEAST_VISITS
+    head = found.said[0]
+    seen = len(head.part.visits)
+    if is_known(head.estimate, seen, known.precision):
+        return visits
+    if head.estimate.low <= 0:
+        return visits + LEAST_VISITS
+    runs_sd, half = known.runs_sd(told.probe.probe), log(head.estimate.high / head.estimate.low) / 2
+    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, runs_sd))
+
+
+def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
+    """Values of the grid to add to a sweep, at most six, ordered; none where the curve is straight in log-log.
+
+    A gap between two neighbours is worth a point in its middle when the value changes across it and the curve bends at
+    its ends, both by 10 % and more: by the second difference of log value over log parameter times the shorter side,
+    which is how far a straight continuation would miss. What bends most comes first. values: (parameter, median).
+    """
+    points = sorted((value, median) for value, median in values if value > 0 and median > 0)
+    scored = []
+    for gap in range(len(points) - 1):
+        (low, before), (high, after) = points[gap : gap + 2]
+        inside = [value for value in grid if low < value < high]
+        bend = min(_bend(points, gap), abs(log(after / before)))
+        if inside and bend > BENT:
+            scored.append((bend, min(inside, key=partial(_distance, sqrt(low * high)))))
+    return sorted(value for _, value in sorted(scored, reverse=True)[:MOST_ADDED])
+
+
+def _distance(middle: float, value: int) -> float:
+    return abs(log(value / middle))
+
+
+def _bend(points: Sequence[tuple[int, float]], gap: int) -> float:
+    """The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true."""
+    ends = [_second_difference(points, end) for end in (gap, gap + 1) if 0 < end < len(points) - 1]
+    return max(ends, default=inf)
+
+
+def _second_difference(points: Sequence[tuple[int, float]], place: int) -> float:
+    (x0, y0), (x1, y1), (x2, y2) = ((log(x), log(y)) for x, y in points[place - 1 : place + 2])
+    before, after = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+    return abs(after - before) * min(x1 - x0, x2 - x1)

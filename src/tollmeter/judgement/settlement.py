@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of a run is known well enough, what is known worst, and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+from tollmeter.experiment.core_states import core_hz, states
+from tollmeter.experiment.evidence import timed_ns
+from tollmeter.judgement.settle import NEVER_A_NUMBER, visits_wanted
+from tollmeter.model import Outcome, Probe, Row
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.rows import by_point
+
+_BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
+_WORTH_NAMING = 0.02
+
+
+class Settlement(NamedTuple):
+    """points: that can have a number; settled: of these, known to the precision. timed_share: of wall time, in timed
+    batches. shared_share: of samples whose core's state was seen; None where none was. open_s: what each open point
+    still wants, in wall time, the least first; infinite where runs differ by more.
+    """
+
+    points: int
+    settled: int
+    timed_share: float
+    shared_share: float | None
+    open_s: tuple[float, ...]
+
+
+def settlement(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known, seconds: float) -> Settlement:
+    groups = [group for group in by_point(outcomes) if not any(told.status in NEVER_A_NUMBER for told in group)]
+    wanted = {group[0].point: _missing(group, probes, known) for group in groups}
+    still = [(group, wanted[group[0].point]) for group in groups if wanted[group[0].point] > 0]
+    timed_s = sum(timed_ns(sample) for told in outcomes for sample in told.samples) / 1e9
+    overhead = seconds / timed_s if timed_s else 1.0
+    each_s = [sum(timed_ns(one) for told in group for one in told.samples) / 1e9 / len(group) for group, _ in still]
+    open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
+    share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
+    return Settlement(len(groups), len(groups) - len(still), share, _shared(outcomes, known), tuple(open_s))
+
+
+def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known) -> float:
+    """Visits; none for a count, which has no noise."""
+    if any(told.status == "ok" and told.clock.kind == "instructions" for told in group):
+        return 0.0
+    return visits_wanted(group, probes[group[0].point.probe], known) - len(group)
+
+
+def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
+    seen: list[str] = []
+    for told in outcomes:
+        width = known.widths.get((told.point.target, told.point.abi))
+        seen += states(told.samples, core_hz(told), width).tolist() if width else []
+    told_apart = [state for state in seen if state != "unknown"]
+    return sum(state == "shared" for state in told_apart) / len(told_apart) if told_apart else None
+
+
+def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
+    """What the run knows, what it knows worst, and what would mend it."""
+    said = f"{found.settled} of {found.points} points within {100 * precision:g} %"
+    worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
+    if found.settled == found.points or worst is None:
+        return said
+    said += f"; worst: {_name(worst)}, {worst.low:.3g} to {worst.high:.3g} {worst.unit}"
+    mend = _mend(found, seconds)
+    return f"{said}; {mend}" if mend else said
+
+
+def _mend(found: Settlement, seconds: float) -> str:
+    """The shortest usual budget after which hardly a point more would be settled by twice as much."""
+    reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in _BUDGETS_S}
+    longer = [budget for budget in _BUDGETS_S if budget > seconds and reach[budget] > found.settled]
+    most = max((reach[budget] for budget in longer), default=0)
+    for budget in longer:
+        if most - reach[budget] <= _WORTH_NAMING * found.points:
+            text = f"{budget // 60}m" if budget % 60 == 0 else f"{budget}s"
+            return f"--budget {text} would settle {reach[budget]}"
+    return ""
+
+
+def _settled_in(open_s: Sequence[float], left_s: float) -> int:
+    count = 0
+    for cost in open_s:
+        left_s -= cost
+        if left_s < 0 or cost == inf:
+            break
+        count += 1
+    return count
+
+
+def _half(row: Row) -> float:
+    assert row.median and row.low is not None and row.high is not None
+    return (row.high - row.low) / abs(row.median)
+
+
+def _name(row: Row) -> str:
+    words = [f"{name}={value}" for name, value in row.parameters.items()]
+    return " ".join([row.probe, *words, row.abi])

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run folder as a book: journal to outcomes, rows, hierarchy and findings, kept in the run's SQLite index."""
+
+from __future__ import annotations
+
+import shlex
+from math import log
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollmeter.experiment.precision import PRECISION
+from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.numbers.known import Learned, core_widths
+from tollmeter.root import COMMAND
+from tollmeter.store import index
+from tollmeter.store.export import Table, samples_table
+from tollmeter.store.history import Remembered, machine_key
+from tollmeter.store.journal import Contents, read
+from tollmeter.store.request import Request, read_request
+
+FORMAT = 2
+
+
+def open_index(folder: Path) -> Index:
+    """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
+    kept = index.load(folder, _fingerprint(folder))
+    if kept is None:
+        return open_run(folder).index
+    return msgspec.structs.replace(kept, run=msgspec.structs.replace(kept.run, folder=str(folder)))
+
+
+def open_run(folder: Path) -> Book:
+    """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
+    request = read_request(folder)
+    book = make(read(folder), request, folder)
+    index.save(folder, _fingerprint(folder), book.index)
+    return book
+
+
+def make(contents: Contents, request: Request, folder: Path) -> Book:
+    """Everything that is derived, from all that was recorded."""
+    from tollmeter.findings import all_findings
+    from tollmeter.inference.hierarchy import hierarchy
+    from tollmeter.inference.lengths import lengths
+    from tollmeter.judgement.settlement import sentence, settlement
+    from tollmeter.numbers.meanings import main_place
+    from tollmeter.numbers.rows import known_of, rows
+
+    machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
+    outcomes = tuple(_telling(contents.outcomes))
+    _check_described(outcomes, probes, folder)
+    # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
+    known = known_of(outcomes, probes, learned(request), request.precision)
+    clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
+    machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
+    table = rows(outcomes, probes, known)
+    levels = hierarchy(table, probes, machine)
+    run = _run_info(contents, request, folder)
+    done = settlement(outcomes, probes, known, run.seconds)
+    run = msgspec.structs.replace(
+        run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
+        summary=sentence(done, table, request.precision, request.budget_seconds),
+    )  # fmt: skip
+    fallen = lengths(outcomes, table, probes, machine, levels)
+    bare = Book(
+        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen),
+        probes=probes,
+        builds=contents.head.builds,
+        outcomes=outcomes,
+        request=_asked(request),
+        suite=request.suite,
+    )
+    found = tuple(all_findings(bare))
+    return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))
+
+
+def learned(request: Request) -> Learned:
+    """What earlier runs had said when this one began."""
+    widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
+    return Learned(request.runs_sd, widths)
+
+
+def remembered(book: Book) -> Remembered:
+    """What the machine's next run may want to know of this one."""
+    told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
+    rows = {}
+    for row in told:
+        if row.median and row.low and row.high and row.median > 0 and row.low > 0:
+            name = " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(row.state)])
+            parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
+            rows[f"{name} {parameters}"] = (row.median, log(row.high / row.low) / 2 / 1.96)
+    widths: dict[str, dict[str, float]] = {}
+    for (target, abi), width in core_widths(book.outcomes).items():
+        widths.setdefault(target, {})[abi] = width
+    return Remembered(run=book.index.run.id, machine=machine_key(book.index.machine), rows=rows, widths=widths)
+
+
+def raw_samples(folder: Path) -> Table:
+    """Every sample of a run with its witness, and why it is set aside where it is."""
+    from tollmeter.experiment.evidence import reasons
+
+    book = open_run(folder)
+    return samples_table(book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe]))
+
+
+def _telling(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+    """A visit that somebody broke off says nothing of a point that was visited again."""
+    visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
+    return [told for told in outcomes if told.status != "interrupted" or told.point not in visited]
+
+
+def _machine(contents: Contents, folder: Path) -> Machine:
+    if contents.head.machine is None:
+        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
+    return contents.head.machine
+
+
+def _check_described(outcomes: tuple[Outcome, ...], probes: dict[str, Probe], folder: Path) -> None:
+    for outcome in outcomes:
+        if outcome.point.probe not in probes:
+            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
+
+
+def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
+    return RunInfo(
+        id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
+        seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
+        precision=request.precision,
+    )  # fmt: skip
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """The request as a person would say it; command: what to type to measure the same again."""
+    return {
+        "question": request.suite.question,
+        "command": command(request),
+        "budget_seconds": request.budget_seconds,
+        "abis": list(request.abis),
+        "cpus": list(request.cpus),
+    }
+
+
+def command(request: Request) -> str:
+    words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != PRECISION else []
+    words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
+    words += ["--abi", ",".join(request.abis)] if request.abis else []
+    words += ["--target", ",".join(request.targets)] if request.targets else []
+    words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
+    return shlex.join(words)
+
+
+def _fingerprint(folder: Path) -> str:
+    try:
+        return index.fingerprint(folder)
+    except OSError:
+        # Says in words what is wrong with the folder.
+        read_request(folder)
+        read(folder)
+        raise

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What analysis says of a run under way, in the form in which conduct asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tollmeter.judgement import settle
+from tollmeter.model import Outcome, Probe
+from tollmeter.numbers.known import Known, Learned
+from tollmeter.numbers.rows import known_of, rows_of_point
+
+
+class AnalysisJudge:
+    """Implements conduct.Judge."""
+
+    def __init__(self, probes: Mapping[str, Probe], learned: Learned, precision: float) -> None:
+        self._probes = probes
+        self._learned = learned
+        self._known = Known(learned=learned, precision=precision)
+
+    def look(self, outcomes: Sequence[Outcome]) -> None:
+        self._known = known_of(outcomes, self._probes, self._learned, self._known.precision)
+
+    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool:
+        """A count has no noise: one visit says all of it."""
+        counted = [told for told in outcomes if told.status == "ok" and told.clock.kind == "instructions"]
+        return bool(counted) or settle.settled(outcomes, probe, self._known)
+
+    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        return settle.visits_wanted(outcomes, probe, self._known)
+
+    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
+        """By the first metric that is drawn over a parameter, which is the probe's first."""
+        medians = [(value, self._median(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        return settle.refine([(value, median) for value, median in medians if median is not None], list(grid))
+
+    def _median(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
+        made = rows_of_point(list(outcomes), probe, self._known)
+        return made[0].median if made and made[0].status == "ok" else None

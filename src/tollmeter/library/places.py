@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are: the checkout, what it built, the suites, the runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from tollmeter import catalog, root
+from tollmeter.catalog import Catalog
+from tollmeter.cli import set_up
+from tollmeter.cli.printing import say
+from tollmeter.model import Failure, Suite
+from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.targets import Target
+from tollmeter.targets.absent import Absent
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
+from tollmeter.toolchain.abis import find, make_ready, open_here
+from tollmeter.toolchain.build import for_cpu
+from tollmeter.toolchain.packages import install_for
+
+ROOT = root.ROOT
+SUITES = ROOT / "suites"
+LAST = "LAST"
+
+
+def _runs() -> Path:
+    """The checkout's own folder, or the person's where another owns the checkout, or there is none."""
+    shared = ROOT / "runs"
+    nearest = shared if shared.is_dir() else ROOT
+    own = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "tollmeter/runs"
+    return shared if root.IS_CHECKOUT and os.access(nearest, os.W_OK) else own
+
+
+RUNS = _runs()
+
+
+def built() -> Catalog:
+    """What this machine runs by itself."""
+    _set_up()
+    return _without(catalog.load(ROOT / "build", platform.machine()), lambda _, target: target != LOCAL)
+
+
+def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = True) -> Catalog:
+    """What is built, with the ABIs that were named built and described; on the targets that were named, if any.
+
+    Raises Failure where a name is no target's, or where none of the ABIs that were named can be made ready.
+    """
+    for target in targets:
+        clock_of(target)
+    _set_up()
+    named = [abi for abi in abis if abi != NATIVE]
+    _check_known(named)
+    if may_install:
+        machine = platform.machine()
+        own = [] if named or not targets else [abi.name for abi in for_cpu(find(ROOT).abis.values(), machine)]
+        install_for(ROOT, [*named, *own], targets, machine)
+    failures = make_ready(ROOT, named, targets, say)
+    if named and len(failures) == len(set(named)):
+        raise next(iter(failures.values()))
+    gaps = {abi: failure.sentence for abi, failure in failures.items()}
+    for sentence in gaps.values():
+        say(sentence)
+    loaded = catalog.load(ROOT / "build", platform.machine())
+    loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
+    loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
+    return _placed(loaded, targets, named) if targets else _with_others(loaded)
+
+
+def _set_up() -> None:
+    """What ./toll does in a checkout before it starts this."""
+    if not root.IS_CHECKOUT:
+        set_up.once()
+
+
+def _check_known(abis: Iterable[str]) -> None:
+    """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
+    found = find(ROOT)
+    known = [*found.abis, *found.refused]
+    for abi in abis:
+        if abi not in known:
+            raise catalog.unknown("ABI", abi, known)
+
+
+def _with_others(loaded: Catalog) -> Catalog:
+    """Every executable with all places that its ABI's file names and this machine has."""
+    known = find(ROOT).abis
+    could = {
+        abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
+        for abi in loaded.abis
+        if abi in known
+    }
+    executables = {
+        key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
+    }
+    return msgspec.structs.replace(loaded, executables=executables)
+
+
+def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
+    """An ABI of this CPU that a suite names and nobody asked for is no hole in the answer but a row that says so."""
+    named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
+    own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
+    gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
+    return msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
+
+
+def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
+    """drop: by an ABI's name and target."""
+    kept = {key: made for key, made in loaded.executables.items() if not drop(key[1], made.target)}
+    remaining = {abi for _, abi in kept}
+    return msgspec.structs.replace(loaded, executables=kept, abis=tuple(abi for abi in loaded.abis if abi in remaining))
+
+
+def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
+    """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
+    named, as is one whose file is gone since it was built: only the file tells what runs it. Where no ABI is left, that
+    is what is wrong. Raises Failure then.
+    """
+    known = find(ROOT).abis
+    here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
+    places: dict[str, tuple[str, ...]] = {}
+    failures: dict[str, Failure] = {}
+    for abi in loaded.abis:
+        try:
+            if abi not in known:
+                raise Failure(f"its file is gone: rm -r {shown(ROOT / 'build' / abi)} forgets what was built of it")
+            places[abi] = fitting(targets, known[abi], abi in here)
+        except Failure as failure:
+            failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
+    if not places:
+        raise next(iter(failures.values()))
+    gaps = {abi: failure.sentence for abi, failure in failures.items() if abi in named}
+    loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
+    loaded = _without(loaded, lambda abi, _: abi not in places)
+    executables = {
+        key: msgspec.structs.replace(made, target=places[key[1]][0], also=places[key[1]][1:])
+        for key, made in loaded.executables.items()
+    }
+    return msgspec.structs.replace(loaded, executables=executables)
+
+
+def opened(names: Iterable[str]) -> dict[str, Target]:
+    """Targets by their names. One that cannot be opened says so in each of its visits."""
+    targets: dict[str, Target] = {}
+    for name in names:
+        try:
+            targets[name] = open_here(ROOT, name)
+        except Failure as failure:
+            targets[name] = Absent(name, failure)
+    return targets
+
+
+def suites() -> dict[str, Suite]:
+    return catalog.suites(SUITES)
+
+
+def new_folder(suite: str) -> Path:
+    """runs/DATE-SUITE, or with the first free number behind it."""
+    name = f"{date.today().isoformat()}-{_plain(suite)}"  # noqa: DTZ011  the person's own day
+    if root.IS_CHECKOUT and RUNS != ROOT / "runs":
+        say(f"{ROOT} belongs to somebody else: runs are kept in {RUNS}")
+    numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
+    return next(folder for folder in numbered if not os.path.lexists(folder))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
+
+
+def find_run(name: str) -> Path:
+    """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
+    for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
+        if (folder / JOURNAL).exists():
+            return shown(folder.resolve()) if name == LAST else folder
+    known = run_names()
+    if name == LAST or not known:
+        raise Failure(f"no run is called {name!r}: there is none in {shown(RUNS)} yet")
+    raise catalog.unknown("run", name, known)
+
+
+def run_names() -> list[str]:
+    """Runs of the checkout, the oldest first."""
+    found = [path.parent for path in RUNS.glob(f"*/{JOURNAL}") if path.parent.name != LAST]
+    return [folder.name for folder in sorted(found, key=lambda folder: ((folder / JOURNAL).stat().st_mtime, folder))]
+
+
+def remember(folder: Path) -> None:
+    """Makes runs/LAST point to a run, wherever that is. A checkout that cannot be written has no LAST."""
+    link = RUNS / LAST
+    with contextlib.suppress(OSError):
+        RUNS.mkdir(exist_ok=True)
+        half = RUNS / f".{LAST}.{os.getpid()}"
+        half.symlink_to(
+            os.path.relpath(folder.resolve(), RUNS) if RUNS in folder.resolve().parents else folder.resolve()
+        )
+        half.replace(link)
+
+
+def shown(path: Path) -> Path:
+    """As a person here would write it."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

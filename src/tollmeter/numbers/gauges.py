@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of what a probe said itself: one value a visit, which no clock and no state of the core is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tollmeter.experiment.precision import Estimate, Scatter, estimate
+from tollmeter.model import Metric, Row
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.row_of import Told, bare, with_precision
+from tollmeter.numbers.stats import modes, quartiles
+
+_OF_THE_HOST = ("ns", "cycle", "B/s", "flop/s", "op/s")
+_OF_THE_EMULATOR = (
+    "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
+)
+
+
+def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
+    first, note = told.readings[0].outcome, told.note
+    outcomes = [read.outcome for read in told.readings if metric.name in read.outcome.gauges]
+    said = [(outcome.gauges[metric.name], outcome.seed or -outcome.visit - 1) for outcome in outcomes]
+    finite = [(value, layout) for value, layout in said if np.isfinite(value)]
+    if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
+        return bare(first, told.probe, metric, "unsupported", _OF_THE_EMULATOR)
+    if not finite:
+        return bare(first, told.probe, metric, "unstable", "the probe gave no value")
+    values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
+    found = _estimate(values, layouts)
+    row = bare(
+        first, told.probe, metric, "ok", note, median=found.value, low=found.low, high=found.high, minimum=min(values),
+        quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
+        samples=len(values),
+    )  # fmt: skip
+    return with_precision(row, len(values), known.precision)
+
+
+def _estimate(values: Sequence[float], layouts: Sequence[int]) -> Estimate:
+    """A number that never differs is known; what differs is not scattered by a clock, so that only its own visits say
+    by how much."""
+    if min(values) == max(values):
+        return Estimate(value=values[0], low=values[0], high=values[0])
+    if min(values) <= 0:
+        return Estimate(value=float(np.median(values)), low=min(values), high=max(values))
+    return estimate(values, layouts, Scatter(runs_sd=0.0), (min(values), max(values)))

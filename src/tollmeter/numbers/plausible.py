@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of physics. A row that breaks one becomes `unstable`, and the rule's sentence is its reason.
+
+A rule refuses what no machine can do, not what is rare: each leaves a margin for a core clock that moved between the
+control loop and the sample, and compares ends of intervals rather than medians.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from tollmeter.model import Probe, Row
+from tollmeter.numbers.meanings import meaning, metric_of, with_meaning
+
+Probes = Mapping[str, Probe]
+Clocks = Mapping[str, float]
+Broken = dict[int, str]
+Ends = tuple[float, float]
+
+MARGIN = 1.15
+LOADS_PER_CYCLE = 2
+WIDEST_LOAD_BYTES = 64
+FLOPS_PER_CYCLE = 64
+BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
+SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
+LEAST_CYCLES = {
+    "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
+    "latency-of-stride": (0.25, "no core starts more than four loads a cycle"),
+    "control-loop": (0.5, "no core takes more than two branches a cycle"),
+    "entry": (10, "no kernel is entered and left within ten cycles"),
+    "price-of-fault": (10, "no fault is served within ten cycles"),
+    "trap": (10, "no trap is served within ten cycles"),
+    "switch": (10, "no process is switched within ten cycles"),
+    "core-to-core": (10, "no line travels to another core and back within ten cycles"),
+}
+
+
+def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[Row, ...]:
+    """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target."""
+    hardware = [row for row in rows if row.clock == "hardware"]
+    broken: Broken = {}
+    for rule in RULES:
+        for row_id, sentence in rule(hardware, probes, core_clocks_hz).items():
+            broken.setdefault(row_id, sentence)
+    return tuple(_refuse(row, broken[id(row)]) if id(row) in broken else row for row in rows)
+
+
+def notes(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[str, ...]:
+    """What is odd but possible. A load that hits the first cache takes a whole number of cycles on every core that
+    is clocked, so the smallest buffer's latency tells whether the core clock is right."""
+    said = []
+    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
+        smallest, clock = group[0], core_clocks_hz.get(group[0].target)
+        if clock and smallest.median and smallest.unit == "ns" and smallest.clock == "hardware":
+            cycles = smallest.median * clock / 1e9
+            if abs(cycles - round(cycles)) > 0.03 * cycles:
+                said.append(f"the first cache answers after {cycles:.2f} cycles ({smallest.abi}), not a whole number: "
+                            "the core clock moved between this measurement and the control loop")  # fmt: skip
+    return tuple(said)
+
+
+def _refuse(row: Row, sentence: str) -> Row:
+    empty = {"median": None, "low": None, "high": None, "minimum": None, "quartiles": (), "modes": ()}
+    return msgspec.structs.replace(row, status="unstable", reason=sentence, **empty)
+
+
+def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
+    """Rows that differ in one parameter only, each series ordered by it."""
+    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row.parameters.get(axis), int):
+            others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))
+            groups[row.probe, row.metric, row.abi, row.target, others].append(row)
+    return [sorted(group, key=lambda row: int(row.parameters[axis])) for group in groups.values()]
+
+
+def _ends(row: Row) -> Ends:
+    """Of the row's interval; of all of its states', where it has some."""
+    assert row.low is not None
+    assert row.high is not None
+    return min([row.low, *(one.low for one in row.states)]), max([row.high, *(one.high for one in row.states)])
+
+
+def _latency_grows(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+    """No buffer is clearly faster than a smaller one."""
+    broken: Broken = {}
+    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
+        sentence = "the latency of a random walk does not fall as its buffer grows"
+        broken |= {id(group[place]): sentence for place in _odd([_ends(row) for row in group])}
+    return broken
+
+
+def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+    """k chains keep no more than k loads under way, and each of these waits no shorter for more of them: k times what
+    one load takes does not fall as chains are added."""
+    broken: Broken = {}
+    for group in _series(with_meaning(rows, probes, "load-of-chains"), "chains"):
+        counts = [int(row.parameters["chains"]) for row in group]
+        waits = [(count * low, count * high) for count, (low, high) in zip(counts, map(_ends, group), strict=True)]
+        odd = _odd(waits)
+        for place in odd:
+            later = [waits[other] for other in range(place + 1, len(waits)) if other not in odd]
+            slow = any(high * MARGIN < waits[place][0] for _, high in later)
+            quick = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
+            broken[id(group[place])] = SLOWER_THAN_MORE if slow else quick
+    return broken
+
+
+def _odd(series: Sequence[Ends]) -> list[int]:
+    """Places that do not fit into the longest series in which nothing falls: where two contradict each other, all the
+    others say which of them is the odd one."""
+    kept = set(_longest_rise(series))
+    return [place for place in range(len(series)) if place not in kept]
+
+
+def _longest_rise(series: Sequence[Ends]) -> list[int]:
+    """Places of the longest series where each interval, with the margin, reaches that of the place before it."""
+    length, before = [1] * len(series), [-1] * len(series)
+    for place, (_, high) in enumerate(series):
+        for earlier in range(place):
+            if high * MARGIN >= series[earlier][0] and length[earlier] + 1 > length[place]:
+                length[place], before[place] = length[earlier] + 1, earlier
+    place = max(range(len(series)), key=length.__getitem__)
+    kept = []
+    while place >= 0:
+        kept.append(place)
+        place = before[place]
+    return kept
+
+
+def _bandwidth_under_ports(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    """One core moves at most two vectors of 64 bytes a cycle each way; a copy counts both ways."""
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, *BANDWIDTHS):
+        ways = 1 if meaning(row, probes) in BANDWIDTHS[:2] else 2
+        bound = clocks.get(row.target, 0.0) * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES * ways
+        if bound and row.unit == "B/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
+            broken[id(row)] = f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
+    return broken
+
+
+def _one_core(row: Row, probes: Probes) -> bool:
+    metric = metric_of(row, probes)
+    return metric is not None and metric.source in ("body", "difference", "control")
+
+
+def _additions_wait(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    """A chain of dependent additions does no more than one a cycle, here or in the control loop."""
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, "core-clock"):
+        clock = clocks.get(row.target, 0.0)
+        too_fast = row.unit == "op/s" and _ends(row)[0] > clock * MARGIN
+        too_short = row.unit == "cycle" and _ends(row)[1] * MARGIN < 1
+        if clock and (too_fast or too_short):
+            broken[id(row)] = "additions that wait for each other take at least a cycle each"
+    return broken
+
+
+def _flops_under_units(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, "flops-of-n"):
+        bound = clocks.get(row.target, 0.0) * FLOPS_PER_CYCLE
+        if bound and row.unit == "flop/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
+            broken[id(row)] = f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
+    return broken
+
+
+def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    broken: Broken = {}
+    for row in with_meaning(rows, probes, *LEAST_CYCLES):
+        least, sentence = LEAST_CYCLES[meaning(row, probes) or ""]
+        clock = clocks.get(row.target, 0.0)
+        factor = {"ns": clock / 1e9, "cycle": 1.0}.get(row.unit)
+        if clock and factor and _ends(row)[1] * factor * MARGIN < least:
+            broken[id(row)] = sentence
+    return broken
+
+
+RULES: tuple[Callable[[Sequence[Row], Probes, Clocks], Broken], ...] = (
+    _takes_cycles,
+    _additions_wait,
+    _bandwidth_under_ports,
+    _flops_under_units,
+    _chains_bound_parallelism,
+    _latency_grows,
+)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row from the visits of one point: the estimate in each state, or the sentence that stands in its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from tollmeter.experiment.batches import Array
+from tollmeter.experiment.precision import LEAST_VISITS, Estimate, Scatter, estimate, in_plain_numbers, middle_of
+from tollmeter.experiment.two_states import upper_heap
+from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
+from tollmeter.numbers.series import Part, Series, series_of
+from tollmeter.numbers.stats import modes, quartiles
+
+LEAST_SAMPLES = 2
+EMULATED = ("instructions", "virtual")
+
+
+class Said(NamedTuple):
+    """One state of a row: its name, its samples and what they come to, as a cost."""
+
+    name: StateName | None
+    part: Part
+    estimate: Estimate
+
+
+class Told(NamedTuple):
+    """What the visits of one point that came back told, at least one; what its batches pay once; and what the reasons
+    of its rows say beside a number."""
+
+    probe: Probe
+    readings: Sequence[Reading]
+    paid: Overheads
+    note: str | None = None
+
+
+class Speech(NamedTuple):
+    """What the visits say of one metric, before it is dressed as a row. said: the headline first, and the other of two
+    heaps; complaint: why there is no number.
+    """
+
+    metric: Metric
+    series: Series | None
+    said: Sequence[Said]
+    complaint: str | None = None
+
+
+def speech(told: Told, asked: Metric, known: Known) -> Speech:
+    clock = told.readings[0].outcome.clock.kind
+    metric = counted(asked) if clock == "instructions" else asked
+    series = series_of(told.readings, asked, told.paid, known.clocks_hz)
+    complaint = _too_little(told.readings, asked, series)
+    if complaint or series is None:
+        return Speech(metric, None, (), complaint)
+    name, part = series.headline()
+    said = _said(name, part, known.scatter_of(told.probe.probe, asked.name), _whole(told, asked))
+    return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
+
+
+def _whole(told: Told, metric: Metric) -> float:
+    """What a difference is a part of; 0 for all else."""
+    return whole_cost(told.readings[0], metric, told.paid) if metric.source == "difference" else 0.0
+
+
+def row_of(told: Told, asked: Metric, known: Known) -> Row:
+    first = told.readings[0].outcome
+    if asked.unit == "cycle" and first.clock.kind in EMULATED:
+        return bare(first, told.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
+    found = speech(told, asked, known)
+    counts = {
+        "visits": len(found.series.all.visits) if found.series else 0,
+        "samples": sum(len(read.iterations) for read in told.readings) if found.series else 0,
+        "set_aside": sum(len(read.set_aside) for read in told.readings),
+    }
+    if found.complaint or found.series is None:
+        return bare(first, told.probe, found.metric, "unstable", found.complaint, **counts)
+    scatter, whole = known.scatter_of(told.probe.probe, asked.name), _whole(told, asked)
+    others = [Said(name, part, _estimate(part, scatter, whole)) for name, part in found.series.parts.items()]
+    said = [*found.said, *(other for other in others if other.name != found.series.headline()[0])]
+    notes = [text for text in (told.note, told.paid.body.why) if text]
+    numbers = _numbers(said, found.metric) | {"clock_hz": found.series.clock_hz, "reason": "; ".join(notes) or None}
+    row = bare(first, told.probe, found.metric, "ok", None, **counts)
+    return with_precision(msgspec.structs.replace(row, **numbers), len(said[0].part.visits), known.precision)
+
+
+def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason: str | None, **more: object) -> Row:
+    point = outcome.point
+    return Row(
+        probe=probe.probe, revision=probe.revision, abi=point.abi, target=point.target, clock=outcome.clock.kind,
+        parameters=point.values(), metric=metric.name, unit=metric.unit, better=metric.better,
+        status=status, reason=reason, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def with_precision(row: Row, visits: int, precision: float) -> Row:
+    """The row, settled where it is. visits: in its own state."""
+    if row.median is None or row.low is None or row.high is None:
+        return row
+    known = is_known(Estimate(value=row.median, low=row.low, high=row.high), visits, precision)
+    return msgspec.structs.replace(row, settled=known or row.clock == "instructions")
+
+
+def is_known(found: Estimate, visits: int, precision: float) -> bool:
+    """By an interval of three visits or more that is narrow enough. A count has no noise: one visit says it all."""
+    return found.half_width() <= precision and visits >= LEAST_VISITS
+
+
+def counted(metric: Metric) -> Metric:
+    """The same metric where the clock counts instructions: what one operation costs of them, and for a rate what one
+    of its units costs, since there is no second that it could be divided by.
+    """
+    return msgspec.structs.replace(metric, unit="instruction", better="less")
+
+
+def _said(name: StateName | None, part: Part, scatter: Scatter, whole: float) -> list[Said]:
+    """The headline; or, where its visits fall into two heaps, both of these, the commoner first."""
+    medians = part.medians
+    dearer = upper_heap(np.log(medians)) if min(medians) > 0 else None
+    if dearer is None:
+        return [Said(name, part, _estimate(part, scatter, whole))]
+    names: tuple[StateName, StateName] = ("first", "second")
+    heaps = [part.chosen(which.tolist()) for which in (~dearer, dearer)]
+    # Two heaps are what the visits scatter by: inside each they scatter as the probe's other points do.
+    found = [Said(one, heap, _estimate(heap, scatter, whole)) for one, heap in zip(names, heaps, strict=True)]
+    return sorted(found, key=lambda one: -one.part.share)
+
+
+def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:
+    """whole: what the values are a part of, for a difference; 0 for all else."""
+    medians = part.medians
+    if whole or min(medians) <= 0:
+        return in_plain_numbers(medians, part.layouts, whole or abs(middle_of(np.array(medians))), scatter)
+    positive = [values[values > 0] for values in part.visits]
+    reach = min(float(values.min()) for values in positive), max(float(values.max()) for values in positive)
+    return estimate(medians, part.layouts, scatter, reach)
+
+
+def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
+    """Why there is no estimate, if so."""
+    samples = sum(len(read.iterations) for read in readings) if series else 0
+    if samples >= LEAST_SAMPLES:
+        return None
+    aside = Counter(why for read in readings for why in read.set_aside)
+    if aside:
+        why, _ = aside.most_common(1)[0]
+        return f"{samples} usable samples: {aside.total()} set aside, most for this: {why}"
+    usable = sum(len(read.iterations) for read in readings)
+    if usable < LEAST_SAMPLES:
+        return f"{usable} usable samples"
+    needs = {"control": "a control", "difference": "a control", "companions": "companions", "together": "companions"}
+    part = needs.get(metric.source) or ("the core clock" if metric.unit == "cycle" else f"work in {metric.unit[:-2]}")
+    return f"the visits carry nothing of what it is made of: {part}"
+
+
+def _breaks_physics(found: Estimate, metric: Metric) -> str | None:
+    """Nothing takes no time, and a part takes no longer than the whole."""
+    if found.value > 0:
+        lost = found.low <= 0 and metric.source != "difference"
+        return f"its time is not told from nothing: {_reach(found, metric)}" if lost else None
+    if metric.source != "difference":
+        return f"twice the work took no longer: {found.value:.3g} {_cost_unit(metric)} for one"
+    if found.high < 0:
+        return f"the control took longer than the whole, by {-found.value:.3g} {_cost_unit(metric)}"
+    return f"not told from nothing: at most {found.high:.3g} {_cost_unit(metric)}"
+
+
+def _reach(found: Estimate, metric: Metric) -> str:
+    return f"{found.low:.3g} to {found.high:.3g} {_cost_unit(metric)}"
+
+
+def _cost_unit(metric: Metric) -> str:
+    return "ns" if metric.unit in RATES else metric.unit
+
+
+def _numbers(said: Sequence[Said], metric: Metric) -> dict[str, object]:
+    """The headline in the metric's unit, and the states. For a rate the ends change places."""
+    head = said[0]
+    pooled = _in_unit(np.concatenate(head.part.visits), metric)
+    raw = _in_unit(np.concatenate(head.part.raw), metric)
+    value, low, high = _ends(head.estimate, metric)
+    return {
+        "median": value, "low": low, "high": high, "minimum": float(min(pooled.min(), value)),
+        "quartiles": quartiles(pooled.tolist()), "unadjusted": float(np.median(raw)), "state": head.name,
+        "modes": modes([_in_unit(values, metric).tolist() for values in head.part.visits]),
+        "states": tuple(_state(one, metric) for one in said if one.name is not None and one.estimate.low > 0),
+    }  # fmt: skip
+
+
+def _state(said: Said, metric: Metric) -> State:
+    assert said.name is not None
+    value, low, high = _ends(said.estimate, metric)
+    return State(state=said.name, share=said.part.share, median=value, low=low, high=high)
+
+
+def _ends(found: Estimate, metric: Metric) -> tuple[float, float, float]:
+    ends = found.value, found.low, found.high
+    if metric.unit not in RATES:
+        return ends
+    value, low, high = (as_unit(end, metric) for end in ends)
+    return value, high, low
+
+
+def _in_unit(values: Array, metric: Metric) -> Array:
+    """A sample without a positive cost has no rate, and is left out."""
+    return np.asarray(1e9 / values[values > 0]) if metric.unit in RATES else values

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes into rows: one row for each metric at each point.
+
+* A wrong answer in any visit of a point takes the number from all of its rows: what computes wrongly once may have
+  measured wrongly each time.
+* Where some visits of a point came back and others did not, the number is made of those that did, and the row's
+  reason names what is missing.
+* Where none came back, the row has the status of the gravest visit and its reason.
+* A number that breaks physics is refused: status `unstable`, the broken rule as reason, no value.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tollmeter.experiment.batches import Array
+from tollmeter.experiment.precision import PRECISION, common_scatter
+from tollmeter.model import Failure, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.numbers.gauges import gauge_row
+from tollmeter.numbers.known import Known, Learned, machine_known
+from tollmeter.numbers.plausible import judged
+from tollmeter.numbers.readings import Reading, overheads, reading
+from tollmeter.numbers.row_of import Told, bare, row_of
+from tollmeter.numbers.series import series_of
+
+GRAVEST_FIRST: tuple[Status, ...] = (
+    "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
+)  # fmt: skip
+
+Logs = tuple[Array, Sequence[int]]
+Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
+
+
+def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known | None = None) -> tuple[Row, ...]:
+    """All rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the probe's order of metrics.
+
+    known: what is known of all outcomes together; found here where it is not given. Raises Failure (5) for a visit of a
+    probe that has no description.
+    """
+    groups = by_point(outcomes)
+    for group in groups:
+        if group[0].point.probe not in probes:
+            raise Failure(f"there are visits of {group[0].point.probe} but no description of it", 5)
+    ground = known or known_of(outcomes, probes)
+    made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
+    return judged(made, probes, ground.clocks_hz)
+
+
+def known_of(
+    outcomes: Sequence[Outcome], probes: Mapping[str, Probe], learned: Learned = Learned(), precision: float = PRECISION
+) -> Known:
+    """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it."""
+    known = machine_known(outcomes, learned, precision)
+    found: dict[tuple[str, str], list[Logs]] = defaultdict(list)
+    for group in by_point(outcomes):
+        probe = probes[group[0].point.probe]
+        for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known):
+            found[probe.probe, metric].append(logs)
+    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in found.items()}
+    return known._replace(scatter=scatter)
+
+
+def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> Iterator[tuple[str, Logs]]:
+    """Of each metric that is timed: the logs of its visits, and their layouts."""
+    paid = overheads(readings)
+    for metric in probe.metrics:
+        series = series_of(readings, metric, paid, known.clocks_hz) if metric.source != "gauge" else None
+        part = series.headline()[1] if series else None
+        if part and min(part.medians) > 0:
+            yield metric.name, (np.log(part.medians), part.layouts)
+
+
+def row_key(row: Row) -> Key:
+    """What a row stands for, whichever run it is from: probe, ABI, target, metric, parameters by name."""
+    return row.probe, row.abi, row.target, row.metric, tuple(sorted(row.parameters.items()))
+
+
+def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
+    """Outcomes of one point together, points and the visits of each in a fixed order."""
+    groups: dict[Point, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.point, []).append(outcome)
+    ordered = sorted(groups.items(), key=lambda item: _place(item[0]))
+    return [sorted(group, key=lambda outcome: outcome.visit) for _, group in ordered]
+
+
+def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
+    """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
+    told = told_of(outcomes, probe, known)
+    if not isinstance(told, Told):
+        return [bare(outcomes[0], probe, metric, *told) for metric in probe.metrics]
+    return [
+        gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
+        for metric in probe.metrics
+    ]
+
+
+def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
+    """What the visits of one point told; or the status of all its rows, and the reason."""
+    good = [outcome for outcome in outcomes if outcome.status == "ok"]
+    if len({outcome.clock.kind for outcome in good}) > 1:
+        return "unstable", "its visits were timed by clocks of different kinds"
+    missing = [outcome for outcome in outcomes if outcome.status != "ok"]
+    if not good or any(outcome.status == "wrong_answer" for outcome in missing):
+        gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
+        return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
+    readings = _readings(good, probe, known)
+    return Told(probe, readings, overheads(readings), _missing_note(outcomes, missing))
+
+
+def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:
+    good = [outcome for outcome in outcomes if outcome.status == "ok"]
+    return [reading(told, probe, known.widths.get((told.point.target, told.point.abi))) for told in good]
+
+
+def _place(point: Point) -> tuple[object, ...]:
+    numbers_first = tuple((name, isinstance(value, str), value) for name, value in sorted(point.parameters))
+    return point.probe, numbers_first, point.target, point.abi
+
+
+def _missing_note(outcomes: Sequence[Outcome], missing: Sequence[Outcome]) -> str | None:
+    if not missing:
+        return None
+    worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
+    return f"{len(missing)} of {len(outcomes)} visits gave nothing: {worst.reason or worst.status}"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all visits of one point say of one metric: their values, by state of the core, at one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.experiment.batches import Array
+from tollmeter.experiment.core_clock import follows_clock
+from tollmeter.experiment.core_states import usual
+from tollmeter.experiment.precision import LEAST_VISITS, middle_of
+from tollmeter.model import Metric, StateName
+from tollmeter.numbers.readings import Overheads, Reading, costs
+
+_LEAST_VALUES = 4
+
+
+class Part(NamedTuple):
+    """The values of those samples that were taken in one state. visits: one array each, none empty; layouts: of each
+    visit; raw: the same values as read off the clock; medians: of the values of each visit. share: of all samples.
+    """
+
+    visits: tuple[Array, ...]
+    layouts: tuple[int, ...]
+    raw: tuple[Array, ...]
+    medians: tuple[float, ...]
+    share: float = 1.0
+
+    def chosen(self, which: Sequence[bool]) -> Part:
+        """Some of the visits."""
+        kept = [place for place, wanted in enumerate(which) if wanted]
+        share = self.share * len(kept) / len(self.visits)
+        return Part(
+            tuple(self.visits[i] for i in kept), tuple(self.layouts[i] for i in kept),
+            tuple(self.raw[i] for i in kept), tuple(self.medians[i] for i in kept), share,
+        )  # fmt: skip
+
+
+class Series(NamedTuple):
+    """all: every usable sample; parts: by state, those that were seen often enough to speak; state: of the whole
+    series, None where the core's state was not measured. clock_hz: what times are stated at, None where none follows
+    the clock.
+    """
+
+    all: Part
+    parts: Mapping[StateName, Part]
+    state: StateName | None
+    clock_hz: float | None
+
+    def headline(self) -> tuple[StateName | None, Part]:
+        """What the row speaks of: the whole core if it was seen, else whatever there was."""
+        return ("whole", self.parts["whole"]) if "whole" in self.parts else (self.state, self.all)
+
+
+def series_of(
+    readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
+) -> Series | None:
+    """None where no visit has a usable value."""
+    told = [(read, found) for read in readings if (found := costs(read, metric, paid)) is not None and len(found)]
+    if not told:
+        return None
+    stated = _stated_clock(told, metric, clocks_hz)
+    shifts = [read.clock_hz / stated if stated and read.clock_hz else 1.0 for read, _ in told]
+    seen = [np.repeat(read.states, found.shape[1]) for read, found in told]
+    flat = [found.ravel() for _, found in told]
+    masks = [np.ones(len(values), dtype=bool) for values in flat]
+    layouts = [read.outcome.seed or -read.outcome.visit - 1 for read, _ in told]
+    everything = _part(flat, shifts, layouts, masks)
+    if all((names == "unknown").all() for names in seen):
+        return Series(everything, {}, None, stated)
+    names: tuple[StateName, ...] = ("whole", "shared")
+    parts = {name: _part(flat, shifts, layouts, [state == name for state in seen]) for name in names}
+    enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
+    return Series(everything, enough, usual(np.concatenate(seen)), stated)
+
+
+def _stated_clock(
+    told: Sequence[tuple[Reading, Array]], metric: Metric, clocks_hz: Mapping[str, float]
+) -> float | None:
+    """The clock that a time is stated at, if it follows the clock."""
+    outcome = told[0][0].outcome
+    stated = clocks_hz.get(outcome.point.target)
+    if stated is None or metric.unit == "cycle" or outcome.clock.kind != "hardware":
+        return None
+    clocked = [(middle_of(found), read.clock_hz) for read, found in told if read.clock_hz]
+    return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None
+
+
+def _part(flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int], masks: Sequence[Array]) -> Part:
+    kept = [place for place, mask in enumerate(masks) if mask.any()]
+    raw = tuple(flat[place][masks[place]] for place in kept)
+    visits = tuple(values * shifts[place] for place, values in zip(kept, raw, strict=True))
+    total = sum(len(values) for values in flat)
+    share = sum(len(values) for values in raw) / total
+    medians = tuple(middle_of(values) for values in visits)
+    return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
+
+
+def _is_enough(part: Part, visits: int) -> bool:
+    return len(part.visits) >= min(LEAST_VISITS, visits) and sum(map(len, part.visits)) >= _LEAST_VALUES

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads abis/*.toml, drives make, and proves that each executable is what its ABI file promises.
+
+What stands in build/ABI/ afterwards:
+    FAMILY.NAME            the executable
+    FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
+    manifest.json          {"FAMILY.NAME": {"sha256": "...", "size_bytes": N}, ...}
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import platform
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.model import Abi, Failure
+from tollmeter.protocol import Damaged, description
+from tollmeter.toolchain import elf, floats, zig
+from tollmeter.toolchain.distribution import install_line
+
+DESCRIBE_SECONDS = 20
+_LOOKED_AT_EVERY_S = 0.2
+ANY_CPU = "*"
+
+# What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
+# C and for C++ without its library, and a static link finds its archives.
+_TRIAL_C = """
+#include <asm/unistd.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <pthread.h>
+int main(void) { return 0; }
+"""
+_NOTHING = ("-x", "c", "-", "-fsyntax-only")
+_TRIAL_CXX = """
+#include <stdint.h>
+#include <stdlib.h>
+struct object { virtual uint64_t call() = 0; };
+"""
+
+# Which NAME.ARCH.S belong to an ELF machine.
+_ARCHITECTURES = {
+    "EM_X86_64": "x86_64",
+    "EM_386": "i386",
+    "EM_AARCH64": "aarch64",
+    "EM_ARM": "arm",
+    "EM_RISCV": "riscv64",
+    "EM_MIPS": "mips",
+    "EM_SPARCV9": "sparc64",
+    "EM_PPC64": "ppc64",
+    "EM_S390": "s390x",
+}
+
+
+class Gap(NamedTuple):
+    """An ABI that cannot be built here: why, the Debian packages that would mend it, and else what would."""
+
+    abi: str
+    reason: str
+    packages: tuple[str, ...]
+    otherwise: str = ""
+
+    @property
+    def mend(self) -> str:
+        return install_line(self.packages) if self.packages else self.otherwise
+
+
+class Made(NamedTuple):
+    """An ABI that was built: how many probes, and whether this machine runs them."""
+
+    abi: str
+    compiler: str
+    probes: int
+    runs: bool
+
+
+# ---- ABI files --------------------------------------------------------------------------------------------------
+
+
+def read_abi(path: Path) -> Abi:
+    """One ABI file. Raises Failure with a sentence for what it cannot mean."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        abi = msgspec.convert({**table, "name": path.stem}, Abi)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise Failure(f"{path.name} is no ABI file: {error}") from error
+    unknown = sorted(set(abi.elf) - set(elf.READERS))
+    if unknown:
+        raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
+    words = chain(*map(compiler_words, abi.compiler), abi.flags)
+    unsafe = [word for word in words if set(word) & set(" \t\n'\"$`\\#;")]
+    if unsafe:
+        raise Failure(f"{path.name}: make cannot pass on {unsafe[0]!r}; a compiler or flag has no blank and no quote")
+    return abi
+
+
+def read_abis(folder: Path) -> dict[str, Abi]:
+    """All ABI files of a folder, by name."""
+    return {path.stem: read_abi(path) for path in sorted(folder.glob("*.toml"))}
+
+
+def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
+    """The ABIs that are built unasked: those that run natively on a CPU (as `uname -m` names it), or the general one
+    where no file names it. The one that bears the CPU's own name comes first.
+    """
+    known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
+    named = [abi for abi in known if machine in abi.runs_on]
+    return named or [abi for abi in known if ANY_CPU in abi.runs_on]
+
+
+# ---- compilers --------------------------------------------------------------------------------------------------
+
+
+def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
+    """A compiler's command."""
+    return zig.command((compiler,) if isinstance(compiler, str) else compiler)
+
+
+def find_compiler(abi: Abi) -> str | Gap:
+    """The first of the ABI's compilers that passes the trial, or why none does, and what mends it."""
+    known = [compiler_words(one) for one in abi.compiler if not zig.is_named(one) or zig.is_installed()]
+    reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
+    otherwise = f"install it, or name another compiler in {abi.name}.toml"
+    if zig.is_named(abi.compiler[0]):
+        reason, otherwise = f"{zig.WORD} is not installed", zig.MEND
+    for words in known:
+        trouble = _trial(words, abi.flags)
+        if trouble is None:
+            return " ".join(words)
+        if trouble:
+            reason = f"{' '.join(words)}: {trouble}"
+    if refused := _refused(abi, known):
+        return Gap(abi.name, refused, (), f"mend its flags in {abi.name}.toml")
+    return Gap(abi.name, reason, abi.packages, otherwise)
+
+
+def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
+    """What the compiler that the file names first says of the flags alone: no package mends that."""
+    first = compiler_words(abi.compiler[0])
+    complaint = _complaint([*first, *abi.flags, *_NOTHING], "") if first in known else None
+    return f"{' '.join(first)}: {complaint}" if complaint else None
+
+
+def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
+    """None where C and C++ compile; else the compiler's first complaint, empty where there is no such compiler."""
+    with tempfile.TemporaryDirectory() as scratch:
+        c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", f"{scratch}/trial", "-pthread", "-lm"]
+        cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", f"{scratch}/trial.o"]
+        complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
+        return _complaint([*compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
+
+
+def _complaint(words: list[str], source: str) -> str | None:
+    # Messages in one language, since one of their lines is looked for.
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(words, input=source, capture_output=True, text=True, check=False, env=environment)
+    except OSError:
+        return ""
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it fails and says nothing")
+
+
+# ---- making -----------------------------------------------------------------------------------------------------
+
+Tell = Callable[[str, int, int], None]
+"""Is told, every now and then while it builds: for which ABI, how many probes are linked, of how many."""
+
+
+def _silently(abi: str, linked: int, probes: int) -> None:
+    """For whoever does not want to be told."""
+
+
+def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Made], list[Gap]]:
+    """Builds every probe for every ABI of this CPU that can be built here.
+
+    Raises Failure where a probe does not compile, is not what its ABI file promises, or does not describe itself.
+    """
+    made, gaps = [], []
+    for abi in for_cpu(read_abis(root / "abis").values(), machine):
+        compiler = find_compiler(abi)
+        if isinstance(compiler, Gap):
+            gaps.append(compiler)
+        else:
+            made.append(build_abi(root, abi, compiler, tell))
+    return made, gaps
+
+
+def build_abi(root: Path, abi: Abi, compiler: str, tell: Tell = _silently) -> Made:
+    """Builds every probe for one ABI, and leaves executables, descriptions and manifest in build/NAME."""
+    with _alone(root / "build" / f"{abi.name}.lock"):
+        return _build_abi(root, abi, compiler, tell)
+
+
+def build_layout(root: Path, abi: Abi, compiler: str) -> Path:
+    """Compiles abis/layout.c for one ABI, and nothing else. Returns the object file."""
+    folder = root / "build" / abi.name
+    with _alone(root / "build" / f"{abi.name}.lock"):
+        _make(root, abi, compiler, f"build/{abi.name}/layout.o")
+    return folder / "layout.o"
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Two builds of one ABI at once would each take away what the other made."""
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
+    folder = root / "build" / abi.name
+    probes = sorted(probe_names(root / "probes"))
+    _make(root, abi, compiler, watch=lambda began: tell(abi.name, _linked(folder, probes, began), len(probes)))
+    _drop_forgotten(folder, probes)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = list(pool.map(lambda probe: _accept(folder / probe, abi), probes))
+    manifest = {probe: _fingerprint(folder / probe) for probe in probes}
+    _write(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest)))
+    return Made(abi.name, compiler, len(probes), all(runs))
+
+
+def probe_names(folder: Path) -> set[str]:
+    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME."""
+    sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
+    return {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+
+
+def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
+    """How many executables are younger than that."""
+    found = (folder / probe for probe in probes)
+    return sum(path.is_file() and path.stat().st_mtime >= began for path in found)
+
+
+def _make(
+    root: Path, abi: Abi, compiler: str, goal: str = "all", watch: Callable[[float], None] = lambda _: None
+) -> None:
+    """watch: called every now and then with the time at which make began."""
+    machine = str(abi.elf.get("machine", ""))
+    variables = {
+        "ABI": abi.name,
+        "CC": compiler,
+        "ABI_FLAGS": " ".join(abi.flags),
+        "ARCH": _ARCHITECTURES.get(machine, platform.machine()),
+    }
+    options = ["--no-print-directory", "--keep-going", f"--jobs={os.cpu_count() or 1}"]
+    words = ["make", *options, *(f"{name}={value}" for name, value in variables.items()), goal]
+    # A make that started this one has options of its own, which mean nothing here.
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    try:
+        with subprocess.Popen(words, cwd=root, stdout=subprocess.DEVNULL, env=environment) as make:
+            status = _awaited(make, watch)
+    except OSError as error:
+        raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
+    if status != 0:
+        raise Failure(f"{goal} does not build for {abi.name}: what the compiler said stands above", 1)
+
+
+def _awaited(make: subprocess.Popen[bytes], watch: Callable[[float], None]) -> int:
+    began = time.time()
+    while True:
+        try:
+            return make.wait(_LOOKED_AT_EVERY_S)
+        except subprocess.TimeoutExpired:
+            watch(began)
+
+
+def _drop_forgotten(folder: Path, probes: list[str]) -> None:
+    """Removes executables and descriptions whose source is gone."""
+    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "layout.o", "manifest.json"}
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in kept:
+            path.unlink()
+
+
+def _accept(path: Path, abi: Abi) -> bool:
+    """Proves one executable and keeps its description. False where this machine cannot run the ABI."""
+    elf.prove(path, abi.elf)
+    floats.prove(path, abi)
+    told = path.with_name(f"{path.name}.describe")
+    if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
+        return True
+    told.unlink(missing_ok=True)
+    stream = _describe(path)
+    if stream is None:
+        return False
+    try:
+        probe, build = description(stream)
+    except Damaged as error:
+        raise Failure(f"{abi.name}/{path.name} does not describe itself: {error}", 1) from error
+    if (probe.probe, build.abi) != (path.name, abi.name):
+        raise Failure(f"{abi.name}/{path.name} calls itself {probe.probe} for {build.abi}", 1)
+    _write(told, stream)
+    return True
+
+
+def _describe(path: Path) -> bytes | None:
+    """What an executable says of itself, or None where the kernel does not know its format."""
+    try:
+        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{path.parent.name}/{path.name} --describe does not end", 1) from error
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            return None
+        raise Failure(f"{path.parent.name}/{path.name} cannot be started: {error.strerror}", 5) from error
+    if done.returncode != 0:
+        raise Failure(f"{path.parent.name}/{path.name} --describe ends with status {done.returncode}", 1)
+    return done.stdout
+
+
+def _fingerprint(path: Path) -> dict[str, str | int]:
+    content = path.read_bytes()
+    return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all: a reader never meets half a file."""
+    half = path.with_name(f"{path.name}.half")
+    half.write_bytes(content)
+    half.replace(path)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian packages that ABIs and targets still miss when they are asked for by name: the launcher installs them, as it
+installs others on first use.
+
+Only root may, on a machine with apt, and where TOLL_INSTALL=no does not forbid it. Nobody is told here what did not
+come: whoever misses it afterwards says so, with the line that mends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tollmeter.model import Abi, Failure
+from tollmeter.targets.ways import NATIVE, for_abi, lack
+from tollmeter.toolchain.abis import find, is_fresh, lack_of, needs
+from tollmeter.toolchain.build import Gap, find_compiler
+
+_MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "bare.arm": "arm-soft"}
+"""Which ABI's compiler makes a file of build/emulator."""
+
+
+def install_for(root: Path, names: Iterable[str], targets: Sequence[str], machine: str) -> None:
+    """Installs the Debian packages that ABIs miss to be built and run here, where that may be done.
+
+    Whether a kernel runs an ABI is only known when there is a compiler for it: what that shows is installed after it.
+    """
+    known = find(root).abis
+    asked = [known[name] for name in names if name in known]
+    tried: set[str] = set()
+    while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
+        if not install(root, packages):
+            return
+        tried.update(packages)
+
+
+def missing_anywhere(root: Path) -> list[str]:
+    """The Debian packages that are missing for any ABI in any of its ways, and for another machine."""
+    known = find(root).abis.values()
+    ways = sorted({way for abi in known for way in abi.runs if way != NATIVE})
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        compilers = list(pool.map(find_compiler, known))
+    packages = [package for gap in compilers if isinstance(gap, Gap) for package in gap.packages]
+    packages += [package for one in map(lack, [*ways, "ssh:any"]) if one for package in one.packages]
+    return list(dict.fromkeys(packages))
+
+
+def _missing(root: Path, abis: Sequence[Abi], targets: Sequence[str], machine: str) -> list[str]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        told = pool.map(lambda abi: _missing_for(root, abi, targets, machine), abis)
+    return list(dict.fromkeys(package for packages in told for package in packages))
+
+
+def _missing_for(root: Path, abi: Abi, targets: Sequence[str], machine: str) -> list[str]:
+    """What an ABI that is ready needs no more is not looked for: that would compile a program each time."""
+    ready = is_fresh(root, abi.name)
+    compiler = "" if ready else find_compiler(abi)
+    packages = [*compiler.packages] if isinstance(compiler, Gap) else []
+    if targets:
+        ways = _known_ways(targets, abi)
+    elif ready:
+        chosen = root / "build" / f"{abi.name}.target"
+        ways = [chosen.read_text(encoding="utf-8").strip()] if chosen.is_file() else []
+    else:
+        ways = _ways_to_open(abi, machine, None if isinstance(compiler, Gap) else compiler)
+    return packages + [package for way in ways for package in _missing_at(root, way)]
+
+
+def _missing_at(root: Path, way: str) -> list[str]:
+    try:
+        missing = lack(way)
+    except Failure:
+        return []
+    packages = list(missing.packages) if missing else []
+    unmade = [need for need in needs(way) if not (root / "build/emulator" / need).is_file()]
+    makers = [abi for need in unmade if (abi := find(root).abis.get(_MADE_FOR.get(need, "")))]
+    gaps = [gap for gap in map(find_compiler, makers) if isinstance(gap, Gap)]
+    return packages + [package for gap in gaps for package in gap.packages]
+
+
+def _known_ways(targets: Sequence[str], abi: Abi) -> list[str]:
+    """Targets by their whole names, less those that do not run the ABI."""
+    ways = []
+    for target in targets:
+        with contextlib.suppress(Failure):
+            ways.append(for_abi(target, abi))
+    return ways
+
+
+def _ways_to_open(abi: Abi, machine: str, compiler: str | None) -> list[str]:
+    """The best of an ABI's ways, unless another is open already."""
+    if any(lack_of(way, abi, machine, compiler) is None for way in abi.runs):
+        return []
+    return [way for way in abi.runs if way != NATIVE][:1]
+
+
+# ---- installing ----------------------------------------------------------------------------------------------------
+
+
+def install(root: Path, packages: Iterable[str]) -> bool:
+    """Whether it was tried: what came and what did not is for the caller to see."""
+    wanted = list(dict.fromkeys(packages))
+    if not wanted or not _may_install():
+        return False
+    try:
+        with subprocess.Popen(
+            [root / "toll", "--install", *wanted], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        ) as launcher:
+            _await(launcher)
+    except OSError:
+        return False
+    return True
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
+
+
+def _await(launcher: subprocess.Popen[bytes]) -> None:
+    """A Ctrl-C reaches the launcher too, which ends as soon as no package is left half installed."""
+    try:
+        launcher.wait()
+    except KeyboardInterrupt:
+        launcher.wait()
+        raise

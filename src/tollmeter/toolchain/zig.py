@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiler with its C library from PyPI, for ABIs that no installed compiler makes: the package `ziglang`.
+
+It is large and few need it, so that it is no part of the set-up: an ABI that names it brings it, from a lock file of
+its own. In an ABI file it is called by one word, `ziglang`; more words follow, such as `-target`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tollmeter.toolchain import extras
+from tollmeter.toolchain.extras import Extra
+
+WORD = "ziglang"
+EXTRA = Extra("requirements-zig.lock", WORD, "compiling with zig")
+MEND = EXTRA.mend
+
+
+def is_named(compiler: str | Sequence[str]) -> bool:
+    """By an alternative of an ABI file."""
+    return (compiler if isinstance(compiler, str) else compiler[0]) == WORD
+
+
+def command(words: Sequence[str]) -> tuple[str, ...]:
+    """The command that words of an ABI file mean."""
+    return (sys.executable, "-m", "ziglang", "cc", *words[1:]) if is_named(words) else tuple(words)
+
+
+def is_installed() -> bool:
+    return extras.is_installed(EXTRA)
+
+
+def can_bring(compilers: Iterable[str | Sequence[str]]) -> bool:
+    """Whether an installation would give one of them."""
+    return extras.may_install() and any(map(is_named, compilers)) and not is_installed()
+
+
+def install(root: Path) -> None:
+    """Into the environment that Tollmeter runs in. Raises Failure with what pip says."""
+    extras.install(root, EXTRA)
