@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tollmeter.experiment.precision import PRECISION
-from tollmeter.model import Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.model import INDEX_FORMAT, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
 from tollmeter.numbers.known import Learned, core_widths
 from tollmeter.root import COMMAND
 from tollmeter.store import index
@@ -19,8 +19,6 @@ from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
-
-FORMAT = 2
 
 
 def open_index(folder: Path) -> Index:
@@ -43,6 +41,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.findings import all_findings
     from tollmeter.inference.hierarchy import hierarchy
+    from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.settlement import sentence, settlement
     from tollmeter.numbers.meanings import main_place
@@ -64,8 +63,12 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         summary=sentence(done, table, request.precision, request.budget_seconds),
     )  # fmt: skip
     fallen = lengths(outcomes, table, probes, machine, levels)
+    derived = Index(
+        format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
+        inferred=inferred(table, probes, levels, machine),
+    )  # fmt: skip
     bare = Book(
-        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen),
+        index=derived,
         probes=probes,
         builds=contents.head.builds,
         outcomes=outcomes,
