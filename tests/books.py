@@ -35,6 +35,8 @@ from tollmeter.model import (
     Value,
     Witness,
 )
+from tollmeter.numbers.meanings import native
+from tollmeter.numbers.tolls import tolls
 
 KIB, MIB = 1 << 10, 1 << 20
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -618,8 +620,13 @@ def with_rows(book: Book, rows: Iterable[Row]) -> Book:
 def derived(book: Book) -> Book:
     """The book with what follows from its rows and levels, as a run's is."""
     index = book.index
-    made = inferred(index.rows, book.probes, index.hierarchy, index.machine)
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(index, inferred=made))
+    own = native(index.rows, index.machine.architecture)
+    index = msgspec.structs.replace(
+        index,
+        inferred=inferred(index.rows, book.probes, index.hierarchy, index.machine),
+        tolls=tolls(own, book.probes, index.machine.core_clock_hz),
+    )
+    return msgspec.structs.replace(book, index=index)
 
 
 def failed() -> Book:

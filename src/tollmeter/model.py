@@ -501,7 +501,8 @@ class Inference(Record, frozen=True):
 
 class Toll(Record, frozen=True):
     """One line of the toll table. toll: in words; typical: these are what the probe's own words say, and not a point
-    that stands under its own name. note: a second mode, or why to doubt the number. reason: why value is None.
+    that stands under its own name. note: a second mode, or what the row says beside its
+    number. reason: why value is None.
     """
 
     toll: str

@@ -44,8 +44,9 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.settlement import sentence, settlement
-    from tollmeter.numbers.meanings import main_place
+    from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
+    from tollmeter.numbers.tolls import tolls
 
     machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
     outcomes = tuple(_telling(contents.outcomes))
@@ -66,6 +67,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     derived = Index(
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(table, probes, levels, machine),
+        tolls=tolls(native(table, machine.architecture), probes, clock_hz),
     )  # fmt: skip
     bare = Book(
         index=derived,
