@@ -44,6 +44,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.settlement import sentence, settlement
+    from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
     from tollmeter.numbers.tolls import tolls
@@ -63,6 +64,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
         summary=sentence(done, table, request.precision, request.budget_seconds),
     )  # fmt: skip
+    run = msgspec.structs.replace(run, verdict=verdict(run, table))
     fallen = lengths(outcomes, table, probes, machine, levels)
     derived = Index(
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
