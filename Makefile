@@ -8,6 +8,7 @@
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs
 #   make lock     renew the lock files from pyproject.toml and requirements-*.in
+#   make schema   renew docs/show.schema.json from the records
 #   make abis     the compilers and emulators of every ABI, by apt; one that is asked for by name brings its own
 #   make emulator what stands beside a probe in an emulator
 #   make clean    forget all that was built; what was measured stays

@@ -18,7 +18,7 @@ CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
 .PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-faults test-python-others bench \
-        lock
+        lock schema
 
 test: set-up-tests
 	@echo 'lint, unit tests of the runtime, fuzzing: a minute or two'
@@ -56,6 +56,10 @@ test-python-others:
 bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
+
+# A test holds it to the records of src/tollmeter/model.py.
+schema:
+	@$(PYTHON) -m tollmeter.store.document >docs/show.schema.json
 
 # Each file takes the versions of those before it, where it names them with -c.
 LOCKED := pyproject.toml $(foreach one,charts parquet zig dev,requirements-$(one).in)

@@ -489,7 +489,7 @@ class Inference(Record, frozen=True):
 
     name: str
     kind: InferenceKind
-    value: float | bool | str | None
+    value: float | bool | None
     low: float | None
     high: float | None
     unit: Unit | None

@@ -38,8 +38,6 @@ def _value(one: Inference) -> Cell:
         return CANNOT
     if isinstance(one.value, bool):
         return "yes" if one.value else "no"
-    if isinstance(one.value, str):
-        return one.value
     sure = plus_minus(one.value, one.low, one.high)
     if one.unit == "ratio":
         return Figure(f"{one.value:.2f}", "×", sure)

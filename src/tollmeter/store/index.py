@@ -21,6 +21,7 @@ import msgspec
 import tollmeter
 from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Toll
 from tollmeter.protocol import clean
+from tollmeter.store.document import complaints
 
 NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
@@ -118,7 +119,7 @@ def _insert(db: sqlite3.Connection, table: str, records: Iterable[Record]) -> No
 def _index(db: sqlite3.Connection) -> Index:
     documents = {name: clean(msgspec.json.decode(text)) for name, text in db.execute("SELECT * FROM documents")}
     (version,) = db.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-    return Index(
+    index = Index(
         format=int(version),
         run=msgspec.convert(documents["run"], RunInfo),
         machine=msgspec.convert(documents["machine"], Machine),
@@ -129,6 +130,9 @@ def _index(db: sqlite3.Connection) -> Index:
         inferred=_records(db, "inferred", Inference),
         tolls=_records(db, "tolls", Toll),
     )
+    for complaint in complaints(index):
+        raise ValueError(complaint)
+    return index
 
 
 def _records(db: sqlite3.Connection, table: str, form: type[T]) -> tuple[T, ...]:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index as a document, as `toll show RUN --format json` prints it: its reader, and its schema.
+
+Types and closed sets are the records' own (model.py). What neither they nor a JSON Schema can say stands in
+`complaints`: that an estimate lies within its interval, and that a gap has its reason.
+
+    python -m tollmeter.store.document > docs/show.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from tollmeter.model import INDEX_FORMAT, Failure, Index, Inference, Toll
+
+TITLE = "toll show RUN --format json"
+_NUMBERS = ["median", "low", "high", "minimum", "visits", "samples", "set_aside"]
+_SAID = {"type": "string", "minLength": 1}
+_RULES: dict[str, dict[str, Any]] = {
+    "Index": {"properties": {"format": {"const": INDEX_FORMAT}}},
+    "Row": {
+        "if": {"properties": {"status": {"const": "ok"}}},
+        "then": {"required": _NUMBERS, "properties": {"median": {"type": "number"}}},
+        "else": {"properties": {"reason": _SAID}},
+    },
+    "Inference": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
+    "Toll": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
+}
+
+
+def read(document: bytes | str) -> Index:
+    """The index that a document holds. Raises Failure 5 where it is another format's, or says what none can say."""
+    try:
+        index = msgspec.json.decode(document, type=Index)
+    except (msgspec.MsgspecError, UnicodeError) as wrong:
+        raise Failure(f"no index of a run: {wrong}", exit_code=5) from None
+    if index.format != INDEX_FORMAT:
+        raise Failure(f"an index of format {index.format}, and this Tollmeter reads {INDEX_FORMAT}", exit_code=5)
+    for complaint in complaints(index):
+        raise Failure(f"no index of a run: {complaint}", exit_code=5)
+    return index
+
+
+def complaints(index: Index) -> Iterator[str]:
+    """What is wrong with an index whose every field has its type."""
+    for row in index.rows:
+        at = f"{row.probe} {row.metric}"
+        yield from _out_of_order(at, row.low, row.median, row.high)
+        for state in row.states:
+            yield from _out_of_order(f"{at}, {state.state}", state.low, state.median, state.high)
+        if (row.status == "ok") != (row.median is not None) or not (row.status == "ok" or row.reason):
+            yield f"{at} is {row.status}, its median {row.median} and its reason {row.reason}"
+    for level in index.hierarchy:
+        yield from _out_of_order(f"size of {level.level}", level.size_low, level.size_bytes, level.size_high)
+        yield from _out_of_order(f"latency of {level.level}", level.latency_low, level.latency_ns, level.latency_high)
+    named: list[tuple[str, Inference | Toll]] = [(one.name, one) for one in index.inferred]
+    for name, told in [*named, *((toll.toll, toll) for toll in index.tolls)]:
+        yield from _out_of_order(name, told.low, told.value, told.high)
+        if told.value is None and not told.reason:
+            yield f"{name} has neither a value nor a reason"
+
+
+def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
+    """low, estimate, high: those that are there."""
+    there = [end for end in ends if end is not None]
+    if any(not left <= right for left, right in pairwise(there)):
+        yield f"{what} is not within its interval: {there}"
+
+
+def schema() -> dict[str, Any]:
+    """Of what is printed: every field of every record stands in it, also one whose value is the usual."""
+    made = msgspec.json.schema(Index)
+    records = {name: _strict(name, record) for name, record in made["$defs"].items()}
+    index = records.pop("Index")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **index, "title": TITLE, "$defs": records}
+
+
+def _strict(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    rules = dict(_RULES.get(name, {}))
+    closer = rules.pop("properties", {})
+    fields = {
+        field: {key: said for key, said in kind.items() if key != "default"} | closer.get(field, {})
+        for field, kind in record["properties"].items()
+    }
+    said = {"description": " ".join(record["description"].split())} if "description" in record else {}
+    return {**record, **said, "properties": fields, "required": list(fields), **rules}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n")
