@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Build, Failure, Outcome, Row, Sample, Witness
 from tollmeter.root import ROOT
-from tollmeter.toolchain.extras import PARQUET, bring
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
