@@ -15,12 +15,11 @@ import msgspec
 import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
-from tollmeter.experiment.precision import PRECISION
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
 from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options
-from tollmeter.model import ClockReading, Failure, Machine, Suite
+from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
 from tollmeter.plan import Plan, check_asked, make
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
