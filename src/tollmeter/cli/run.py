@@ -11,7 +11,6 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import show
-from tollmeter.cli.answer import finished
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure
@@ -46,6 +45,7 @@ def run(
         tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
     )  # fmt: skip
     if resume:
+        from tollmeter.cli.answer import finished
         from tollmeter.library.measure import resumed
 
         return finished(resumed(resume, options, _observing(quiet)), options)
@@ -53,6 +53,7 @@ def run(
 
 
 def _measured(options: Options) -> int:
+    from tollmeter.cli.answer import finished
     from tollmeter.library.measure import measured
     from tollmeter.library.prepare import prepared
 
