@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,6 @@ PROBES = (
     "select",
     "operations",
 )
-MIB = 1 << 20
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
 ADDITIONS = "_ZN12_GLOBAL__N_14manyImNS_3AddEEET_NS_8OperandsIS2_EEm"
@@ -314,6 +314,25 @@ def test_one_in_a_hundred_is_told_of_a_thousand_appointments_or_not_at_all(own_a
     done = visit(own_abi_name, "kernel.timer", samples=1, interval=interval, slack="least")
     assert done.status == "ok"
     assert not done.gauges if interval == 100_000 else done.gauges["appointments"] >= 1000
+
+
+def busy_ticks(cpu: int) -> int:
+    """What a CPU has worked so far, for programs and for the kernel (proc(5), `cpuN user nice system`)."""
+    lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    user, nice, system = next(line.split()[1:4] for line in lines if line.startswith(f"cpu{cpu} "))
+    return int(user) + int(nice) + int(system)
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
+def test_a_new_process_goes_to_another_cpu_where_it_may(own_abi_name: str) -> None:
+    own, other = sorted(os.sched_getaffinity(0))[:2]
+    worked = {}
+    for placement in ("one_cpu", "any"):
+        words = [f"--cpus={own},{other}", "--samples=3", "--sample-ns=100000000", "how=fork", f"placement={placement}"]
+        before = busy_ticks(other)
+        subprocess.run([executable(own_abi_name, "kernel.process_create"), *words], check=True, capture_output=True)
+        worked[placement] = busy_ticks(other) - before
+    assert worked["any"] > worked["one_cpu"] + 8
 
 
 def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
