@@ -17,7 +17,7 @@ from tollmeter.analysis.curves import Curve, curve, monotone, segments
 from tollmeter.analysis.knees import Fit, fit_levels
 from tollmeter.analysis.settle import refine
 from tollmeter.analysis.shapes import SHAPES, Shape, miss_share
-from tollmeter.analysis.stats import median_of_visits
+from tollmeter.experiment.precision import Scatter, estimate
 
 Machine = tuple[tuple[Level, ...], float]
 
@@ -29,7 +29,7 @@ ODD: Machine = (Level(48 * KIB, 12, 1.3, "nru"), Level(1280 * KIB, 20, 4.0, "nru
 
 def measured(machine: Machine, sizes: list[int], seed: int = 0, visits: int = 4, random: bool = True) -> Curve:
     told = [_told(machine, size, seed, visits, random) for size in sizes]
-    found = [median_of_visits([[value] for value in values]) for values in told]
+    found = [estimate(values, range(visits), Scatter(), (min(values), max(values))) for values in told]
     noise = [log(one.high / one.low) / 3.92 for one in found]
     return curve(sizes, [one.value for one in found], noise, visits)
 
