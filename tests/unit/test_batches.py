@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From times of batches to the cost of one iteration: what is paid once is found, and where it cannot be, it cancels."""
+"""From times of batches to the cost of one iteration: what is paid once is found; where it cannot be, it cancels."""
 
 from __future__ import annotations
 

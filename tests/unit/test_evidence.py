@@ -74,7 +74,10 @@ def test_what_does_not_speak_against_it(seen: dict[str, int]) -> None:
 def test_the_usual_rate_is_that_of_its_own_visit() -> None:
     """Five samples at 4 GHz and one at 3.6: that one is off. A visit that ran at 3.6 all along is not."""
     slow = {"control_before_hz": 3.6e9, "control_hz": 3.6e9}
-    mixed = [*(sample(10, witness=quiet(control_before_hz=CLOCK_HZ)) for _ in range(5)), sample(10, witness=quiet(**slow))]
+    mixed = [
+        *(sample(10, witness=quiet(control_before_hz=CLOCK_HZ)) for _ in range(5)),
+        sample(10, witness=quiet(**slow)),
+    ]
     assert usual_control_hz(mixed) == CLOCK_HZ
     assert [why is None for why in reasons(mixed, probe())] == [True] * 5 + [False]
     assert reasons([sample(10, witness=quiet(**slow))] * 6, probe()) == [None] * 6
