@@ -11,7 +11,7 @@ import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, sample
 from tollmeter.analysis.compare import Comparison, compare
-from tollmeter.model import ClockReading, Outcome, Probe, Work
+from tollmeter.model import Outcome, Probe, Work
 
 ROWS = 60
 
@@ -107,7 +107,7 @@ def test_more_is_better_for_a_rate() -> None:
 
 
 def test_clocks_that_differ_are_refused() -> None:
-    found = compare(run(15), run(16, clock=ClockReading(kind="virtual")), TOLD)
+    found = compare(run(15), run(16, clock="virtual"), TOLD)
     assert not found.changes
     assert len(found.refused) == ROWS
     assert all("clock" in refusal.reason for refusal in found.refused)

@@ -6,6 +6,7 @@ cycles wanders with it; one that waits for memory or for a timer does not. Which
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 _LEAST_VISITS, _LEAST_SHARE = 6, 0.2
 _APART = log(1.2)
 _EMPTY, _EMPTY_OF_FEW = 0.5, 1.5
-"""Of the way between the heaps' middles, empty: half of it, and more the fewer visits there are. Where visits scatter by
-10 %, half alone called one point in eight of six visits two, and three quarters one in fifty."""
+"""Of the way between the heaps' middles, empty: half of it, and more the fewer visits there are. Where visits scatter
+by 10 %, half alone called one point in eight of six visits two, and three quarters one in fifty."""
 
 
 def upper_heap(logs: Array) -> NDArray[np.bool_] | None:
