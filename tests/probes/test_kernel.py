@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, visit, visits
-from tollmeter.disassemble import instructions
 from tollmeter.model import Abi
+from tollmeter.toolchain.disassemble import instructions
 
 pytestmark = pytest.mark.machine
 

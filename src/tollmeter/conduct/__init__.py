@@ -40,7 +40,7 @@ class Judge(Protocol):
         """At all that was measured so far, for what no point tells alone."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """In all, to know the point well enough: no more than there are where it is; infinite where no number would do."""
+        """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from tollmeter.protocol import clean
 
 NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {"rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths}
-_DERIVING = ("analysis", "findings", "store", "protocol")
+_DERIVING = ("analysis", "experiment", "findings", "store", "protocol")
 
 T = TypeVar("T", bound=Record)
 
@@ -125,15 +125,22 @@ def _index(db: sqlite3.Connection) -> Index:
 
 
 def _records(db: sqlite3.Connection, table: str, form: type[T]) -> tuple[T, ...]:
-    nested = {field.name for field in msgspec.structs.fields(form) if _is_nested(field.type)}
+    types = {field.name: field.type for field in msgspec.structs.fields(form)}
     columns = _columns(form)
     found = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} ORDER BY rowid")
-    return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in found)
+    return tuple(_record(zip(columns, cells, strict=True), types, form) for cells in found)
 
 
-def _record(cells: Iterable[tuple[str, Any]], nested: set[str], form: type[T]) -> T:
-    values = {name: msgspec.json.decode(cell) if name in nested else cell for name, cell in cells}
+def _record(cells: Iterable[tuple[str, Any]], types: Mapping[str, Any], form: type[T]) -> T:
+    values = {name: _value(cell, types[name]) for name, cell in cells}
     return msgspec.convert(clean(values), form)
+
+
+def _value(cell: Any, annotation: Any) -> Any:
+    """SQLite has no truth values: they come back as 0 and 1."""
+    if _is_nested(annotation):
+        return msgspec.json.decode(cell)
+    return bool(cell) if annotation is bool else cell
 
 
 def _is_nested(annotation: Any) -> bool:
