@@ -80,10 +80,6 @@ class Rig:
         assert all(outcome.point.probe == probe.probe for outcome in outcomes)
         return self.visits_to_settle
 
-    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool:
-        assert all(outcome.point.probe == probe.probe for outcome in outcomes)
-        return len(outcomes) >= self.visits_to_settle
-
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         assert probe.probe == "memory.latency"
         assert all(found and value in grid for value, found in curve.items())

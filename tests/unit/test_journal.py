@@ -93,7 +93,8 @@ def test_what_was_measured_is_on_disk_within_a_second_and_at_the_end(
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     sizes = []
     with Journal.resume(run) as journal:
-        for number, _ in enumerate((100.0, 100.5, 100.9, 101.1, 101.2), start=3):
+        for number, moment_s in enumerate((100.0, 100.5, 100.9, 101.1, 101.2), start=3):
+            now_s = moment_s
             journal.append(whole(visit=visit(number)))
             sizes.append((run / NAME).stat().st_size)
     assert len({*sizes}) == 5

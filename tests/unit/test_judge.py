@@ -25,9 +25,9 @@ def visits(size: int, cost_ns: float, count: int = 3, spread: float = 0.0) -> li
 
 def test_points_are_settled_by_their_interval() -> None:
     judge = judging()
-    assert judge.settled(visits(4096, 100), LATENCY)
-    assert not judge.settled(visits(4096, 100, count=2), LATENCY)
-    assert not judge.settled(visits(4096, 100, spread=0.3), LATENCY)
+    assert judge.visits_wanted(visits(4096, 100), LATENCY) <= 3
+    assert judge.visits_wanted(visits(4096, 100, count=2), LATENCY) > 2
+    assert judge.visits_wanted(visits(4096, 100, spread=0.3), LATENCY) > 3
 
 
 def test_a_bent_curve_wants_points_at_its_bend_and_a_straight_one_none() -> None:
@@ -36,7 +36,7 @@ def test_a_bent_curve_wants_points_at_its_bend_and_a_straight_one_none() -> None
     flat = {size: visits(size, 100) for size in begun}
     assert list(judge.refine(flat, LATENCY, grid)) == []
     bent = {size: visits(size, 100 if size <= 4096 else 400) for size in begun}
-    wished = judge.refine(bent, LATENCY, grid)
+    wished = judging().refine(bent, LATENCY, grid)
     assert 6144 in wished
     assert not set(wished) & set(begun)
 
