@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from tollmeter.inference.inferred import inferred
 from tollmeter.model import (
     Book,
     Build,
@@ -34,6 +35,8 @@ from tollmeter.model import (
     Value,
     Witness,
 )
+from tollmeter.numbers.meanings import native
+from tollmeter.numbers.tolls import tolls
 
 KIB, MIB = 1 << 10, 1 << 20
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -581,13 +584,14 @@ def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, sampl
         rows += _kernel(make) + _arithmetic(make, 1.0 if number == 0 else 0.45)
         rows += _data(make, 1.0 if number == 0 else 0.7) + _alignment(make)
     index = Index(format=1, run=_run(), machine=_machine(), rows=tuple(rows), hierarchy=_levels(), findings=_findings())
-    return Book(
+    book = Book(
         index=index,
         probes={p.probe: p for p in PROBES},
         builds=_builds(abis),
         outcomes=_outcomes(rows, visits, samples),
         request={"suite": "default", "seed": 4711, "budget_seconds": 120, "cpus": [0, 1]},
     )
+    return derived(book)
 
 
 def small() -> Book:
@@ -610,7 +614,19 @@ def _is_coarse(row: Row) -> bool:
 
 
 def with_rows(book: Book, rows: Iterable[Row]) -> Book:
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=tuple(rows)))
+    return derived(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=tuple(rows))))
+
+
+def derived(book: Book) -> Book:
+    """The book with what follows from its rows and levels, as a run's is."""
+    index = book.index
+    own = native(index.rows, index.machine.architecture)
+    index = msgspec.structs.replace(
+        index,
+        inferred=inferred(index.rows, book.probes, index.hierarchy, index.machine),
+        tolls=tolls(own, book.probes, index.machine.core_clock_hz),
+    )
+    return msgspec.structs.replace(book, index=index)
 
 
 def failed() -> Book:
@@ -676,9 +692,8 @@ def hostile() -> Book:
         book.index, machine=machine, rows=tuple(rows), findings=(finding,), run=_run(folder=HOSTILE, suite=HOSTILE)
     )
     builds = tuple(msgspec.structs.replace(b, flags=HOSTILE, compiler=HOSTILE) for b in book.builds)
-    return msgspec.structs.replace(
-        book, index=index, probes=probes, builds=builds, request={"suite": HOSTILE, HOSTILE: [HOSTILE]}
-    )
+    hostile = {"suite": HOSTILE, HOSTILE: [HOSTILE]}
+    return derived(msgspec.structs.replace(book, index=index, probes=probes, builds=builds, request=hostile))
 
 
 def _poisoned(row: Row) -> Row:

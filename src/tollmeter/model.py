@@ -6,7 +6,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,7 +18,17 @@ Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]
 RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
 Severity = Literal["note", "warning", "error"]
+InferenceKind = Literal[
+    "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
+    "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
+    "idle_latency", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
+]  # fmt: skip
 Value = int | str
+UNITS = ("ns", "cycle", "instruction", "B/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
+Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
+Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
+INDEX_FORMAT = 2
+"""Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
 
 PRECISION = 0.03
 """Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
@@ -329,13 +339,13 @@ class RunInfo(Record, frozen=True):
     """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
     precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
-    state was seen, those beside somebody else; None where none was.
+    state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
     """
 
     id: str
     suite: str
     started: str
-    seconds: float
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
     seed: int
     status: str
     tollmeter: str
@@ -343,8 +353,8 @@ class RunInfo(Record, frozen=True):
     precision: float = PRECISION
     points: int = 0
     settled: int = 0
-    timed_share: float = 0.0
-    shared_share: float | None = None
+    timed_share: Portion = 0.0
+    shared_share: Portion | None = None
     verdict: RunVerdict = "quiet"
     summary: str = ""
 
@@ -359,7 +369,7 @@ class State(Record, frozen=True):
     """
 
     state: StateName
-    share: float
+    share: Portion
     median: float
     low: float
     high: float
@@ -371,14 +381,14 @@ class Row(Record, frozen=True):
     clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
     """
 
-    probe: str
+    probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
     abi: str
     target: str
     clock: Clock
     parameters: dict[str, Value]
     metric: str
-    unit: str
+    unit: Unit
     better: Better
     status: Status
     reason: str | None = None
@@ -470,8 +480,49 @@ class Finding(Record, frozen=True):
     name: str
     severity: Severity
     claim: str
-    evidence: tuple[Evidence, ...]
+    evidence: Annotated[tuple[Evidence, ...], msgspec.Meta(min_length=1)]
     remedy: str
+
+
+class Inference(Record, frozen=True):
+    """One thing that follows from the rows beyond the hierarchy. name: in words; kind: what it says, the same on every
+    machine; level and parameters: of what. A number lies in low..high with 95 %; a yes or no
+    has neither unit nor ends. system: the operating system's word for it. reason: why value is None.
+    """
+
+    name: str
+    kind: InferenceKind
+    value: float | bool | str | None
+    low: float | None
+    high: float | None
+    unit: Unit | None
+    system: str | None = None
+    reason: str | None = None
+    level: str | None = None
+    parameters: dict[str, Value] = {}
+
+
+class Toll(Record, frozen=True):
+    """One line of the toll table. toll: in words; typical: these are what the probe's own words say, and not a point
+    that stands under its own name. note: a second mode, or what the row says beside its
+    number. reason: why value is None.
+    """
+
+    toll: str
+    probe: str
+    metric: str
+    abi: str
+    target: str
+    parameters: dict[str, Value]
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: Unit = "ns"
+    typical: bool = True
+    cycles: float | None = None
+    states: tuple[State, ...] = ()
+    note: str = ""
+    reason: str | None = None
 
 
 class Index(Record, frozen=True):
@@ -484,6 +535,8 @@ class Index(Record, frozen=True):
     hierarchy: tuple[Level, ...] = ()
     findings: tuple[Finding, ...] = ()
     lengths: tuple[Lengths, ...] = ()
+    inferred: tuple[Inference, ...] = ()
+    tolls: tuple[Toll, ...] = ()
 
 
 class Book(Record, frozen=True):

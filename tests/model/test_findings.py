@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 import pytest
 
+from books import derived
 from model.crowd import instance_rows, node_rows, traffic_rows
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import (
@@ -85,7 +86,7 @@ def book(
     system = change(description(machine))
     levels = hierarchy(rows, probes, system)
     index = Index(format=1, run=RUN, machine=system, rows=tuple(rows), hierarchy=levels)
-    return Book(index=index, probes=probes)
+    return derived(Book(index=index, probes=probes))
 
 
 def names(of: Book) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from books import derived
 from tollmeter.findings import all_findings, rules, subjects
 from tollmeter.model import (
     Book,
@@ -68,7 +69,7 @@ def book(
         "caches": (Cache(level=1, kind="data", size_bytes=49152, line_bytes=64, ways=12),),
     }  # fmt: skip
     index = Index(format=1, run=RUN, machine=Machine(**{**facts, **machine}), rows=tuple(rows), hierarchy=tuple(levels))
-    return Book(index=index, probes=PROBES, outcomes=tuple(outcomes))
+    return derived(Book(index=index, probes=PROBES, outcomes=tuple(outcomes)))
 
 
 def visits(controls: Sequence[float], steal_ticks: int = 0) -> list[Outcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from books import empty, healthy, with_rows
+from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
 from tollmeter.model import Book, Row
 from tollmeter.report.charts import charts
@@ -18,7 +18,7 @@ BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), nam
 
 def book(rows: list[Row]) -> Book:
     bare = with_rows(empty(), rows)
-    return msgspec.structs.replace(bare, probes={LINE.probe: LINE, BOTH.probe: BOTH})
+    return derived(msgspec.structs.replace(bare, probes={LINE.probe: LINE, BOTH.probe: BOTH}))
 
 
 def said(found: Book) -> dict[str, tuple[str, str]]:

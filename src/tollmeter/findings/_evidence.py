@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules share: evidence from rows, and rows by meaning."""
+"""What rules share: evidence from rows, rows by meaning, and inferences by kind."""
 
 from __future__ import annotations
 
-from tollmeter.model import Book, Evidence, Row
+from collections.abc import Sequence
+
+from tollmeter.model import Book, Evidence, Inference, InferenceKind, Row, Value
 from tollmeter.numbers.meanings import native, with_meaning
 
 
@@ -13,8 +15,19 @@ def own_rows(book: Book, *meanings: str) -> list[Row]:
 
 
 def native_rows(book: Book) -> list[Row]:
-    """All rows of the machine's own ABI and clock, for inferences that ask for meanings themselves."""
+    """All rows of the machine's own ABI and clock, whatever they mean."""
     return native(book.index.rows, book.index.machine.architecture)
+
+
+def inferences(book: Book, kind: InferenceKind, **parameters: Value) -> list[Inference]:
+    """What was inferred of this kind, at these values of its parameters; also what could not be told."""
+    return [one for one in book.index.inferred if one.kind == kind and parameters.items() <= one.parameters.items()]
+
+
+def value_of(found: Sequence[Inference]) -> float | None:
+    """The number of the first, None where there is none or it could not be told."""
+    value = found[0].value if found else None
+    return value if isinstance(value, float) else None
 
 
 def of_row(row: Row) -> Evidence:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import native_rows
-from tollmeter.inference.tlb import translation
+from tollmeter.findings._evidence import inferences
 from tollmeter.model import Book, Evidence, Finding
 
 WORTH = 0.10
@@ -18,11 +17,10 @@ def find(book: Book) -> Iterable[Finding]:
     memory = next((level.latency_ns for level in book.index.hierarchy if level.level == "memory"), None)
     if "[never]" not in setting or not memory:
         return
-    reach = translation(native_rows(book), book.probes, book.index.hierarchy)
-    last = reach.buffers[-1] if reach.buffers else None
-    if last is None or (last.miss_ns.low or 0.0) < WORTH * memory:
+    held, missed = inferences(book, "translations", pages="small"), inferences(book, "translation_miss", pages="small")
+    if not missed or (missed[-1].low or 0.0) < WORTH * memory:
         return
-    cost, pages = last.miss_ns.value or 0.0, last.entries.value or 0.0
+    cost, pages = float(missed[-1].value or 0), float(held[-1].value or 0)
     yield Finding(
         name="memory.huge_pages_are_unused",
         severity="warning",

@@ -5,28 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import native_rows
-from tollmeter.inference.prefetch import USUAL_LINE, Help, prefetching
+from tollmeter.findings._evidence import inferences, value_of
 from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
     """Where one direction is told to gain and the other is told not to."""
-    line = max((cache.line_bytes for cache in book.index.machine.caches), default=0) or USUAL_LINE
-    helped = prefetching(native_rows(book), book.probes, line)
-    works = [one for one in helped if one.verdict.holds is True]
-    fails = [one for one in helped if one.verdict.holds is False]
+    helped = inferences(book, "prefetched")
+    works = [str(one.parameters["direction"]) for one in helped if one.value is True]
+    fails = [str(one.parameters["direction"]) for one in helped if one.value is False]
     if len(works) != 1 or len(fails) != 1:
         return
     yield Finding(
         name="memory.prefetcher_is_one_sided",
         severity="note",
-        claim=f"walks {works[0].direction} are fetched ahead, walks {fails[0].direction} are not",
-        evidence=(_gain(works[0]), _gain(fails[0])),
-        remedy=f"let loops over much memory run {works[0].direction}",
+        claim=f"walks {works[0]} are fetched ahead, walks {fails[0]} are not",
+        evidence=(_gain(book, works[0]), _gain(book, fails[0])),
+        remedy=f"let loops over much memory run {works[0]}",
     )
 
 
-def _gain(one: Help) -> Evidence:
-    gain = one.verdict.ratio.value if one.verdict.ratio else 1.0
-    return Evidence(what=f"random order over {one.direction}, stride {one.stride}", value=gain, unit="ratio")
+def _gain(book: Book, direction: str) -> Evidence:
+    (found,) = inferences(book, "prefetch_gain", direction=direction)
+    what = f"random order over {direction}, stride {found.parameters['stride']}"
+    return Evidence(what=what, value=value_of([found]) or 1.0, unit="ratio")

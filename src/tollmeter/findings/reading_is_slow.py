@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import native_rows
-from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsticks
-from tollmeter.model import Book, Evidence, Finding
+from tollmeter.findings._evidence import inferences
+from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
+from tollmeter.model import Book, Evidence, Finding, Inference
 
 LEAST_SHARE = 0.4
 FEATURE_BYTES = 16
@@ -17,22 +17,28 @@ the first cache where no kernel was timed that asks for as much."""
 
 def find(book: Book) -> Iterable[Finding]:
     """Each level whose best reading is under 40 % of its yardstick: load ports for L1d, lines under way elsewhere."""
-    line = max((cache.line_bytes for cache in book.index.machine.caches), default=0) or 64
-    timed = widest_load_bytes(native_rows(book), book.probes) or 0
-    load = FEATURE_BYTES if timed >= FEATURE_BYTES else None
-    for held in yardsticks(book.index.hierarchy, book.index.machine.core_clock_hz, load, line):
-        if held.share is not None and held.bytes_per_second and held.share < LEAST_SHARE:
-            yield _finding(held, held.share, held.bytes_per_second)
+    for held, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
+        rate, share = (float(one.value or 0) for one in (held, reached))
+        wider = _times_as_wide(held)
+        if wider >= 1 and share * wider < LEAST_SHARE:
+            yield _finding(held, share * wider, rate / wider)
 
 
-def _finding(held: Yardstick, share: float, rate: float) -> Finding:
+def _times_as_wide(held: Inference) -> float:
+    """How many times the width that is asked for here its loads had; 1 where it is not of loads."""
+    return int(held.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
+
+
+def _finding(held: Inference, share: float, rate: float) -> Finding:
+    loads = f"{LOADS_PER_CYCLE} loads of {FEATURE_BYTES} bytes a cycle"
+    by = loads if "load_bytes" in held.parameters else held.name.partition(" by ")[2]
     return Finding(
         name="memory.reading_is_slow",
         severity="warning",
-        claim=f"reading from {held.level} goes at {share:.0%} of {rate / 1e9:.0f} GB/s, what {held.by} would carry",
+        claim=f"reading from {held.level} goes at {share:.0%} of {rate / 1e9:.0f} GB/s, what {by} would carry",
         evidence=(
             Evidence(what=f"best read bandwidth, {held.level}", value=share * rate, unit="B/s"),
-            Evidence(what=held.by, value=rate, unit="B/s"),
+            Evidence(what=by, value=rate, unit="B/s"),
         ),
         remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
     )

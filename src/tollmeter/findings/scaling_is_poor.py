@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import native_rows
-from tollmeter.inference.scaling import Share, efficiency
-from tollmeter.model import Book, Evidence, Finding
+from tollmeter.findings._evidence import inferences
+from tollmeter.model import Book, Evidence, Finding, Inference
 
 LEAST_ALONE = 0.8
 WELL_INSIDE = 0.7
@@ -16,42 +15,50 @@ WELL_INSIDE = 0.7
 def find(book: Book) -> Iterable[Finding]:
     """Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one has alone. The upper
     end of the interval counts. Only the worst of each kind is told."""
-    shares = efficiency(native_rows(book), book.probes)
+    shares = inferences(book, "efficiency")
     first = next((level.size_bytes for level in book.index.hierarchy if level.size_bytes), None) or 0.0
     private = [share for share in shares if 0 < _size(share) <= WELL_INSIDE * first]
     shared = [share for share in shares if _size(share) > WELL_INSIDE * first > 0]
-    yield from _private([share for share in private if share.of_one.high < LEAST_ALONE])
-    yield from _shared([share for share in shared if share.of_one.high * share.instances < 1])
+    yield from _private([share for share in private if (share.high or 0.0) < LEAST_ALONE])
+    yield from _shared([share for share in shared if (share.high or 0.0) * _instances(share) < 1])
 
 
-def _size(share: Share) -> int:
-    size = dict(share.parameters).get("size", 0)
+def _size(share: Inference) -> int:
+    size = share.parameters.get("size", 0)
     return size if isinstance(size, int) else 0
 
 
-def _private(shares: list[Share]) -> Iterable[Finding]:
-    for share in sorted(shares, key=lambda one: one.of_one.value)[:1]:
+def _instances(share: Inference) -> int:
+    return int(share.parameters["instances"])
+
+
+def _of_one(share: Inference) -> float:
+    return float(share.value or 0)
+
+
+def _private(shares: list[Inference]) -> Iterable[Finding]:
+    for share in sorted(shares, key=_of_one)[:1]:
         yield Finding(
             name="memory.cpus_share_a_core",
             severity="warning",
-            claim=f"{share.instances} CPUs, each in its own cache, reach {share.of_one.value:.0%} of as many times one",
+            claim=f"{_instances(share)} CPUs, each in its own cache, reach {_of_one(share):.0%} of as many times one",
             evidence=(_evidence(share),),
             remedy="they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
         )
 
 
-def _shared(shares: list[Share]) -> Iterable[Finding]:
-    for share in sorted(shares, key=lambda one: one.of_one.value * one.instances)[:1]:
-        together = share.of_one.value * share.instances
+def _shared(shares: list[Inference]) -> Iterable[Finding]:
+    for share in sorted(shares, key=lambda one: _of_one(one) * _instances(one))[:1]:
+        together = _of_one(share) * _instances(share)
         yield Finding(
             name="memory.more_cpus_get_less",
             severity="warning",
-            claim=f"{share.instances} CPUs over {_size(share) >> 10} KiB each get {together:.0%} of what one gets",
+            claim=f"{_instances(share)} CPUs over {_size(share) >> 10} KiB each get {together:.0%} of what one gets",
             evidence=(_evidence(share),),
             remedy="run fewer at once, or look for what they take from each other: cache, memory channels, quota",
         )
 
 
-def _evidence(share: Share) -> Evidence:
-    where = " ".join(f"{name}={value}" for name, value in share.parameters)
-    return Evidence(what=f"efficiency of {share.instances} instances, {where}", value=share.of_one.value, unit="ratio")
+def _evidence(share: Inference) -> Evidence:
+    where = " ".join(f"{name}={value}" for name, value in share.parameters.items() if name != "instances")
+    return Evidence(what=f"efficiency of {_instances(share)} instances, {where}", value=_of_one(share), unit="ratio")

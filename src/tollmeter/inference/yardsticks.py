@@ -20,16 +20,13 @@ from tollmeter.model import Level, Probe, Record, Row
 
 LOADS_PER_CYCLE = 2
 WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32, "avx512": 64}
-PASSED_BY = 1.1
 
 
 class Yardstick(Record, frozen=True):
-    """by: in words, what it is made of. share: of it that reading reached; None, with why, where one is missing.
-    passed: what explains a share clearly above one."""
+    """by: in words, what it is made of. share: of it that reading reached; None, with why, where one is missing."""
 
     level: str
     by: str
-    passed: str
     bytes_per_second: float | None = None
     share: float | None = None
     why: str | None = None
@@ -55,7 +52,6 @@ def _ports(level: Level, clock_hz: float | None, load_bytes: int | None) -> Yard
     made = Yardstick(
         level=level.level,
         by=f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle" if known else f"{LOADS_PER_CYCLE} loads a cycle",
-        passed="the core starts more loads of this width than two a cycle",
     )
     if clock_hz is None or load_bytes is None:
         return msgspec.structs.replace(made, why="the core clock or the width of a load is not known")
@@ -63,8 +59,7 @@ def _ports(level: Level, clock_hz: float | None, load_bytes: int | None) -> Yard
 
 
 def _misses(level: Level, line_bytes: float) -> Yardstick:
-    by, passed = "its load misses alone (parallelism x line / latency)", "the rest is fetched ahead, by no load"
-    made = Yardstick(level=level.level, by=by, passed=passed)
+    made = Yardstick(level=level.level, by="its load misses alone (parallelism x line / latency)")
     if not level.parallelism or not level.latency_ns:
         return msgspec.structs.replace(made, why="its latency or its parallelism was not measured")
     return _reached(made, level, level.parallelism * line_bytes / (level.latency_ns * 1e-9))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.model import PRECISION, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
@@ -20,8 +20,6 @@ from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
-
-FORMAT = 2
 
 
 def open_index(folder: Path) -> Index:
@@ -44,10 +42,13 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.findings import all_findings
     from tollmeter.inference.hierarchy import hierarchy
+    from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.settlement import sentence, settlement
-    from tollmeter.numbers.meanings import main_place
+    from tollmeter.judgement.verdict import verdict
+    from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
+    from tollmeter.numbers.tolls import tolls
 
     machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
     outcomes = tuple(_telling(contents.outcomes))
@@ -64,9 +65,15 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
         summary=sentence(done, table, request.precision, request.budget_seconds),
     )  # fmt: skip
+    run = msgspec.structs.replace(run, verdict=verdict(run, table))
     fallen = lengths(outcomes, table, probes, machine, levels)
+    derived = Index(
+        format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
+        inferred=inferred(table, probes, levels, machine),
+        tolls=tolls(native(table, machine.architecture), probes, clock_hz),
+    )  # fmt: skip
     bare = Book(
-        index=Index(format=FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen),
+        index=derived,
         probes=probes,
         builds=contents.head.builds,
         outcomes=outcomes,

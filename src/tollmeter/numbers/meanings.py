@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tollmeter.model import Metric, Outcome, Probe, Row
+from tollmeter.model import Metric, Outcome, Probe, Row, Toll
 
 HERE = "local"
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def metric_of(row: Row, probes: Mapping[str, Probe]) -> Metric | None:
+def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
     """What the probe says of this row's metric; None where no description came with the row."""
     probe = probes.get(row.probe)
     return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
 
 
-def meaning(row: Row, probes: Mapping[str, Probe]) -> str | None:
+def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
     """What analysis may use this row for."""
     metric = metric_of(row, probes)
     return metric.means if metric else None

@@ -6,31 +6,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tollmeter.model import Probe, Record, Row
+from tollmeter.model import Probe, Row, State, Toll
 from tollmeter.numbers.meanings import metric_of, native
-
-NS_PER_MILLISECOND = 1e6
-DOUBTFUL = 0.2
-
-
-class Toll(Record, frozen=True):
-    """One line. typical: it is what the probe's own words say, and not a point that stands under its own name. note:
-    a second mode, or why to doubt the number; or empty.
-    """
-
-    label: str
-    typical: bool
-    median_ns: float
-    low_ns: float
-    high_ns: float
-    cycles: float | None
-    per_millisecond: float
-    note: str
-    row: Row
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
-    """Every row with a number whose metric has a line in the table, by cost.
+    """Lines with a number, cheapest first; then those that should be there and have none, with the reason. What this
+    machine cannot do at all is no line."""
+    gaps = (
+        _without(row, probes)
+        for row, typical in _chosen(native(rows), probes)
+        if typical and row.status not in ("ok", "unsupported")
+    )
+    return (*(toll for _, toll in paid(rows, probes, core_clock_hz)), *gaps)
+
+
+def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[tuple[Row, Toll], ...]:
+    """Every row with a number whose metric has a line in the table, by cost, and its line.
 
     Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value;
     any other that has a typical value must be at it, since the template's words are about that. Where the typical value
@@ -40,19 +32,9 @@ def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float
     for row, typical in _chosen(native(rows), probes):
         ns_per_unit = _ns_per_unit(row, core_clock_hz)
         if row.status == "ok" and row.median and ns_per_unit:
-            label = _label(_template(row, probes), row) if typical else _own_name(row, probes)
-            lines.append(_toll(row, label, typical, ns_per_unit, core_clock_hz))
-    return tuple(sorted(lines, key=lambda toll: (toll.median_ns, toll.label)))
-
-
-def untold(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[tuple[str, str], ...]:
-    """Lines that should be in the table and have no number, with the reason: label, reason. What this machine cannot
-    do at all is no line."""
-    return tuple(
-        (_label(_template(row, probes), row), row.reason or row.status)
-        for row, typical in _chosen(native(rows), probes)
-        if typical and row.status not in ("ok", "unsupported")
-    )
+            name = _label(_template(row, probes), row) if typical else _own_name(row, probes)
+            lines.append((row, _toll(row, name, typical, ns_per_unit, core_clock_hz)))
+    return tuple(sorted(lines, key=lambda line: (line[1].value, line[1].toll)))
 
 
 def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
@@ -113,27 +95,34 @@ def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
     return ", ".join((row.probe, *values))
 
 
-def _toll(row: Row, label: str, typical: bool, ns_per_unit: float, core_clock_hz: float | None) -> Toll:
-    median, low, high = (float(end or 0) * ns_per_unit for end in (row.median, row.low, row.high))
+def _toll(row: Row, name: str, typical: bool, ns_per_unit: float, core_clock_hz: float | None) -> Toll:
+    value, low, high = (float(end or 0) * ns_per_unit for end in (row.median, row.low, row.high))
     return Toll(
-        label=label,
-        typical=typical,
-        median_ns=median,
-        low_ns=low,
-        high_ns=high,
-        cycles=median * core_clock_hz / 1e9 if core_clock_hz else None,
-        per_millisecond=NS_PER_MILLISECOND / median,
-        note=_note(row, median, low, high, ns_per_unit),
-        row=row,
-    )
+        toll=name, probe=row.probe, metric=row.metric, abi=row.abi, target=row.target, parameters=row.parameters,
+        value=value, low=low, high=high, typical=typical,
+        cycles=value * core_clock_hz / 1e9 if core_clock_hz else None,
+        states=tuple(_in_ns(state, ns_per_unit) for state in row.states),
+        note=_note(row, value, ns_per_unit),
+    )  # fmt: skip
 
 
-def _note(row: Row, median: float, low: float, high: float, ns_per_unit: float) -> str:
+def _without(row: Row, probes: Mapping[str, Probe]) -> Toll:
+    """A gap, with its reason."""
+    return Toll(
+        toll=_label(_template(row, probes), row), probe=row.probe, metric=row.metric, abi=row.abi, target=row.target,
+        parameters=row.parameters, value=None, low=None, high=None, reason=row.reason or row.status,
+    )  # fmt: skip
+
+
+def _in_ns(state: State, ns_per_unit: float) -> State:
+    median, low, high = (end * ns_per_unit for end in (state.median, state.low, state.high))
+    return State(state=state.state, share=state.share, median=median, low=low, high=high)
+
+
+def _note(row: Row, value: float, ns_per_unit: float) -> str:
     if len(row.modes) == 2:
-        other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - median)) * ns_per_unit
+        other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit
         return f"second mode {_duration(other)}"
-    if (high - low) / 2 > DOUBTFUL * median:
-        return f"{'visits differ' if row.visits > 1 else 'one visit'}: {_duration(low)} to {_duration(high)}"
     return row.reason or ""
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, with_meaning
-from tollmeter.numbers.tolls import tolls
+from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
 from tollmeter.report.numbers import clock_face, duration, quantity, size
 from tollmeter.report.terminal import WIDEST, clean
@@ -145,8 +145,8 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     """
     own = native(rows, machine.architecture if machine else "")
     found = _levels(with_meaning(own, probes, "latency-of-size"), machine)
-    for toll in sorted(tolls(own, probes, None), key=lambda toll: _fame(meaning(toll.row, probes))):
-        found.setdefault(clean(toll.label), _value(toll.row))
+    for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):
+        found.setdefault(clean(toll.toll), _value(row))
     return found
 
 

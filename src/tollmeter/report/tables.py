@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import reasons
-from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row
-from tollmeter.numbers.meanings import native, native_outcomes
-from tollmeter.numbers.tolls import Toll, tolls, untold
+from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, Toll
+from tollmeter.numbers.meanings import meaning, native_outcomes
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -144,34 +143,28 @@ def disagrees(level: Level) -> bool:
     return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
 
 
-def book_tolls(book: Book) -> tuple[Toll, ...]:
-    """The toll table's lines for the machine's own ABI and clock."""
-    machine = book.index.machine
-    rows = native(book.index.rows, machine.architecture)
-    return tolls(rows, book.probes, machine.core_clock_hz)
-
-
 def toll_table(book: Book) -> Table | None:
     """Lines with a number, cheapest first; then those that have none, with the reason."""
-    paid = book_tolls(book)
+    paid = [_toll(toll) for toll in book.index.tolls if toll.value is not None]
     if not paid:
         return None
-    untaken = untold(native(book.index.rows, book.index.machine.architecture), book.probes)
     columns = [
         Column("Tolls (one CPU unless said)"),
         *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms")),
     ]
-    without = [Line((label, DASH, DASH, DASH), f"no number: {reason}") for label, reason in untaken]
-    return table("Tolls", columns, [*(_toll(toll) for toll in paid), *without])
+    gaps = [toll for toll in book.index.tolls if toll.value is None]
+    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in gaps]
+    return table("Tolls", columns, [*paid, *without])
 
 
 def _toll(toll: Toll) -> Line:
-    """The interval stands beside the median, so a note that only says it again is left out."""
-    median = time(toll.median_ns, toll.low_ns, toll.high_ns)
-    tells_more = len(toll.row.modes) > 1 or toll.row.reason
-    return Line(
-        (toll.label, median, cycles(toll.cycles), about(toll.per_millisecond)), (tells_more and toll.note) or ""
-    )
+    value = toll.value or 0.0
+    return Line((toll.toll, time(value, toll.low, toll.high), cycles(toll.cycles), about(per_ms(value))), toll.note)
+
+
+def per_ms(ns: float) -> float:
+    """How many of it fit in a millisecond."""
+    return 1e6 / ns
 
 
 def findings(book: Book) -> tuple[Finding, ...]:
@@ -195,9 +188,9 @@ def answer(book: Book) -> str:
     if len(levels) > 1:
         near, far = (f"{_brief(level.latency_ns)} from {level.level}" for level in (levels[0], levels[-1]))
         parts.append(f"a load takes {near} and {far}")
-    paid = {_means(book, toll.row): toll for toll in reversed(book_tolls(book)) if toll.typical}
+    paid = {meaning(toll, book.probes): toll for toll in reversed(book.index.tolls) if toll.typical and toll.value}
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
-    parts += [f"{words} takes {_brief(paid[means].median_ns)}" for means, words in named if means in paid]
+    parts += [f"{words} takes {_brief(paid[means].value)}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
 
 
@@ -209,11 +202,6 @@ def _brief(ns: float | None) -> str:
     """Two digits: what is said in a sentence is not looked up."""
     figure = time(ns, ns and ns * 0.9, ns and ns * 1.1)
     return f"{figure.number} {figure.unit}"
-
-
-def _means(book: Book, row: Row) -> str | None:
-    probe = book.probes.get(row.probe)
-    return next((m.means for m in probe.metrics if m.name == row.metric), None) if probe else None
 
 
 def set_aside(book: Book) -> tuple[int, int, Counter[str]]:

@@ -2,8 +2,8 @@
 """index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run` and `machine`), `rows`, `levels` and `findings`, one
-column a field of the record of that name in model.py; lists and tables inside a field are JSON.
+Tables: `about` (key, value), `documents` (name, json: `run` and `machine`), and one for each list of an index, one
+column a field of its record in model.py; what is neither text nor a number inside a field is JSON.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 import tollmeter
-from tollmeter.model import Finding, Index, Lengths, Level, Machine, Record, Row, RunInfo
+from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Toll
 from tollmeter.protocol import clean
 
 NAME = "index.sqlite"
-_TABLES: dict[str, type[Record]] = {"rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths}
-_DERIVING = ("analysis", "experiment", "findings", "store", "protocol")
+_TABLES: dict[str, type[Record]] = {
+    "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
+}  # fmt: skip
+_DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model.py")
+_AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
 
@@ -67,7 +71,7 @@ def save(folder: Path, made_of: str, index: Index) -> None:
 def _sources() -> Iterator[Path]:
     package = Path(__file__).parents[1]
     for name in _DERIVING:
-        yield from sorted((package / name).glob("**/*.py"))
+        yield from [package / name] if name.endswith(".py") else sorted((package / name).glob("**/*.py"))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -90,6 +94,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
             db.execute("INSERT INTO documents VALUES (?, ?)", (name, _json(record)))
         tables = {
             "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
+            "inferred": index.inferred, "tolls": index.tolls,
         }  # fmt: skip
         for table, records in tables.items():
             _insert(db, table, records)
@@ -104,9 +109,9 @@ def _make_tables(db: sqlite3.Connection) -> None:
 
 
 def _insert(db: sqlite3.Connection, table: str, records: Iterable[Record]) -> None:
-    columns = _columns(_TABLES[table])
+    columns, nested = _columns(_TABLES[table]), _nested(_TABLES[table])
     marks = ", ".join("?" * len(columns))
-    cells = ([_cell(getattr(record, column)) for column in columns] for record in records)
+    cells = ([_cell(getattr(record, column), column in nested) for column in columns] for record in records)
     db.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
 
 
@@ -121,30 +126,33 @@ def _index(db: sqlite3.Connection) -> Index:
         hierarchy=_records(db, "levels", Level),
         findings=_records(db, "findings", Finding),
         lengths=_records(db, "lengths", Lengths),
+        inferred=_records(db, "inferred", Inference),
+        tolls=_records(db, "tolls", Toll),
     )
 
 
 def _records(db: sqlite3.Connection, table: str, form: type[T]) -> tuple[T, ...]:
-    types = {field.name: field.type for field in msgspec.structs.fields(form)}
-    columns = _columns(form)
+    columns, nested = _columns(form), _nested(form)
     found = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} ORDER BY rowid")
-    return tuple(_record(zip(columns, cells, strict=True), types, form) for cells in found)
+    return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in found)
 
 
-def _record(cells: Iterable[tuple[str, Any]], types: Mapping[str, Any], form: type[T]) -> T:
-    values = {name: _value(cell, types[name]) for name, cell in cells}
+def _record(cells: Iterable[tuple[str, Any]], nested: set[str], form: type[T]) -> T:
+    values = {name: msgspec.json.decode(cell) if name in nested and cell is not None else cell for name, cell in cells}
     return msgspec.convert(clean(values), form)
 
 
-def _value(cell: Any, annotation: Any) -> Any:
-    """SQLite has no truth values: they come back as 0 and 1."""
-    if _is_nested(annotation):
-        return msgspec.json.decode(cell)
-    return bool(cell) if annotation is bool else cell
+def _nested(form: type[Record]) -> set[str]:
+    """Fields that are JSON in their cell: a list or a table, and yes or no, which SQL would give back as a number."""
+    return {field.name for field in msgspec.structs.fields(form) if not _types(field.type) <= _AS_IT_IS}
 
 
-def _is_nested(annotation: Any) -> bool:
-    return getattr(annotation, "__origin__", None) in (tuple, dict)
+def _types(annotation: Any) -> set[Any]:
+    """What a field may be, besides nothing."""
+    if isinstance(annotation, UnionType) or get_origin(annotation) in (Union, Annotated):
+        parts = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+        return set().union(*map(_types, parts)) - {type(None)}
+    return {str} if get_origin(annotation) is Literal else {annotation}
 
 
 def _columns(form: type[Record]) -> Sequence[str]:
@@ -155,8 +163,8 @@ def _quoted(column: str) -> str:
     return f'"{column}"'
 
 
-def _cell(value: Any) -> Any:
-    return _json(value) if isinstance(value, tuple | dict) else value
+def _cell(value: Any, nested: bool) -> Any:
+    return _json(value) if nested and value is not None else value
 
 
 def _json(value: Any) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tollmeter.model import Row
+from tollmeter.model import Row, Toll
 from tollmeter.numbers.known import core_clocks_hz
-from tollmeter.numbers.tolls import Toll, tolls
+from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
@@ -35,11 +35,11 @@ SWITCHES = Subject(
 def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a switch of processes, on one log scale."""
     clock_hz = core_clocks_hz(bench.outcomes).get(bench.target)
-    paid = tolls(bench.own(bench.rows), bench.book.probes, clock_hz)
-    rungs = level_rungs(bench) + [_toll_rung(toll) for toll in paid]
+    lines = paid(bench.own(bench.rows), bench.book.probes, clock_hz)
+    rungs = level_rungs(bench) + [_toll_rung(row, toll) for row, toll in lines]
     if len(rungs) < 2:
         return
-    rows = [toll.row for toll in paid]
+    rows = [row for row, _ in lines]
     means = {metric.means for row in rows if (metric := bench.metric(row)) is not None and metric.means}
     subject = Subject(
         "ladder",
@@ -50,10 +50,10 @@ def ladder(bench: Bench) -> Iterator[Chart]:
     yield subject.chart(bars(rungs, "ns", "time, each step of the axis ten times the last"), rows)
 
 
-def _toll_rung(toll: Toll) -> Datum:
+def _toll_rung(row: Row, toll: Toll) -> Datum:
     in_cycles = f" · {cycles(toll.cycles)} cycles" if toll.cycles else ""
-    row = msgspec.structs.replace(toll.row, unit="ns", median=toll.median_ns, low=toll.low_ns, high=toll.high_ns)
-    return rung(row, toll.label, f"{time(toll.median_ns, toll.low_ns, toll.high_ns)}{in_cycles}")
+    in_ns = msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
+    return rung(in_ns, toll.toll, f"{time(toll.value, toll.low, toll.high)}{in_cycles}")
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from the rows beyond the hierarchy, computed once: line, ways, translation, write policy, prefetch,
+yardsticks, scaling and load, each with its interval and the system's word, or the reason why it cannot be told.
+
+Findings and report read these records, and compute none of them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tollmeter.inference.answers import Answer, YesOrNo
+from tollmeter.inference.associativity import associativity
+from tollmeter.inference.hierarchy import os_sizes
+from tollmeter.inference.line import line_bytes
+from tollmeter.inference.load import LoadCurve, LoadPoint, load_curves
+from tollmeter.inference.prefetch import USUAL_LINE, prefetching
+from tollmeter.inference.scaling import Share, efficiency, slowdown
+from tollmeter.inference.tlb import translation
+from tollmeter.inference.write_policy import write_allocate, write_back
+from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsticks
+from tollmeter.model import Inference, InferenceKind, Level, Machine, Probe, Row, Value
+from tollmeter.numbers.meanings import meaning, native
+from tollmeter.numbers.stats import Estimate
+
+Probes = Mapping[str, Probe]
+
+
+class _Seen(NamedTuple):
+    """rows: of the machine's own ABI and clock, and what they mean. line: as measured, or as most machines have it."""
+
+    rows: Sequence[Row]
+    probes: Probes
+    levels: Sequence[Level]
+    machine: Machine
+    meanings: frozenset[str]
+    line: Answer
+
+    def has(self, *wanted: str) -> bool:
+        return self.meanings.issuperset(wanted)
+
+    def line_or_usual(self) -> int:
+        return int(self.line.value or USUAL_LINE)
+
+
+def inferred(rows: Sequence[Row], probes: Probes, levels: Sequence[Level], machine: Machine) -> tuple[Inference, ...]:
+    """Nothing of what no row was measured for."""
+    own = native(rows, machine.architecture)
+    meanings = frozenset(filter(None, (meaning(row, probes) for row in own)))
+    line = line_bytes(own, probes) if "line-pair-of-distance" in meanings else Answer()
+    seen = _Seen(own, probes, levels, machine, meanings, line)
+    return tuple(one for part in PARTS for one in part(seen))
+
+
+def _line(seen: _Seen) -> Iterator[Inference]:
+    if seen.has("line-pair-of-distance"):
+        told = sorted({cache.line_bytes for cache in os_sizes(seen.machine) if cache.line_bytes})
+        yield _of_answer("line", "line", seen.line, "B", system=", ".join(f"{one} B" for one in told) or None)
+
+
+def _ways(seen: _Seen) -> Iterator[Inference]:
+    if seen.has("conflict-of-lines"):
+        told = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(seen.machine) if cache.ways}
+        for found in associativity(seen.rows, seen.probes, seen.levels):
+            yield _of_answer(
+                f"ways of {found.level}", "ways", found.ways, "count",
+                system=told.get(found.level.removesuffix("d")), level=found.level,
+            )  # fmt: skip
+
+
+def _translation(seen: _Seen) -> Iterator[Inference]:
+    for pages in ("small", "huge") if seen.has("translation-of-pages") else ():
+        reach = translation(seen.rows, seen.probes, seen.levels, pages)
+        for place, buffer in enumerate(reach.buffers, start=1):
+            of: dict[str, Value] = {"pages": pages, "buffer": place}
+            name = f"translations kept, level {place}, {pages} pages"
+            yield _of_answer(name, "translations", buffer.entries, "count", parameters=of)
+            name = f"a miss of level {place}, {pages} pages"
+            yield _of_answer(name, "translation_miss", buffer.miss_ns, "ns", parameters=of)
+        if not reach.buffers:
+            name = f"translations kept, {pages} pages"
+            yield _of_answer(name, "translations", Answer(why=reach.why), "count", parameters={"pages": pages})
+
+
+def _writes(seen: _Seen) -> Iterator[Inference]:
+    if seen.has("write-policy", "write-policy-baseline"):
+        back = write_back(seen.rows, seen.probes, seen.levels)
+        yield _of_verdict("what is written is kept (write-back)", "write_back", back)
+        yield from _judged_by("a store that fits, against one that does not", "store_that_fits", back)
+        allocate = write_allocate(seen.rows, seen.probes, seen.levels)
+        yield _of_verdict("a store that misses fetches its line", "write_allocate", allocate)
+        yield from _judged_by("a chase after stores, against one elsewhere", "reload_after_store", allocate)
+
+
+def _prefetch(seen: _Seen) -> Iterator[Inference]:
+    for found in prefetching(seen.rows, seen.probes, seen.line_or_usual()) if seen.has("latency-of-stride") else ():
+        of: dict[str, Value] = {"direction": found.direction}
+        yield _of_verdict(f"walks {found.direction} are fetched ahead", "prefetched", found.verdict, parameters=of)
+        at = of | ({"stride": found.stride} if found.stride else {})
+        name = f"a prefetcher's help, {found.direction}"
+        yield from _judged_by(name, "prefetch_gain", found.verdict, parameters=at)
+
+
+def _yardsticks(seen: _Seen) -> Iterator[Inference]:
+    widest = widest_load_bytes(seen.rows, seen.probes)
+    for held in yardsticks(seen.levels, seen.machine.core_clock_hz, widest, seen.line_or_usual()):
+        if held.bytes_per_second and held.share:
+            of = _made_of(held, widest, seen.line_or_usual())
+            name = f"reading {held.level} by {held.by}"
+            rate, share = Answer(value=held.bytes_per_second), Answer(value=held.share)
+            yield _of_answer(name, "yardstick", rate, "B/s", level=held.level, parameters=of)
+            yield _of_answer(f"{name}, reached", "reading_share", share, "ratio", level=held.level, parameters=of)
+
+
+def _made_of(held: Yardstick, widest: int | None, line: int) -> dict[str, Value]:
+    return {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": line}
+
+
+def _several(seen: _Seen) -> Iterator[Inference]:
+    for share in efficiency(seen.rows, seen.probes):
+        name = f"bandwidth of each of {share.instances}, {_where(share)}, against one"
+        yield _of_share(name, "efficiency", share)
+    for share in slowdown(seen.rows, seen.probes):
+        name = f"latency of {share.instances} walks at once, {_where(share)}, against one"
+        yield _of_share(name, "slowdown", share)
+
+
+def _load(seen: _Seen) -> Iterator[Inference]:
+    for curve in load_curves(seen.rows, seen.probes):
+        yield from _of_curve(curve, dict(curve.parameters))
+
+
+PARTS = (_line, _ways, _translation, _writes, _prefetch, _yardsticks, _several, _load)
+
+
+def _of_curve(curve: LoadCurve, of: dict[str, Value]) -> Iterator[Inference]:
+    mix = f"mix {of.get('mix', '')}"
+    idle, loaded = curve.points[0], curve.points[-1]
+    yield _of_answer(f"latency beside the least traffic, {mix}", "idle_latency", _at(idle), "ns", parameters=of)
+    yield _of_answer(f"latency beside the most traffic, {mix}", "loaded_latency", _at(loaded), "ns", parameters=of)
+    rise = _estimated(curve.rise)
+    yield _of_answer(f"latency under full traffic, {mix}, against idle", "latency_rise", rise, "ratio", parameters=of)
+    yield _of_answer(f"most traffic, {mix}", "most_traffic", Answer(value=loaded.traffic), "B/s", parameters=of)
+    name = f"traffic at which latency turns up, {mix}"
+    yield _of_answer(name, "latency_knee", curve.knee, "B/s", parameters=of)
+
+
+def _at(point: LoadPoint) -> Answer:
+    return Answer(value=point.latency_ns, low=point.low, high=point.high)
+
+
+def _estimated(found: Estimate) -> Answer:
+    return Answer(value=found.value, low=found.low, high=found.high)
+
+
+def _of_share(name: str, kind: InferenceKind, share: Share) -> Inference:
+    of = {**dict(share.parameters), "instances": share.instances}
+    return _of_answer(name, kind, _estimated(share.of_one), "ratio", parameters=of)
+
+
+def _where(share: Share) -> str:
+    """The kernel and the size, as people write it."""
+    words = dict(share.parameters)
+    size = int(words.get("size", 0))
+    unit, scale = next(((unit, scale) for unit, scale in SCALES if size >= scale), ("B", 1))
+    return ", ".join(filter(None, (str(words.get("operation", "")), f"{size / scale:.3g} {unit}" if size else "")))
+
+
+SCALES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+def _of_answer(name: str, kind: InferenceKind, found: Answer, unit: str, **more: Any) -> Inference:
+    reason = found.why if found.value is None else None
+    return Inference(
+        name=name, kind=kind, value=found.value, low=found.low, high=found.high, unit=unit, reason=reason, **more
+    )
+
+
+def _of_verdict(name: str, kind: InferenceKind, found: YesOrNo, **more: Any) -> Inference:
+    reason = found.why if found.holds is None else None
+    return Inference(name=name, kind=kind, value=found.holds, low=None, high=None, unit=None, reason=reason, **more)
+
+
+def _judged_by(name: str, kind: InferenceKind, found: YesOrNo, **more: Any) -> Iterator[Inference]:
+    """The number behind a yes or no, where there is one."""
+    if found.ratio is not None:
+        yield _of_answer(name, kind, _estimated(found.ratio), "ratio", **more)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run as a whole is worth, in one word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median_low
+
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.model import Row, RunInfo, RunVerdict
+
+MOST_SET_ASIDE = 0.1
+LEAST_SETTLED = 0.5
+MOST_SHARED = 0.5
+STOPPED = ("interrupted", "measuring")
+
+
+def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
+    """The gravest that holds. run: with its points, settled and shared_share. A count has no noise, and says nothing of
+    the time that it took."""
+    timed = [row for row in rows if row.clock != "instructions"]
+    if run.status in STOPPED:
+        return "interrupted"
+    if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
+        return "too short"
+    return "busy" if _set_aside(timed) > MOST_SET_ASIDE or _is_unsettled(run) else "quiet"
+
+
+def _is_short(visits: Sequence[int], *, counted: bool) -> bool:
+    """Whether the median row rests on too few visits for an interval; without any, unless all was counted."""
+    return median_low(visits) < LEAST_VISITS if visits else not counted
+
+
+def _set_aside(rows: Sequence[Row]) -> float:
+    """Share of the samples taken. Rows of one visit share its samples: they are counted alike above and below."""
+    aside = sum(row.set_aside for row in rows)
+    taken = aside + sum(row.samples for row in rows)
+    return aside / taken if taken else 0.0
+
+
+def _is_unsettled(run: RunInfo) -> bool:
+    """Too few points settled on a core that somebody else used for most of the time."""
+    return run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_SHARED

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run is worth in a word: each verdict is turned on by what it is about, and the gravest is told."""
+
+from __future__ import annotations
+
+import msgspec
+
+from made import row
+from tollmeter.judgement.verdict import verdict
+from tollmeter.model import Row, RunInfo, RunVerdict
+
+RUN = RunInfo(
+    id="r", suite="default", started="", seconds=60, seed=1, status="ok", tollmeter="0", folder=".",
+    points=10, settled=8, shared_share=0.9,
+)  # fmt: skip
+
+
+def rows(visits: int = 5, set_aside: int = 0, **more: object) -> list[Row]:
+    made = row(1.0, **more)  # type: ignore[arg-type]
+    return [msgspec.structs.replace(made, visits=visits, samples=90, set_aside=set_aside)] * 3
+
+
+def said(table: list[Row], **run: object) -> RunVerdict:
+    return verdict(msgspec.structs.replace(RUN, **run), table)
+
+
+def test_a_sound_run_is_quiet_even_beside_somebody() -> None:
+    assert said(rows(set_aside=9)) == "quiet"
+
+
+def test_many_samples_set_aside_are_busy() -> None:
+    assert said(rows(set_aside=11)) == "busy"
+
+
+def test_few_points_settled_are_busy_only_beside_somebody() -> None:
+    assert said(rows(), settled=4) == "busy"
+    assert said(rows(), settled=4, shared_share=0.5) == "quiet"
+    assert said(rows(), settled=4, shared_share=None) == "quiet"
+
+
+def test_the_median_row_needs_three_visits() -> None:
+    assert said([*rows(visits=2), *rows(visits=9)[:2]]) == "too short"
+    assert said([*rows(visits=2)[:2], *rows(visits=9)]) == "quiet"
+    assert said(rows(visits=2, set_aside=50)) == "too short"
+
+
+def test_a_run_without_a_number_is_too_short() -> None:
+    assert said([]) == "too short"
+    assert said([row(None, status="failed")]) == "too short"
+
+
+def test_counts_need_one_visit() -> None:
+    assert said(rows(visits=1, clock="instructions", unit="instruction")) == "quiet"
+
+
+def test_what_was_stopped_says_so_first() -> None:
+    assert said(rows(visits=1), status="interrupted") == "interrupted"
+    assert said(rows(), status="measuring") == "interrupted"
