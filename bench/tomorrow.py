@@ -4,9 +4,9 @@
     bench/tomorrow.py collect FOLDER [RUNS [PAUSE_S]]   20 runs, 150 s apart: an hour and more
     bench/tomorrow.py judge FOLDER                      how often intervals hold, part, and find what was planted
 
-Collecting copies the checkout, adds three probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c: no
-change, 1 % and 2 %), and measures bench/tomorrow.toml and these in turn. Judging derives all rows anew from the journals,
-so that a change of the analysis can be judged on yesterday's runs.
+Collecting copies the checkout, adds three probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c:
+no change, 1 % and 2 %), and measures bench/tomorrow.toml and these in turn. Judging derives all rows anew from the
+journals, so that a change of the analysis can be judged on yesterday's runs.
 """
 
 from __future__ import annotations

@@ -6,9 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tollmeter.model import Clock, Metric, Outcome, Parameter, Point, Probe, Row, Sample, Status, Value, Witness, Work
+from tollmeter.model import (
+    Clock,
+    ClockReading,
+    Metric,
+    Outcome,
+    Parameter,
+    Point,
+    Probe,
+    Row,
+    Sample,
+    Status,
+    Value,
+    Witness,
+    Work,
+)
 
 CLOCK_HZ = 4e9
+READING_NS = 70
+"""What reading the clock costs, and so what every batch pays once."""
 
 
 def metric(name: str = "cost", unit: str = "ns", **more: Any) -> Metric:
@@ -27,7 +43,9 @@ def probe(*metrics: Metric, name: str = "any.probe", parameters: Sequence[Parame
     )
 
 
-def sample(cost: float, control: float | None = None, iterations: int = 1000, start: int = 70, **more: Any) -> Sample:
+def sample(
+    cost: float, control: float | None = None, iterations: int = 1000, start: int = READING_NS, **more: Any
+) -> Sample:
     """A sample whose body takes `start` ns once and `cost` ns an iteration."""
 
     def pair(each: float) -> tuple[int, int]:
@@ -46,6 +64,7 @@ def outcome(
     abi: str = "x86_64",
     controls: tuple[float, ...] = (CLOCK_HZ, CLOCK_HZ),
     work: Work | None = None,
+    clock: Clock = "hardware",
     **more: Any,
 ) -> Outcome:
     point = Point(probe=name, abi=abi, target="local", parameters=tuple(sorted((parameters or {}).items())))
@@ -57,6 +76,7 @@ def outcome(
         samples=tuple(samples),
         controls=controls,
         work=work or Work(),
+        clock=ClockReading(kind=clock, cost_ns=READING_NS),
         **more,
     )
 

@@ -19,11 +19,7 @@
 #include <unistd.h>
 
 #include "internal.h"
-
-enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 }; /* futex(2); the kernel's own header is not part of every C library */
-#if !defined(SYS_futex) && defined(SYS_futex_time64)
-#define SYS_futex SYS_futex_time64
-#endif
+#include "wait.h"
 
 struct gate {
   _Atomic uint32_t arrived, generation;
@@ -39,6 +35,7 @@ static struct crew {
   uint64_t iterations;       /* of the next batch, published by the gate; 0: the end */
   _Atomic uint32_t awake;    /* companions that have come through the gate */
   _Atomic uint32_t go;       /* the timed worker's clock is about to start */
+  _Atomic uint32_t counting; /* every background companion has begun */
   _Atomic uint32_t ended;    /* the timed worker has done its batch */
   _Atomic uint32_t unpinned; /* companions that the system does not let stay where they are wanted */
   struct member members[TOLL_MOST_WORKERS];
@@ -77,19 +74,15 @@ bool toll_pin(int cpu) {
 
 /* ---- the gate ---- */
 
-static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
-  syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
-}
-
 static void pass(struct gate *gate) {
   uint32_t generation = atomic_load(&gate->generation);
   if (atomic_fetch_add(&gate->arrived, 1) + 1 == worker_count) {
     atomic_store(&gate->arrived, 0);
     atomic_fetch_add(&gate->generation, 1);
-    syscall(SYS_futex, &gate->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    toll_futex_wake(&gate->generation, INT32_MAX);
     return;
   }
-  while (atomic_load(&gate->generation) == generation) sleep_while(&gate->generation, generation);
+  while (atomic_load(&gate->generation) == generation) toll_futex_wait(&gate->generation, generation);
 }
 
 /* ---- awake before the clock starts ---- */
@@ -117,12 +110,14 @@ static void await_companions(void) {
 
 /* ---- companions ---- */
 
-/* Turn after turn until the timed worker is done. The first turn warms up, and is not counted. */
+/* Turn after turn until the timed worker is done. The first turn warms up, and so do those until every companion has
+ * begun: what is counted lies in a window that is common to all. */
 static void run_background(struct toll_run *run, const struct toll_role *role) {
   struct member *member = &crew->members[run->worker];
   run->iterations = role->background_iterations ? role->background_iterations : 1;
   role->body(run);
   atomic_store(&member->started, 1);
+  while (!atomic_load_explicit(&crew->counting, memory_order_acquire)) role->body(run);
   uint64_t turns = 0, start = toll_now_ns();
   do {
     role->body(run);
@@ -254,6 +249,7 @@ static void await_background(void) {
   for (unsigned i = 1; i < worker_count; i++)
     while (workers[i].role->pace == TOLL_BACKGROUND && !atomic_load(&crew->members[i].started))
       nanosleep(&moment, NULL);
+  atomic_store_explicit(&crew->counting, 1, memory_order_release);
 }
 
 unsigned toll_crew_lanes(void) {
@@ -273,6 +269,7 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
   atomic_store(&crew->ended, 0);
   atomic_store(&crew->awake, 0);
   atomic_store(&crew->go, 0);
+  atomic_store(&crew->counting, 0);
   crew->iterations = iterations;
   pass(&crew->start);
   await_companions();

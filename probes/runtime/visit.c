@@ -209,9 +209,8 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
 
 static enum toll_status prepare(struct toll_run *r) {
   choose_cpus(r);
-  toll_witness_open(r->cpus, r->cpu_count);
-  if (make_state(r) != TOLL_OK) return r->visit->status;
-  if (r->visit->probe->prepare) r->visit->probe->prepare(r);
+  if (make_state(r) == TOLL_OK && r->visit->probe->prepare) r->visit->probe->prepare(r);
+  toll_witness_open(r->cpus, r->cpu_count); /* behind it, since a probe may move to another CPU */
   return r->visit->status;
 }
 

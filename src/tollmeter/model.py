@@ -30,6 +30,9 @@ Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
 INDEX_FORMAT = 2
 """Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
 
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+
 
 class Failure(Exception):
     """A sentence for the person, and the exit code of the design that goes with it.
@@ -347,7 +350,7 @@ class RunInfo(Record, frozen=True):
     status: str
     tollmeter: str
     folder: str
-    precision: float = 0.03
+    precision: float = PRECISION
     points: int = 0
     settled: int = 0
     timed_share: Portion = 0.0

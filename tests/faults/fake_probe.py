@@ -3,6 +3,8 @@
 
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
+With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another.
+
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
 """
 
@@ -67,6 +69,10 @@ def samples(count: int, cost_ns: int) -> list[dict[str, Any]]:
         records.append({"k": "sample", "i": i, "iterations": 1000, "body": body, "control": None, "lanes": []})
         records.append({"k": "witness", "i": i, "cpu_before": 0, "cpu_after": 0, "control_hz": 4e9})
     return records
+
+
+stays: dict[str, bool] = {}
+"""What a stream's end promises: nothing, unless the process was started to stay."""
 
 
 def good(visit: dict[str, Any], cost_ns: int = 100) -> list[dict[str, Any]]:
@@ -142,8 +148,32 @@ def fail(visit: dict[str, Any], record: dict[str, Any]) -> None:
     say(*stream([visit, record]))
 
 
+def later(instead: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Goes well once, and then no more."""
+    served: list[int] = []
+
+    def behaviour(visit: dict[str, Any]) -> None:
+        served.append(visit["visit"])
+        if len(served) > 1:
+            stays.clear()
+            instead(visit)
+        else:
+            whole(visit)
+
+    return behaviour
+
+
+def whole(visit: dict[str, Any]) -> None:
+    """With the number of the process as a gauge, so that a test can tell one from another."""
+    process = {"k": "gauge", "metric": "process", "value": os.getpid()}
+    say(*stream([*good(visit), process], **stays))
+
+
 BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "good": lambda visit: say(*stream(good(visit))),
+    "good": whole,
+    "crash_later": later(crash),
+    "hang_later": later(hang),
+    "interruptible_later": later(interruptible),
     "cut": cut,
     "hang": hang,
     "bad_exit": bad_exit,
@@ -171,8 +201,25 @@ def main() -> None:
         say(*stream([{"k": "probe", "protocol": 1, "probe": path.name, **told["describe"]}, build]))
     elif words == ["--machine"]:
         say(*stream([MACHINE, CLOCK, CONTROL]))
+    elif words == ["--stay"]:
+        stay(path, told)
     else:
         BEHAVIOURS[told["behaviour"]](visit_record(path, words, told["describe"]))
+
+
+def stay(path: Path, told: dict[str, Any]) -> None:
+    """As a probe does: another seed, the end of its input and whatever goes wrong end it."""
+    seed = None
+    if told["behaviour"] == "good" or told["behaviour"].endswith("_later"):
+        stays["stays"] = True
+    for line in sys.stdin:
+        visit = visit_record(path, line.split(), told["describe"])
+        if seed not in (None, visit["seed"]):
+            return
+        seed = visit["seed"]
+        BEHAVIOURS[told["behaviour"]](visit)
+        if not stays:
+            return
 
 
 main()

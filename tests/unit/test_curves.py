@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import caches
 from caches import KIB, MIB, Level
+from tollmeter.experiment.precision import Scatter, estimate
 from tollmeter.inference.curves import NoisyCurve, curve, monotone, segments
 from tollmeter.inference.knees import Fit, fit_levels
 from tollmeter.inference.shapes import SHAPES, Shape, miss_share
 from tollmeter.judgement.settle import refine
-from tollmeter.numbers.stats import median_of_visits
 
 Machine = tuple[tuple[Level, ...], float]
 
@@ -29,7 +29,7 @@ ODD: Machine = (Level(48 * KIB, 12, 1.3, "nru"), Level(1280 * KIB, 20, 4.0, "nru
 
 def measured(machine: Machine, sizes: list[int], seed: int = 0, visits: int = 4, random: bool = True) -> NoisyCurve:
     told = [_told(machine, size, seed, visits, random) for size in sizes]
-    found = [median_of_visits([[value] for value in values]) for values in told]
+    found = [estimate(values, range(visits), Scatter(), (min(values), max(values))) for values in told]
     noise = [log(one.high / one.low) / 3.92 for one in found]
     return curve(sizes, [one.value for one in found], noise, visits)
 

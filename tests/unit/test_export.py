@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from streams import whole
-from tollmeter.model import Build, Failure, Row
+from tollmeter.model import Build, Failure, Row, State
 from tollmeter.protocol import outcome
 from tollmeter.store.export import Table, rows_table, samples_table, written
 
@@ -20,6 +20,10 @@ ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
     parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
     median=1.5, low=1.0, high=2.0, minimum=1.0, quartiles=(1.0, 1.5, 2.0), visits=3, samples=21,
+    state="whole", unadjusted=1.45, clock_hz=4.1e9, settled=True, states=(
+        State(state="whole", share=0.75, median=1.5, low=1.0, high=2.0),
+        State(state="shared", share=0.25, median=1.9, low=1.7, high=2.25),
+    ),
 )  # fmt: skip
 ROWS = (ROW, msgspec.structs.replace(ROW, status="failed", reason='=HYPERLINK("x")|<b>', median=None))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tollmeter import extras
+from tollmeter.extras import CHARTS, PARQUET, Extra
 from tollmeter.model import Failure
 from tollmeter.report import bundle
-from tollmeter.toolchain import extras
-from tollmeter.toolchain.extras import CHARTS, PARQUET, Extra
 
 NOWHERE = Extra("requirements-nowhere.lock", "no_such_module", "doing nothing")
 

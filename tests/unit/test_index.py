@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter.model import Cache, Evidence, Fall, Finding, Index, Lengths, Level, Machine, Row, RunInfo
+from tollmeter.model import Cache, Evidence, Fall, Finding, Index, Lengths, Level, Machine, Row, RunInfo, State
 from tollmeter.store.index import NAME, fingerprint, load, save
 
 INDEX = Index(
-    format=1,
+    format=2,
     run=RunInfo(
         id="r", suite="default", started="2026-01-02T03:04:05Z", seconds=1.5, seed=2**63, status="settled",
         tollmeter="0.1.0", folder="runs/r",
@@ -26,6 +26,8 @@ INDEX = Index(
             probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
             parameters={"size": 4096, "pages": "huge"}, metric="load", unit="ns", better="less", status="ok",
             median=1.0, low=0.9, high=1.1, minimum=0.9, quartiles=(0.9, 1.0, 1.1), modes=(1.0,), visits=3, samples=21,
+            state="whole", states=(State(state="whole", share=0.9, median=1.0, low=0.9, high=1.1),), unadjusted=1.02,
+            clock_hz=4.1e9, settled=True,
         ),
         Row(
             probe="kernel.loop", revision=1, abi="ia32", target="local", clock="none", parameters={}, metric="turn",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter import root as tollmeter_root
+from tollmeter import saying
 from tollmeter.library import places
 from tollmeter.model import Abi, Failure
 from tollmeter.store.journal import NAME as JOURNAL
@@ -32,11 +33,13 @@ def test_runs_of_a_checkout_are_in_it(tree: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_runs_of_somebody_else_s_checkout_are_the_person_s(
-    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(saying, "_listeners", [said.append])
     folder = places.new_folder("default")
     assert folder.parent == tmp_path / "data/tollmeter/runs"
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = said
     assert str(folder.parent) in line
     (shared / "runs/theirs").mkdir(parents=True)
     (shared / "runs/theirs" / JOURNAL).touch()

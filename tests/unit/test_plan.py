@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
 from tollmeter.model import Failure, Parameter, Select, Suite, Value
-from tollmeter.plan import Costs, Plan, check_asked, expected_seconds, make, values, visit_order
+from tollmeter.plan import Costs, Plan, Sampling, check_asked, expected_seconds, make, values, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort
 
 
@@ -291,17 +291,49 @@ def test_costs_are_learned() -> None:
     small, *_, large = sorted(plan.points(), key=lambda point: int(point.values()["size"]))
     effort, longer = Effort(samples=1, sample_ns=1000), Effort(samples=1, sample_ns=1001000)
     assert costs.of(large, effort) > costs.of(small, effort)
-    costs.learn(large, effort, 2.0)
-    assert costs.of(large, effort) == pytest.approx(2.0)
-    assert costs.of(large, longer) == pytest.approx(2.0 + 3e-3)
+    samples, sample_s = costs.samples(large, effort), effort.sample_s()
+    costs.learn(large, samples, effort, 2.0 + samples * sample_s, fresh=True)
+    assert costs.first(large, effort) == pytest.approx(2.0 + costs.samples(large, effort) * sample_s)
+    served = costs.visits_of_layout(large, effort)
+    assert served > 1
+    assert costs.of(large, effort) < 2.0 / served + 0.1, "a start is shared by the visits that its layout serves"
+    more = costs.samples(large, longer) * longer.sample_s() - costs.samples(large, effort) * sample_s
+    assert costs.first(large, longer) == pytest.approx(costs.first(large, effort) + more)
 
 
-def test_a_visit_can_be_had_again_and_differs_from_the_next() -> None:
+def test_what_a_visit_to_a_layout_that_waits_takes_is_learned_apart_from_the_start() -> None:
+    plan = plan_of(Select(probe="kernel.enter"))
+    costs, point, effort = plan.costs(), plan.points()[0], plan.effort
+    sampling_s = 12 * effort.sample_s()
+    costs.learn(point, 12, effort, 0.5 + sampling_s, fresh=False)
+    costs.learn(point, 12, effort, 2.5 + sampling_s, fresh=True)
+    beyond = costs.samples(point, effort) * effort.sample_s()
+    assert costs.first(point, effort) == pytest.approx(0.5 + 2.0 + beyond)
+    assert costs.of(point, effort) == pytest.approx(0.5 + 2.0 / costs.visits_of_layout(point, effort) + beyond)
+
+
+def test_what_is_dear_to_ask_for_takes_more_samples_an_even_number_and_not_for_ever() -> None:
+    plan = plan_of(Select(probe="kernel.enter"))
+    point, effort = plan.points()[0], Effort(samples=4, sample_ns=100_000)
+    taken = []
+    for asking_s in (0.0, 0.05, 0.5, 50.0):
+        costs = plan.costs()
+        costs.learn(point, 0, effort, asking_s, fresh=False)
+        taken.append(costs.samples(point, effort))
+    assert taken == sorted(taken)
+    assert (taken[0], taken[-1]) == (4, 64)
+    assert all(count % 2 == 0 for count in taken)
+
+
+def test_a_layout_can_be_had_again_and_differs_from_the_next() -> None:
     plan = plan_of(Select(probe="kernel.enter"))
     point = plan.points()[0]
-    visit = plan.visit(0, point, 0, (3,), plan.effort)
-    assert visit == plan.visit(0, point, 0, (3,), plan.effort)
-    assert visit.seed != plan.visit(1, point, 1, (3,), plan.effort).seed
+    first, next_ = (Sampling(samples=12, sample_ns=400_000, layout=layout) for layout in (0, 1))
+    visit = plan.visit(0, point, 0, (3,), first)
+    assert visit == plan.visit(0, point, 0, (3,), first)
+    assert visit.seed == plan.visit(1, point, 1, (3,), first).seed, "another visit of the same layout"
+    assert visit.seed != plan.visit(1, point, 1, (3,), next_).seed
+    assert visit.seed != plan.visit(0, point, 0, (2,), first).seed
     assert 0 <= visit.seed < 2**63
 
 

@@ -8,10 +8,9 @@ import time
 
 import msgspec
 import pytest
-from tollmeter.analysis.witness import set_aside
 
-from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
-from tollmeter.model import ClockReading, Failure, Metric, Outcome, Probe, Row, Sample, State, Work
+from made import metric, outcome, probe, quiet, row, sample
+from tollmeter.model import Failure, Metric, Outcome, Probe, Row, Sample, State, Work
 from tollmeter.numbers.plausible import judged, notes
 from tollmeter.numbers.rows import row_key, rows
 
@@ -86,15 +85,15 @@ def test_a_rate_turns_the_interval_and_the_minimum_stays_below() -> None:
     assert found.quartiles[0] < found.quartiles[1]
 
 
-def test_the_minimum_is_made_of_minima() -> None:
-    disturbed = Sample(iterations=10, body=(100, 130))
-    clean = [Sample(iterations=10, body=(60, 110)), Sample(iterations=10, body=(61, 112))]
-    assert only([outcome([disturbed, *clean])], probe()).minimum == 5.0
+def test_the_minimum_is_the_least_of_all_batches_less_what_they_pay_once() -> None:
+    """An interrupted shorter batch makes no low value, as a difference of one sample's two batches would."""
+    disturbed, clean = Sample(iterations=10, body=(170, 200)), Sample(iterations=10, body=(130, 182))
+    assert only([outcome([disturbed, clean, clean])], probe()).minimum == 5.6
 
 
 def test_a_time_whose_interval_reaches_below_nothing_is_no_number() -> None:
     """But a difference may be nothing: that two things cost the same is an answer."""
-    visits = [outcome([sample(cost, 1)] * 2, visit=i) for i, cost in enumerate((-40.0, 6.0, 8.0))]
+    visits = [outcome([sample(cost, 1)] * 2, visit=i) for i, cost in enumerate((-4.0, 6.0, 8.0))]
     found = only(visits, probe())
     assert (found.status, found.median) == ("unstable", None)
     assert found.reason
@@ -106,7 +105,7 @@ def test_a_gauge_is_what_the_probe_said() -> None:
     found = only(
         [outcome(gauges={"entries": value}, visit=i) for i, value in enumerate((64.0, 72.0, 64.0))], probe(one)
     )
-    assert (found.median, found.visits, found.status) == (64, 3, "ok")
+    assert (found.median, found.visits, found.status) == (pytest.approx(64 * (72 / 64) ** 0.25), 3, "ok")
     assert only([outcome(gauges={})], probe(one)).status == "unstable"
 
 
@@ -114,40 +113,7 @@ def test_disturbed_samples_are_counted_and_not_used() -> None:
     good = [sample(10, witness=quiet()) for _ in range(4)]
     found = only([outcome([*good, sample(10_000, witness=quiet(involuntary=1))])], probe())
     assert (found.samples, found.set_aside) == (4, 1)
-    assert found.high == pytest.approx(10)
-
-
-@pytest.mark.parametrize(
-    ("seen", "excused_by"),
-    [
-        ({"involuntary": 2}, {"switches": True}),
-        ({"major_faults": 1}, {"faults": True}),
-        ({"cpu_after": 0}, None),
-        ({"steal_ticks": 1}, None),
-        ({"control_hz": CLOCK_HZ * 0.9}, None),
-        ({"control_hz": CLOCK_HZ * 1.1}, None),
-    ],
-)
-def test_what_speaks_against_a_sample(seen: dict[str, float], excused_by: dict[str, bool] | None) -> None:
-    usual = [sample(10, witness=quiet()) for _ in range(5)]
-    odd = sample(10, witness=quiet(**seen))
-    assert set_aside(odd, [*usual, odd], probe())
-    if excused_by:
-        assert set_aside(odd, [*usual, odd], probe(**excused_by)) is None
-
-
-@pytest.mark.parametrize(
-    "seen", [{"voluntary": 3}, {"minor_faults": 9}, {"control_hz": CLOCK_HZ * 1.04}, {"cpu_before": -1}]
-)
-def test_what_does_not(seen: dict[str, float]) -> None:
-    usual = [sample(10, witness=quiet()) for _ in range(5)]
-    odd = sample(10, witness=quiet(**seen))
-    assert set_aside(odd, [*usual, odd], probe()) is None
-
-
-def test_a_value_alone_never_speaks_against_its_sample() -> None:
-    usual = [sample(10, witness=quiet()) for _ in range(5)]
-    assert set_aside(sample(10_000, witness=quiet()), usual, probe()) is None
+    assert (found.median, *found.quartiles) == pytest.approx((10, 10, 10))
 
 
 def test_all_samples_disturbed_leaves_a_sentence() -> None:
@@ -161,7 +127,7 @@ def test_one_sample_is_too_few() -> None:
 
 
 def test_twice_the_work_in_no_time_is_refused() -> None:
-    found = only([outcome([Sample(iterations=10, body=(100, 90))] * 3)], probe())
+    found = only([outcome([Sample(iterations=10, body=(100, 90))] * 8)], probe())
     assert (found.status, found.median) == ("unstable", None)
 
 
@@ -189,7 +155,7 @@ def test_a_wrong_answer_anywhere_takes_the_number() -> None:
 def test_a_lost_visit_leaves_the_number_and_a_note() -> None:
     visits = [outcome([sample(10)] * 3, visit=0), outcome(visit=1, status="timeout", reason="deadline of 8 s")]
     found = only(visits, probe())
-    assert (found.status, found.median, found.visits) == ("ok", 10, 1)
+    assert (found.status, found.median, found.visits) == ("ok", pytest.approx(10), 1)
     assert "deadline of 8 s" in (found.reason or "")
 
 
@@ -207,7 +173,7 @@ def test_a_gap_has_a_row_for_every_metric_and_the_gravest_reason() -> None:
 
 
 def test_clocks_of_two_kinds_do_not_mix() -> None:
-    visits = [outcome([sample(10)] * 3), outcome([sample(10)] * 3, visit=1, clock=ClockReading(kind="virtual"))]
+    visits = [outcome([sample(10)] * 3), outcome([sample(10)] * 3, visit=1, clock="virtual")]
     assert only(visits, probe()).status == "unstable"
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from made import metric, outcome, probe, sample
-from tollmeter.model import Clock, ClockReading, Row, Work
+from tollmeter.model import Clock, Row, Work
 from tollmeter.numbers.rows import rows
 
 THREE = [sample(12), sample(12), sample(12)]
@@ -14,7 +14,7 @@ THREE = [sample(12), sample(12), sample(12)]
 
 def row_of(clock: Clock, unit: str) -> Row:
     told = probe(metric(unit=unit))
-    visit = outcome(THREE, clock=ClockReading(kind=clock), work=Work(bytes=64, flops=4, operations=2))
+    visit = outcome(THREE, clock=clock, work=Work(bytes=64, flops=4, operations=2))
     (found,) = rows([visit], {told.probe: told})
     return found
 

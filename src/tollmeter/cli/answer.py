@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
+from tollmeter.library.measure import Measured
 from tollmeter.library.options import Options
 from tollmeter.model import Failure, Outcome, Point
 from tollmeter.store.history import remember
@@ -19,10 +19,11 @@ from tollmeter.store.journal import Session
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
 
 
-def finished(folder: Path, options: Options, session: Session) -> int:
+def finished(measured: Measured, options: Options) -> int:
     """Returns the exit code of the whole run."""
     from tollmeter.report import page
 
+    folder, session = measured
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)

@@ -18,6 +18,7 @@ from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
 from tollmeter.root import COMMAND
+from tollmeter.saying import listen
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
 
@@ -57,6 +58,7 @@ for _name, _verb in VERBS.items():
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
+    listen(say)
     given = list(sys.argv[1:] if words is None else words)
     if given in (["--version"], ["-V"]):
         print(f"tollmeter {tollmeter.__version__}")

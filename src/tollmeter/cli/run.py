@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import show
+from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure
+
+if TYPE_CHECKING:
+    from tollmeter.library.measure import Observing
 
 
 def run(
@@ -36,14 +40,45 @@ def run(
         raise unknown("format", form, show.FORMATS)
     if seed is not None and not 0 <= seed < 2**63:
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
-    from tollmeter.library import measure as measuring
-
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
     )  # fmt: skip
     if resume:
-        return measuring.resumed(resume, options)
-    if dry_run:
-        return measuring.planned(options)
-    return measuring.measured(options)
+        from tollmeter.cli.answer import finished
+        from tollmeter.library.measure import resumed
+
+        return finished(resumed(resume, options, _observing(quiet)), options)
+    return _planned(options) if dry_run else _measured(options)
+
+
+def _measured(options: Options) -> int:
+    from tollmeter.cli.answer import finished
+    from tollmeter.library.measure import measured
+    from tollmeter.library.prepare import prepared
+
+    return finished(measured(prepared(options), options, _observing(options.quiet)), options)
+
+
+def _observing(quiet: bool) -> Observing:
+    from tollmeter.cli.watching import watching
+    from tollmeter.library.observing import unseen
+
+    return unseen if quiet else watching
+
+
+def _planned(options: Options) -> int:
+    """Prints what would be done."""
+    from tollmeter.library.prepare import points_by_executable, prepared
+    from tollmeter.plan import expected_seconds
+
+    plan = prepared(options, may_install=False).plan
+    rows = [(probe, abi, str(count)) for (probe, abi), count in points_by_executable(plan).items()]
+    print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
+    effort = plan.effort
+    say(
+        f"{len(plan.points())} points; the visits wanted take about {expected_seconds(plan):.0f} s of the "
+        f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
+        f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
+    )
+    return 0

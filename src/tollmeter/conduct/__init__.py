@@ -39,10 +39,8 @@ class Judge(Protocol):
     def look(self, outcomes: Sequence[Outcome]) -> None:
         """At all that was measured so far, for what no point tells alone."""
 
-    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool: ...
-
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """In all, to know the point well enough; infinite where no number would do."""
+        """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
@@ -108,7 +106,7 @@ class _Run:
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
-        self._settled: set[Point] = set()
+        self._wishes: dict[Curve, tuple[int, list[Point]]] = {}
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
         self._made = {_key(outcome) for outcome in done if outcome.status != "interrupted"}
         for told in done:
@@ -177,10 +175,16 @@ class _Run:
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
 
     def _wish(self, point: Point) -> Wish[Point]:
-        seen, places = self._seen[point], len(self._plan.placements(point))
+        places = len(self._plan.placements(point))
+        cost = places * self._costs.of(point, self._plan.effort)
+        return Wish(point, len(self._seen[point]), self._visits_wanted(point), cost)
+
+    def _visits_wanted(self, point: Point) -> float:
+        """Asked once for what was seen so far: between rounds there are hundreds of points to ask about."""
         if point not in self._wanted:
+            seen = self._seen.get(point, [])
             self._wanted[point] = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
-        return Wish(point, len(seen), self._wanted[point], places * self._costs.of(point, self._plan.effort))
+        return self._wanted[point]
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
@@ -191,8 +195,8 @@ class _Run:
         if seen >= 2 * self._looked_at:
             self._looked_at = seen
             self._stage.judge.look([told for several in self._seen.values() for told in several])
-            self._settled.clear()
             self._wanted.clear()
+            self._wishes.clear()
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
@@ -260,7 +264,6 @@ class _Run:
     def _keep(self, told: Outcome) -> None:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
-            self._settled.discard(told.point)
             self._wanted.pop(told.point, None)
 
     def _progress(self) -> tuple[float, float]:
@@ -271,15 +274,11 @@ class _Run:
     # ---- between rounds -----------------------------------------------------------------------------------------
 
     def _is_done(self, point: Point) -> bool:
-        if point in self._settled:
-            return True
         seen = self._seen.get(point, [])
         failures = sum(told.status != "ok" for told in seen)
-        done = failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
-        done = done or self._stage.judge.settled(seen, self._plan.probes[point.probe])
-        if done:
-            self._settled.add(point)
-        return done
+        if failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen):
+            return True
+        return bool(seen) and self._visits_wanted(point) <= len(seen)
 
     def _refine(self, round_: int) -> None:
         """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits.
@@ -297,7 +296,14 @@ class _Run:
             self._first_round.update(dict.fromkeys(added, round_))
 
     def _wished(self, curve: Curve) -> list[Point]:
+        """Asked once for the visits that the curve has."""
         seen = {value: self._seen.get(curve.at(value), []) for value in curve.grid}
+        count = sum(map(len, seen.values()))
+        if self._wishes.get(curve, (0, []))[0] != count:
+            self._wishes[curve] = count, self._wished_now(curve, seen)
+        return self._wishes[curve][1] if count else []
+
+    def _wished_now(self, curve: Curve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
         measured = {value: found for value, found in seen.items() if any(told.status == "ok" for told in found)}
         if not measured:
             return []

@@ -6,7 +6,6 @@ cycles wanders with it; one that waits for memory or for a timer does not. Which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +33,3 @@ def _scatter(logs: Array) -> float:
     """Median distance of all pairs: one odd visit decides nothing."""
     first, second = np.triu_indices(len(logs), 1)
     return float(np.median(np.abs(logs[first] - logs[second])))
-
-
-def at_clock(cost_ns: float, clock_hz: float, stated_hz: float) -> float:
-    """What a cost that follows the clock is at the stated one."""
-    return cost_ns * clock_hz / stated_hz
-
-
-def log_shift(clock_hz: float, stated_hz: float) -> float:
-    return log(clock_hz / stated_hz)

@@ -55,7 +55,8 @@ def full_width(outcomes: Sequence[Outcome]) -> float | None:
     starts = np.flatnonzero(inside >= wanted)
     if not len(starts):
         return None
-    return float(np.median(ordered[starts[-1] : starts[-1] + inside[starts[-1]]]))
+    top = ordered[starts[-1] + inside[starts[-1]] - 1]
+    return float(np.median(ordered[(ordered >= top / (1 + _HEAP)) & (ordered <= top)]))
 
 
 def states(samples: Sequence[Sample], clock_hz: float | None, width: float | None) -> NDArray[np.str_]:

@@ -19,17 +19,6 @@ MOST_ADDED = 6
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
-def settled(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> bool:
-    """Whether further visits of this point would tell nothing new. outcomes: all visits of one point so far.
-
-    Settled where it cannot have a number, or where every metric that something is made of is known precisely enough.
-    """
-    if any(outcome.status in NEVER_A_NUMBER for outcome in outcomes):
-        return True
-    wanted = visits_wanted(outcomes, probe, known)
-    return wanted <= len(outcomes)
-
-
 def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
     """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
     number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll

@@ -6,19 +6,20 @@ from __future__ import annotations
 import shlex
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.experiment.precision import PRECISION
-from tollmeter.model import INDEX_FORMAT, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
-from tollmeter.numbers.known import Learned, core_widths
+from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
 from tollmeter.store.request import Request, read_request
+
+if TYPE_CHECKING:
+    from tollmeter.numbers.known import Learned
 
 
 def open_index(folder: Path) -> Index:
@@ -85,12 +86,16 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
 
 def learned(request: Request) -> Learned:
     """What earlier runs had said when this one began."""
+    from tollmeter.numbers.known import Learned
+
     widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
     return Learned(request.runs_sd, widths)
 
 
 def remembered(book: Book) -> Remembered:
     """What the machine's next run may want to know of this one."""
+    from tollmeter.numbers.known import core_widths
+
     told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
     rows = {}
     for row in told:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tollmeter.judgement import settle
-from tollmeter.model import Outcome, Probe
+from tollmeter.model import Outcome, Point, Probe
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 
@@ -18,16 +18,16 @@ class AnalysisJudge:
         self._probes = probes
         self._learned = learned
         self._known = Known(learned=learned, precision=precision)
+        self._medians: dict[tuple[Point, int], float | None] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision)
-
-    def settled(self, outcomes: Sequence[Outcome], probe: Probe) -> bool:
-        """A count has no noise: one visit says all of it."""
-        counted = [told for told in outcomes if told.status == "ok" and told.clock.kind == "instructions"]
-        return bool(counted) or settle.settled(outcomes, probe, self._known)
+        self._medians.clear()
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        """A count has no noise: one visit says all of it."""
+        if any(told.status == "ok" and told.clock.kind == "instructions" for told in outcomes):
+            return 0.0
         return settle.visits_wanted(outcomes, probe, self._known)
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
@@ -36,5 +36,9 @@ class AnalysisJudge:
         return settle.refine([(value, median) for value, median in medians if median is not None], list(grid))
 
     def _median(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        made = rows_of_point(list(outcomes), probe, self._known)
-        return made[0].median if made and made[0].status == "ok" else None
+        """Kept for as long as the point has no further visit."""
+        place = outcomes[0].point, len(outcomes)
+        if place not in self._medians:
+            made = rows_of_point(list(outcomes), probe, self._known)
+            self._medians[place] = made[0].median if made and made[0].status == "ok" else None
+        return self._medians[place]

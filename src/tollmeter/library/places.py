@@ -15,9 +15,9 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
-from tollmeter.cli import set_up
-from tollmeter.cli.printing import say
+from tollmeter.library import set_up
 from tollmeter.model import Failure, Suite
+from tollmeter.saying import say
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent

@@ -60,8 +60,17 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
     if complaint or series is None:
         return Speech(metric, None, (), complaint)
     name, part = series.headline()
-    said = _said(name, part, known.scatter_of(told.probe.probe, asked.name), _whole(told, asked))
+    said = _said(name, part, _scatter(told, asked, known), _whole(told, asked))
     return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
+
+
+def _scatter(told: Told, metric: Metric, known: Known) -> Scatter:
+    """Neither counts nor runs under an emulator differ: what a machine's times scatter by is none of theirs."""
+    clock = told.readings[0].outcome.clock.kind
+    if clock == "instructions":
+        return Scatter(visits_sd=0.0, runs_sd=0.0)
+    scatter = known.scatter_of(told.probe.probe, metric.name)
+    return msgspec.structs.replace(scatter, runs_sd=0.0) if clock in EMULATED else scatter
 
 
 def _whole(told: Told, metric: Metric) -> float:
@@ -81,7 +90,7 @@ def row_of(told: Told, asked: Metric, known: Known) -> Row:
     }
     if found.complaint or found.series is None:
         return bare(first, told.probe, found.metric, "unstable", found.complaint, **counts)
-    scatter, whole = known.scatter_of(told.probe.probe, asked.name), _whole(told, asked)
+    scatter, whole = _scatter(told, asked, known), _whole(told, asked)
     others = [Said(name, part, _estimate(part, scatter, whole)) for name, part in found.series.parts.items()]
     said = [*found.said, *(other for other in others if other.name != found.series.headline()[0])]
     notes = [text for text in (told.note, told.paid.body.why) if text]

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import PRECISION, common_scatter
-from tollmeter.model import Failure, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.experiment.precision import common_scatter
+from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known
 from tollmeter.numbers.plausible import judged

@@ -120,9 +120,13 @@ def _in_ns(state: State, ns_per_unit: float) -> State:
 
 
 def _note(row: Row, value: float, ns_per_unit: float) -> str:
+    heaps = {state.state: state for state in row.states if state.state in ("first", "second")}
+    if row.state in heaps and len(heaps) == 2:
+        other = heaps["second" if row.state == "first" else "first"]
+        return f"or {_duration(other.median * ns_per_unit)}, in {other.share:.0%} of the samples"
     if len(row.modes) == 2:
-        other = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit
-        return f"second mode {_duration(other)}"
+        mode = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit
+        return f"second mode {_duration(mode)}"
     return row.reason or ""
 
 

@@ -33,8 +33,8 @@ _BURSTS_S = 100e-6
 class Effort(Record, frozen=True):
     """Of one visit: samples, and ns of the shorter batch. thin: every so-manieth value of a sweep."""
 
-    samples: int = 12
-    sample_ns: int = 400_000
+    samples: int = 16
+    sample_ns: int = 300_000
     thin: int = 1
 
     def sample_s(self, bodies: int = 1) -> float:
@@ -44,10 +44,9 @@ class Effort(Record, frozen=True):
 
 EFFORTS = (
     Effort(),
-    Effort(samples=10),
-    Effort(samples=8),
-    Effort(samples=8, sample_ns=300_000),
-    Effort(samples=6, sample_ns=250_000),
+    Effort(samples=12),
+    Effort(samples=10, sample_ns=250_000),
+    Effort(samples=8, sample_ns=250_000),
     Effort(samples=6, sample_ns=200_000),
     Effort(samples=4, sample_ns=200_000),
     Effort(samples=4, sample_ns=100_000),

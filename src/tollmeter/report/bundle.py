@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tollmeter.extras import CHARTS, install, is_installed, version
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
-from tollmeter.toolchain.extras import CHARTS, install, is_installed, version
 
 MAKE = """
 import sys

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import reasons
-from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, Toll
+from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
 from tollmeter.report.numbers import (
     DASH,
@@ -145,21 +145,28 @@ def disagrees(level: Level) -> bool:
 
 def toll_table(book: Book) -> Table | None:
     """Lines with a number, cheapest first; then those that have none, with the reason."""
-    paid = [_toll(toll) for toll in book.index.tolls if toll.value is not None]
+    paid = [toll for toll in book.index.tolls if toll.value is not None]
     if not paid:
         return None
-    columns = [
-        Column("Tolls (one CPU unless said)"),
-        *(Column(name, True) for name in ("median", "in cycles", "fit in 1 ms")),
-    ]
+    both = any(_shared(toll) for toll in paid)
+    names = ("median", "core shared", "fit in 1 ms") if both else ("median", "in cycles", "fit in 1 ms")
+    columns = [Column("Tolls (one CPU unless said)"), *(Column(name, True) for name in names)]
     gaps = [toll for toll in book.index.tolls if toll.value is None]
     without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in gaps]
-    return table("Tolls", columns, [*paid, *without])
+    return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
-def _toll(toll: Toll) -> Line:
-    value = toll.value or 0.0
-    return Line((toll.toll, time(value, toll.low, toll.high), cycles(toll.cycles), about(per_ms(value))), toll.note)
+def _toll(toll: Toll, both: bool) -> Line:
+    """both: whether what it becomes on a shared core has a column, in place of the cycles."""
+    value, shared = toll.value or 0.0, _shared(toll)
+    beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
+    return Line((toll.toll, time(value, toll.low, toll.high), beside, about(per_ms(value))), toll.note)
+
+
+def _shared(toll: Toll) -> State | None:
+    """What a toll of the whole core becomes beside somebody."""
+    seen = {state.state: state for state in toll.states}
+    return seen.get("shared") if "whole" in seen else None
 
 
 def per_ms(ns: float) -> float:

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Build, Failure, Outcome, Row, Sample, Witness
 from tollmeter.root import ROOT
-from tollmeter.toolchain.extras import PARQUET, bring
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -23,8 +23,10 @@ _PARQUET_TYPES = {
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
     "modes": "DOUBLE[]", "revision": "INTEGER", "visits": "INTEGER", "samples": "INTEGER", "set_aside": "INTEGER",
     "visit": "BIGINT", "round": "INTEGER", "sample": "INTEGER", "iterations": "BIGINT", "body_n_ns": "BIGINT",
-    "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_hz": "DOUBLE",
-    **{name: "BIGINT" for name in Witness.__struct_fields__ if name != "control_hz"},
+    "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_iterations": "BIGINT",
+    "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN",
+    "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
+    **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip
 """Every other column is text."""
 
@@ -37,9 +39,9 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 
 _SAMPLE_COLUMNS = (
-    "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "iterations",
-    "body_n_ns", "body_2n_ns", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "reason",
-    "executable_sha256",
+    "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "at_ns", "iterations",
+    "body_n_ns", "body_2n_ns", "control_iterations", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__,
+    "reason", "executable_sha256",
 )  # fmt: skip
 
 
@@ -75,7 +77,9 @@ def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], judge: Jud
 def _times(sample: Sample) -> dict[str, Any]:
     control = sample.control or (None, None)
     return {
+        "at_ns": sample.at_ns,
         "iterations": sample.iterations,
+        "control_iterations": (sample.control_iterations or sample.iterations) if sample.control else None,
         "body_n_ns": sample.body[0],
         "body_2n_ns": sample.body[1],
         "control_n_ns": control[0],

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tollmeter.toolchain import extras
-from tollmeter.toolchain.extras import Extra
+from tollmeter import extras
+from tollmeter.extras import Extra
 
 WORD = "ziglang"
 EXTRA = Extra("requirements-zig.lock", WORD, "compiling with zig")

@@ -7,11 +7,11 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 
+from tollmeter.extras import CHARTS, bring
 from tollmeter.model import Book, Failure
 from tollmeter.report.charts.chart import Chart, Spec
 from tollmeter.report.look import PICTURE_FONT, by_value, config
 from tollmeter.root import ROOT
-from tollmeter.toolchain.extras import CHARTS, bring
 
 WIDTH = 760
 PNG_SCALE = 2.0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter.cli.set_up`: builds the probes and tells of it on standard error. ./toll and make start this;
-the command of a wheel does the same by itself.
+"""`python -m tollmeter.library.set_up`: builds the probes and tells of it on standard error. ./toll and make start
+this; the command of a wheel does the same by itself.
 
 Leaves build/gaps, one line for each ABI that cannot be built here, and build/stamp, which ./toll compares with the
 sources: its first line is the CPU that the probes were built for.

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From words to a plan: what is asked, what is built, which machine it is, and what its earlier runs said."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import tollmeter
+from tollmeter import protocol
+from tollmeter.catalog import Catalog, Executable, check_unchanged
+from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.library import places
+from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
+from tollmeter.library.options import DEFAULT_BUDGET, Options
+from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
+from tollmeter.plan import Plan, check_asked, make
+from tollmeter.plan.claims import on_machine
+from tollmeter.store.history import recall
+from tollmeter.store.journal import Contents
+from tollmeter.store.request import Request
+from tollmeter.targets import Target
+from tollmeter.targets.ways import LOCAL, clock_of
+
+_FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
+"""What analysis and report take of the budget."""
+
+
+class Prepared(NamedTuple):
+    """built_s: what it took to build what was named, once."""
+
+    request: Request
+    catalog: Catalog
+    machine: Machine
+    clock: ClockReading
+    plan: Plan
+    built_s: float = 0.0
+
+
+class Ground(NamedTuple):
+    """What a run is gone on with."""
+
+    catalog: Catalog
+    machine: Machine
+
+
+def prepared(options: Options, *, may_install: bool = True) -> Prepared:
+    """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
+    nothing can run."""
+    abis, targets = names(options.abi), names(options.target)
+    began = time.monotonic()
+    catalog = places.made_ready(abis, targets, may_install)
+    built_s = time.monotonic() - began
+    suite, settings = asked(options.words, places.suites(), catalog)
+    catalog = places.with_gaps(catalog, suite)
+    check_asked(catalog, suite.select, settings, abis)
+    machine, clock = _machine(catalog, targets)
+    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    request = Request(
+        id=folder.name,
+        suite=on_machine(suite, machine),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=secrets.randbelow(1_000_000) if options.seed is None else options.seed,
+        budget_seconds=budget_of(options, suite),
+        tollmeter=tollmeter.__version__,
+        abis=abis,
+        settings=settings,
+        cpus=numbers(options.cpus),
+        words=options.words,
+        targets=targets,
+        precision=share(options.precision) if options.precision else PRECISION,
+        priority=priority_named(options.priority or "real-time"),
+    )
+    request = _with_history(request, machine)
+    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+
+
+def _with_history(request: Request, machine: Machine) -> Request:
+    """What this machine's earlier runs say, written down with what was asked, since the numbers rest on it."""
+    runs = recall(places.RUNS, machine)
+    widths: dict[str, dict[str, float]] = {}
+    for run in runs:
+        for target, abis in run.widths.items():
+            for abi, width in abis.items():
+                held = widths.setdefault(target, {})
+                held[abi] = max(width, held.get(abi, 0.0))
+    return msgspec.structs.replace(request, runs_sd=runs_sd([run.rows for run in runs]), widths=widths)
+
+
+def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
+    return make(
+        request.suite,
+        catalog,
+        machine,
+        budget_seconds=for_measuring(request.budget_seconds),
+        seed=request.seed,
+        settings=request.settings,
+        abis=request.abis,
+        cpus=request.cpus,
+        priority=request.priority,
+        precision=request.precision,
+    )
+
+
+def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:
+    """What was typed, else what the run had before, else what the suite needs, else the usual."""
+    if options.budget is None and before is not None:
+        return before
+    return seconds(options.budget or suite.budget or DEFAULT_BUDGET)
+
+
+def for_measuring(budget_seconds: float) -> float:
+    finishing = min(_MOST_FINISHING_S, max(_LEAST_FINISHING_S, _FINISHING_SHARE * budget_seconds))
+    return max(budget_seconds / 2, budget_seconds - finishing)
+
+
+def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
+    """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
+    prefers them, since machine and rows are to be of the same.
+    """
+    failures: list[Failure] = []
+    for name, paths in _one_for_each_abi(catalog, targets).items():
+        place = places.opened([name])[name]
+        try:
+            for path in paths:
+                try:
+                    return _told(place, path)
+                except Failure as failure:
+                    failures.append(failure)
+        finally:
+            place.close()
+    raise failures[0] if failures else Failure("nothing that is built can be run here: make probes mends it", 5)
+
+
+def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
+    """By place, the hardware's first: an executable of each ABI, since a place may run one and not another."""
+    found: dict[str, dict[str, str]] = {}
+    for made in sorted(catalog.executables.values(), key=lambda made: catalog.abis.index(made.build.abi)):
+        for name in (made.target, *made.also):
+            if targets or name == LOCAL:
+                found.setdefault(name, {}).setdefault(made.build.abi, made.path)
+    ordered = sorted(found, key=lambda name: (clock_of(name) != "hardware", name != LOCAL, name))
+    return {name: list(found[name].values()) for name in ordered}
+
+
+def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
+    """Any executable that runs there can tell."""
+    told = protocol.head(place.machine(path))
+    if told.machine is None or told.clock is None:
+        raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
+    return told.machine, told.clock
+
+
+def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
+    wanted = {(point.probe, point.abi) for point in plan.points()}
+    return {key: made for key, made in catalog.executables.items() if key in wanted}
+
+
+def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
+    """The journal's first stream: the machine, and every probe and build that the run will use."""
+    probes = sorted({point.probe for point in (*ready.plan.points(), *ready.plan.gaps())})
+    records = [
+        {"k": "machine", **msgspec.to_builtins(ready.machine)},
+        {"k": "clock", **msgspec.to_builtins(ready.clock)},
+    ]
+    records += [_probe_record(ready.plan, name) for name in probes]
+    records += [{"k": "build", **msgspec.to_builtins(made.build)} for made in executables]
+    return protocol.seal(records)
+
+
+def _probe_record(plan: Plan, name: str) -> dict[str, object]:
+    return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
+
+
+def same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
+    """The machine as it was then. Raises Failure (5) where this is another one."""
+    then, (now, _) = contents.head.machine, _machine(catalog, request.targets)
+    if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
+        raise Failure(
+            f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5
+        )
+    return then
+
+
+def same_plan(
+    folder: Path, request: Request, contents: Contents, ground: Ground
+) -> tuple[Plan, dict[tuple[str, str], Executable]]:
+    """The plan that the run had. Raises Failure (5) where an executable is another one now."""
+    plan = _plan(request, ground.catalog, ground.machine)
+    executables = used(plan, ground.catalog)
+    check_unchanged(executables.values())
+    before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
+    for key, made in executables.items():
+        if before.get(key) != made.build.sha256:
+            raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
+    return plan, executables
+
+
+def points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for point in plan.points():
+        counts[point.probe, point.abi] = counts.get((point.probe, point.abi), 0) + 1
+    return dict(sorted(counts.items()))

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a program sees it: open one, measure one, compare two."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tollmeter.judgement.compare import Comparison
+from tollmeter.judgement.compare import compare as compared
+from tollmeter.library import places
+from tollmeter.library.derive import open_index, open_run, raw_samples, remembered
+from tollmeter.library.options import Options
+from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Row, RunInfo, Value
+from tollmeter.store.history import remember
+from tollmeter.store.index import NAME as KEPT
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_HEIGHT_PX = 720
+
+
+class Run:
+    """One run folder, read-only. Everything in it is frozen, and derived from its journal."""
+
+    def __init__(self, folder: Path, index: Index) -> None:
+        self.folder = folder
+        self.index = index
+
+    def __repr__(self) -> str:
+        info = self.index.run
+        return f"<tollmeter.Run {info.id}: {len(self.rows)} rows, {info.settled} of {info.points} points settled>"
+
+    @property
+    def info(self) -> RunInfo:
+        return self.index.run
+
+    @property
+    def machine(self) -> Machine:
+        return self.index.machine
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """One metric at one point each, also those without a number, which have a reason."""
+        return self.index.rows
+
+    @property
+    def hierarchy(self) -> tuple[Level, ...]:
+        """Memory as it was measured, nearest first."""
+        return self.index.hierarchy
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Claims that could be false, gravest first."""
+        return self.index.findings
+
+    @cached_property
+    def book(self) -> Book:
+        """All of it: descriptions, builds, and every sample of every visit."""
+        return open_run(self.folder)
+
+    def row(self, probe: str, metric: str | None = None, **parameters: Value) -> Row:
+        """The one row of a probe (its first metric, unless one is named) at these parameters.
+
+        Raises Failure (2) where there is none, or more than one.
+        """
+        found = [row for row in self.rows if row.probe == probe and row.parameters.items() >= parameters.items()]
+        names = [metric] if metric else [row.metric for row in found][:1]
+        found = [row for row in found if row.metric in names]
+        if len(found) != 1:
+            raise Failure(f"{len(found)} rows of {probe} have these parameters: {parameters}")
+        return found[0]
+
+    def to_json(self) -> bytes:
+        """What `toll show --format json` prints."""
+        return msgspec.json.encode(self.index)
+
+    def to_pandas(self, what: str = "rows") -> pd.DataFrame:
+        """Rows or samples as a data frame. Raises Failure (5) where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise Failure("to_pandas() needs pandas: pip install pandas", 5) from error
+        columns, lines = self._table(what)
+        return pd.DataFrame.from_records(lines, columns=columns)
+
+    def to_arrow(self, what: str = "rows") -> pa.Table:
+        """Rows or samples as an Arrow table. Raises Failure (5) where pyarrow is not installed."""
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise Failure("to_arrow() needs pyarrow: pip install pyarrow", 5) from error
+        _, lines = self._table(what)
+        return pa.Table.from_pylist(lines)
+
+    def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
+        """Columns, and a dictionary for each row or sample."""
+        if what == "rows":
+            lines = [msgspec.to_builtins(row) for row in self.rows]
+            return list(Row.__struct_fields__), [{**line, "parameters": _as_text(line["parameters"])} for line in lines]
+        if what != "samples":
+            raise Failure(f"there is no table of {what}: rows or samples are meant")
+        columns, samples = raw_samples(self.folder)
+        return list(columns), [dict(zip(columns, _values(line, columns), strict=True)) for line in samples]
+
+    def _repr_html_(self) -> str:
+        """The run's own page, charts and all, in a frame of its own: nothing of it can reach the notebook."""
+        from tollmeter.report.page import render
+
+        page = html.escape(render(self.book), quote=True)
+        style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def _values(line: Any, columns: Sequence[str]) -> list[Any]:
+    return [line[name] for name in columns] if isinstance(line, Mapping) else list(line)
+
+
+def _as_text(parameters: Mapping[str, Value]) -> str:
+    return msgspec.json.encode(parameters).decode()
+
+
+def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
+    """A run folder, the name of a run, or LAST. Raises Failure: 2 where it is none or a newer one, 5 where it is
+    damaged."""
+    folder = places.find_run(str(run))
+    return Run(folder, open_index(folder))
+
+
+def derive(run: str | Path) -> Run:
+    """The same, with everything made anew from the journal, whatever is kept beside it."""
+    folder = places.find_run(str(run))
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / folder.name
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(KEPT, "report.html"))
+        index = open_run(copy).index
+    return Run(folder, msgspec.structs.replace(index, run=msgspec.structs.replace(index.run, folder=str(folder))))
+
+
+def measure(
+    *words: str,
+    budget: str | None = None,
+    abi: str | None = None,
+    target: str | None = None,
+    precision: str | None = None,
+    priority: str | None = None,
+    seed: int | None = None,
+    cpus: str | None = None,
+    out: str | Path | None = None,
+) -> Run:
+    """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
+    the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
+    was measured until then in the folder.
+    """
+    from tollmeter.library.measure import measured
+    from tollmeter.library.observing import unseen
+    from tollmeter.library.prepare import prepared
+
+    options = Options(
+        words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
+        priority,
+    )  # fmt: skip
+    folder = measured(prepared(options), options, unseen).folder
+    run = open(folder)
+    remember(places.RUNS, remembered(run.book))
+    return run
+
+
+def compare(old: Run | str | Path, new: Run | str | Path, least: float = 0.01) -> Comparison:
+    """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %."""
+    before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
+    return compared(before.book.outcomes, after.book.outcomes, {**before.book.probes, **after.book.probes}, least)

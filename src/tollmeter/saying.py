@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences for the person beside whatever is asked for. A program that uses the library hears none of them, unless it
+listens; the command does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def say(sentence: str) -> None:
+    for listener in _listeners:
+        listener(sentence)
+
+
+def listen(listener: Callable[[str], None]) -> None:
+    """From now on each sentence is given to it too."""
+    if listener not in _listeners:
+        _listeners.append(listener)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that wait for another visit of their layout: used again, replaced, ended, and never trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fakes import fake
+from tollmeter.model import Outcome, Point, Visit
+from tollmeter.protocol import outcome
+from tollmeter.targets import local
+from tollmeter.targets.local import Local
+
+PROBE = "kernel.enter"
+VISIT = Visit(
+    id=1, point=Point(probe=PROBE, abi="x86_64", target="local"), round=0, cpus=(0,), samples=2, sample_ns=1000, seed=7,
+    deadline_ms=20_000,
+)  # fmt: skip
+
+
+class Place:
+    """A target, and an executable on it that behaves as told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.target = Local()
+        self._folder = folder
+        self._visits = 0
+
+    def told(self, behaviour: str = "good", **changed: object) -> Outcome:
+        self._visits += 1
+        asked = msgspec.structs.replace(VISIT, id=self._visits, **changed)
+        executable = fake(self._folder / behaviour / "x86_64", PROBE, behaviour)
+        return outcome(self.target.run(str(executable), asked, 1))
+
+    def process(self, behaviour: str = "good", **changed: object) -> int:
+        """Which one served the visit."""
+        back = self.told(behaviour, **changed)
+        assert (back.status, back.visit) == ("ok", self._visits), back.reason
+        return int(back.gauges["process"])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    with contextlib.closing(made.target):
+        yield made
+
+
+def is_alive(process: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+def test_visits_of_one_layout_are_served_by_one_process(place: Place) -> None:
+    assert len({place.process() for _ in range(4)}) == 1
+
+
+def test_another_seed_has_a_process_of_its_own_and_ends_the_other(place: Place) -> None:
+    first, second = place.process(seed=7), place.process(seed=8)
+    assert first != second
+    assert (is_alive(first), is_alive(second)) == (False, True)
+    assert place.process(seed=8) == second
+
+
+def test_points_and_cpus_wait_beside_each_other(place: Place) -> None:
+    other = msgspec.structs.replace(VISIT.point, parameters=(("size", 1),))
+    first, second, third = place.process(), place.process(point=other), place.process(cpus=(0, 1))
+    assert len({first, second, third}) == 3
+    assert [place.process(), place.process(point=other), place.process(cpus=(0, 1))] == [first, second, third]
+
+
+def test_closing_ends_whoever_waits(place: Place) -> None:
+    waiting = [place.process(seed=7), place.process(seed=9, cpus=(1,))]
+    assert all(map(is_alive, waiting))
+    place.target.close()
+    assert not any(map(is_alive, waiting))
+
+
+def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_memory_bytes", lambda: 8 << 20)
+    first = place.process()
+    assert not is_alive(first), "a process of Python holds more than an eighth of 8 MiB"
+    assert place.process() != first
+
+
+def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_MOST_RESIDENTS", 1)
+    first, second = place.process(), place.process(cpus=(1,))
+    assert (is_alive(first), is_alive(second)) == (True, False)
+
+
+def test_a_place_that_counts_has_a_process_for_each_visit(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Local, "keeps_residents", False)
+    first = place.process()
+    assert not is_alive(first)
+    assert place.process() != first
+
+
+def test_a_crash_in_the_second_visit_is_that_visits_alone(place: Place) -> None:
+    first = place.process("crash_later")
+    back = place.told("crash_later")
+    assert (back.status, back.visit, back.samples) == ("failed", 2, ())
+    assert "SIGSEGV" in (back.reason or "")
+    third = place.process("crash_later")
+    assert third != first
+
+
+def test_a_hang_in_the_second_visit_ends_at_its_deadline(place: Place) -> None:
+    first = place.process("hang_later")
+    began = time.monotonic()
+    back = place.told("hang_later", deadline_ms=100)
+    assert back.status == "timeout"
+    assert time.monotonic() - began < 10
+    assert not is_alive(first)
+    assert place.process("hang_later") != first
+
+
+def test_one_that_died_while_it_waited_is_started_again(place: Place) -> None:
+    first = place.process()
+    os.kill(first, signal.SIGKILL)
+    time.sleep(0.2)
+    second = place.process()
+    assert second != first
+
+
+def test_an_interrupt_reaches_the_process_that_is_visited(place: Place) -> None:
+    place.process("interruptible_later")
+    asking = threading.Timer(0.5, place.target.interrupt)
+    asking.start()
+    began = time.monotonic()
+    back = place.told("interruptible_later")
+    asking.join()
+    assert (back.status, len(back.samples)) == ("ok", 1)
+    assert time.monotonic() - began < 5
+
+
+def test_an_interrupt_between_visits_ends_nobody(place: Place) -> None:
+    first = place.process()
+    place.target.interrupt()
+    assert place.process() == first

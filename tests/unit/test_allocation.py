@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which points the next round visits."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from tollmeter.experiment.allocation import Wish, next_visits
+
+
+def chosen(left_s: float, *wishes: Wish[str]) -> list[str]:
+    return next_visits(wishes, left_s)
+
+
+def test_what_a_point_still_wants_takes() -> None:
+    assert Wish("a", 5, 12.0, 0.5).to_settle_s() == 3.5
+    assert Wish("a", 5, 2.0, 0.5).to_settle_s() == 0.5, "it is open, so one more at least"
+
+
+def test_points_without_an_interval_come_first_the_fewest_visits_before_the_cheapest() -> None:
+    wishes = (Wish("known", 3, 4, 0.1), Wish("two", 2, 9, 0.1), Wish("dear", 1, 9, 0.3), Wish("one", 1, 9, 0.2))
+    assert chosen(100.0, *wishes) == ["one", "dear", "two", "known"]
+
+
+def test_the_cheapest_to_settle_come_before_the_cheapest_visit() -> None:
+    """Ten visits of 0.1 s are dearer than one of 0.5 s."""
+    assert chosen(100.0, Wish("many", 3, 13, 0.1), Wish("one", 3, 4, 0.5)) == ["one", "many"]
+
+
+def test_what_is_too_dear_is_passed_over_for_what_fits() -> None:
+    wishes = (Wish("dear", 3, 103, 0.1), Wish("hopeless", 9, inf, 0.01), Wish("cheap", 3, 5, 0.1))
+    assert chosen(5.0, *wishes) == ["cheap"]
+
+
+def test_nobody_settles_at_the_cost_of_one_that_has_no_interval_yet() -> None:
+    """The new one wants two visits of 2 s: that leaves 1 s of 5 for the other, which wants 1.5."""
+    new = Wish("new", 1, 9, 2.0)
+    assert chosen(5.0, new, Wish("known", 3, 6, 0.5)) == ["new"]
+    assert chosen(6.0, new, Wish("known", 3, 6, 0.5)) == ["new", "known"]
+
+
+def test_where_nothing_can_be_settled_the_least_visited_share_what_is_left() -> None:
+    wishes = (Wish("a", 9, inf, 0.1), Wish("b", 4, inf, 0.1), Wish("c", 6, inf, 0.1))
+    assert chosen(0.25, *wishes) == ["b", "c"]
+
+
+@pytest.mark.parametrize("left_s", [0.0, 0.05])
+def test_no_time_is_no_visit(left_s: float) -> None:
+    assert chosen(left_s, Wish("a", 1, 9, 0.1), Wish("b", 5, inf, 0.1)) == []

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From times of batches to the cost of one iteration: what is paid once is found; where it cannot be, it cancels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tollmeter.experiment.batches import Array, Paid, differences, paid_once, values
+
+EACH_NS, N = 10.0, 1000
+
+
+def timed(once_ns: float, noise_ns: float = 0.0, samples: int = 40, seed: int = 1) -> tuple[Array, Array]:
+    """Batches that take once_ns and EACH_NS an iteration, and as much noise each."""
+    iterations = np.full(samples, float(N))
+    times = once_ns + EACH_NS * np.outer(iterations, [1, 2])
+    return times + np.random.default_rng(seed).normal(0, noise_ns, times.shape), iterations
+
+
+def test_a_value_is_a_batch_less_what_it_pays_once() -> None:
+    times, iterations = np.array([[1050.0, 2090.0]]), np.array([100.0])
+    assert values(times, iterations, Paid(50.0)).tolist() == [[10.0, 10.2]]
+    assert values(times, iterations, Paid(None)).tolist() == [[10.4]]
+    assert differences(times, iterations).tolist() == [[10.4]]
+
+
+def test_what_is_surely_paid_once_is_found_whatever_was_expected() -> None:
+    times, iterations = timed(700.0, 5.0)
+    assert paid_once(times, iterations, 20.0, 100.0).once_ns == pytest.approx(700.0, abs=10)
+
+
+def test_what_noise_hides_is_pulled_to_what_is_expected() -> None:
+    """The found is 2 t(n) - t(2n), with a noise of sqrt(5) times a batch's: here it says nothing beside 100 ns."""
+    times, iterations = timed(20.0, 20_000.0)
+    found = paid_once(times, iterations, 20.0, 100.0).once_ns
+    assert found is not None
+    raw = float(np.median(2 * times[:, 0] - times[:, 1]))
+    assert abs(raw - 20.0) > 500, "the seed gives a sample whose own word is far off"
+    assert abs(found - 20.0) < 5
+
+
+def test_how_far_it_is_pulled_is_by_both_their_noise() -> None:
+    """Found: half of the samples say 90, half 110, so 100 with a deviation of 10: error 1.2533 x 1.4826 x 10 / sqrt(16)
+    = 4.645. Expected 90 give or take 4.645: they meet half way."""
+    once = np.array([90.0, 110.0] * 8)
+    iterations = np.full(16, 1000.0)
+    times = np.column_stack([once + 10_000, once + 20_000])
+    error = 1.2533 * 1.4826 * 10 / 4
+    assert paid_once(times, iterations, 90.0, error).once_ns == pytest.approx(95.0)
+
+
+def test_few_samples_say_nothing_of_it() -> None:
+    times, iterations = timed(700.0, samples=7)
+    assert paid_once(times, iterations, 20.0, 100.0) == Paid(20.0)
+    times, iterations = timed(700.0, samples=8)
+    assert paid_once(times, iterations, 20.0, 100.0).once_ns == pytest.approx(700.0)
+
+
+def at_odds(each_ns: float) -> tuple[Array, Array]:
+    """Sixteen samples, each batch 1000 ns off to either side, that pay 3344 ns once: 2 t(n) - t(2n) is off by 1000 or
+    3000, so its error is 1.8581 x 2000 / sqrt(16) = 929 and it stands 3.6 of these above nothing: not surely there.
+    """
+    iterations = np.full(16, float(N))
+    off = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 4) * 1000.0
+    return 3344 + each_ns * np.outer(iterations, [1, 2]) + off, iterations
+
+
+def test_where_batch_and_difference_part_the_difference_stands() -> None:
+    """Were nothing paid once, a batch would say 12.26 ns. The differences say 8, 10, 10 and 12, so 10, give or take
+    1.8581 x 1 / sqrt(16) = 0.46, of which 2.26 is more than four."""
+    times, iterations = at_odds(10.0)
+    found = paid_once(times, iterations, 0.0, 100.0)
+    assert found.once_ns is None
+    assert "+22" in (found.why or "")
+    assert values(times, iterations, found).shape == (16, 1)
+
+
+def test_parting_by_less_than_half_a_percent_is_none() -> None:
+    assert paid_once(*at_odds(1000.0), 0.0, 100.0).why is None
+
+
+@given(st.integers(min_value=1, max_value=10**6), st.integers(min_value=0, max_value=10**5))
+def test_a_fixed_cost_never_moves_the_difference(n: int, once: int) -> None:
+    iterations = np.array([float(n)])
+    times = np.array([[once + 3.0 * n, once + 6.0 * n]])
+    assert differences(times, iterations)[0, 0] == pytest.approx(3.0)
+
+
+def test_values_are_less_noisy_than_differences() -> None:
+    """Of one batch of noise s: the difference has sqrt(2) s / n, the longer batch s / 2n."""
+    times, iterations = timed(50.0, 100.0, samples=4000)
+    apart = differences(times, iterations).std()
+    longer = values(times, iterations, Paid(50.0))[:, 1].std()
+    assert apart / longer == pytest.approx(2 * np.sqrt(2), rel=0.1)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the core was this program's alone, from additions that wait for nobody."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from made import CLOCK_HZ, outcome, quiet, sample
+from tollmeter.experiment.core_states import core_hz, full_width, states, usual, widths
+from tollmeter.model import Outcome, Sample
+from tollmeter.numbers.known import Learned, machine_known
+
+
+def seen(before: float, after: float | None = None) -> Sample:
+    """A sample between two readings of the width, in additions a cycle."""
+    after = before if after is None else after
+    return sample(10, witness=quiet(width_before_hz=before * CLOCK_HZ, width_hz=after * CLOCK_HZ))
+
+
+def visit(*readings: float, number: int = 0) -> Outcome:
+    return outcome([seen(reading) for reading in readings], visit=number)
+
+
+def test_the_clock_is_the_median_of_all_control_loops() -> None:
+    one = outcome([sample(1, witness=quiet(control_before_hz=3.0e9, control_hz=3.4e9))], controls=(3.2e9, 3.6e9, 9e9))
+    assert core_hz(one) == pytest.approx(3.4e9)  # of 3.0 3.2 3.4 3.6 9.0
+    assert core_hz(outcome([sample(1)], controls=())) is None
+
+
+def test_a_width_is_additions_in_a_cycle() -> None:
+    assert widths(seen(4.0, 2.0), CLOCK_HZ) == pytest.approx((4.0, 2.0))
+    assert widths(sample(1, witness=quiet()), CLOCK_HZ) is None
+    assert widths(seen(4.0), 0.0) is None
+
+
+def test_the_width_of_one_heap_is_its_middle() -> None:
+    assert full_width([visit(3.98, 4.00, 4.02, 3.99, 4.01)]) == pytest.approx(4.0)
+
+
+def test_more_readings_of_a_heap_do_not_move_its_middle() -> None:
+    """A heap's upper end grows with the number of its readings, and is not its middle."""
+    many = np.random.default_rng(1).normal(4.0, 0.01, 2000)
+    assert full_width([visit(*many)]) == pytest.approx(4.0, rel=0.002)
+
+
+def test_the_width_of_two_heaps_is_the_upper_ones_however_small() -> None:
+    """Neighbours had the core for 36 samples of 40, and two odd readings stand above both heaps."""
+    shared = [2.4 + 0.01 * (i % 5) for i in range(36)]
+    found = full_width([visit(*shared), visit(3.98, 4.00, 4.02, 4.00, number=1), visit(5.5, number=2)])
+    assert found == pytest.approx(4.0)
+
+
+def test_too_few_readings_have_no_width() -> None:
+    """Three samples have six readings, and a heap has eight."""
+    assert full_width([visit(4.0, 4.0, 4.0)]) is None
+    assert full_width([visit(4.0, 4.0, 4.0, 4.0)]) == pytest.approx(4.0)
+    assert full_width([outcome([sample(1)] * 20)]) is None
+    assert full_width([]) is None
+
+
+def test_a_sample_is_whole_shared_or_unknown() -> None:
+    """From 95 % of the width on, on both sides."""
+    told = [seen(4.0), seen(3.81), seen(3.79), seen(2.4), seen(4.0, 2.4), seen(2.4, 4.0), sample(1, witness=quiet())]
+    expected = ["whole", "whole", "shared", "shared", "unknown", "unknown", "unknown"]
+    assert states(told, CLOCK_HZ, 4.0).tolist() == expected
+    assert states(told[:2], CLOCK_HZ, None).tolist() == ["unknown", "unknown"]
+    assert states(told[:2], None, 4.0).tolist() == ["unknown", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("whole", "shared", "unknown", "name"),
+    [(8, 2, 0, "whole"), (7, 3, 0, "unknown"), (1, 8, 1, "shared"), (0, 0, 10, "unknown"), (0, 0, 0, "unknown")],
+)
+def test_a_mixture_is_called_what_four_fifths_of_it_are(whole: int, shared: int, unknown: int, name: str) -> None:
+    assert usual(np.array(["whole"] * whole + ["shared"] * shared + ["unknown"] * unknown, dtype="<U7")) == name
+
+
+def test_a_width_that_earlier_runs_saw_counts_where_this_one_was_never_alone() -> None:
+    alone, beside = [visit(*[4.0] * 8)], [visit(*[2.4] * 8)]
+    place = ("local", "x86_64")
+    assert machine_known(alone).widths[place] == pytest.approx(4.0)
+    assert machine_known(beside).widths[place] == pytest.approx(2.4)
+    assert machine_known(beside, Learned(widths={place: 4.0})).widths[place] == 4.0
+    assert machine_known(alone, Learned(widths={place: 2.4})).widths[place] == pytest.approx(4.0)

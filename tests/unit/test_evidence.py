@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What speaks against a sample: only what was seen beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from made import CLOCK_HZ, probe, quiet, sample
+from tollmeter.experiment.evidence import reasons, set_aside, timed_ns, usual_control_hz
+from tollmeter.model import Sample
+
+BATCHES_NS = 1_000_000 + 2_000_000
+TIMED = {"iterations": 1000, "body": (1_000_000, 2_000_000)}
+
+
+def judged(**seen: object) -> str | None:
+    return set_aside(Sample(**TIMED, witness=quiet(**seen)), CLOCK_HZ, probe())  # type: ignore[arg-type]
+
+
+def test_a_sample_is_timed_in_all_its_batches() -> None:
+    assert timed_ns(sample(10)) == 70 + 10_000 + 70 + 20_000
+    assert timed_ns(sample(10, 4)) == 30_140 + 70 + 4_000 + 70 + 8_000
+
+
+def test_the_time_lost_decides_whatever_the_switches() -> None:
+    one_percent = BATCHES_NS // 100
+    assert judged(delay_ns=one_percent, involuntary=9) is None
+    assert judged(delay_ns=one_percent + 1, involuntary=0) == "its CPU was somebody else's"
+
+
+def test_the_switches_decide_where_nobody_tells_the_time_lost() -> None:
+    assert judged(delay_ns=None, involuntary=0) is None
+    assert judged(delay_ns=None, involuntary=1) == "its CPU was somebody else's"
+
+
+def test_a_probe_that_switches_may_lose_its_cpu_and_one_that_faults_may_fault() -> None:
+    lost, faulted = quiet(delay_ns=BATCHES_NS), quiet(major_faults=1)
+    assert set_aside(Sample(**TIMED, witness=lost), CLOCK_HZ, probe(switches=True)) is None  # type: ignore[arg-type]
+    assert set_aside(Sample(**TIMED, witness=faulted), CLOCK_HZ, probe(faults=True)) is None  # type: ignore[arg-type]
+    assert judged(major_faults=1) == "major fault"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_used"),
+    [
+        (0.90, 0.90, False),  # slow on both sides: so was the sample between
+        (1.10, 1.10, False),
+        (0.90, 1.00, True),  # one alone was itself interrupted
+        (1.00, 0.90, True),
+        (0.90, 1.10, True),  # neither the one nor the other
+        (0.96, 1.04, True),
+    ],
+)
+def test_a_control_loop_speaks_only_where_both_its_bursts_do(before: float, after: float, is_used: bool) -> None:
+    why = judged(control_before_hz=before * CLOCK_HZ, control_hz=after * CLOCK_HZ)
+    assert (why is None) == is_used
+
+
+def test_a_lone_burst_of_an_older_record_speaks_for_itself() -> None:
+    assert judged(control_hz=0.9 * CLOCK_HZ) == "control loop off its rate"
+    assert judged(control_hz=0.0) is None, "not measured"
+
+
+@pytest.mark.parametrize("seen", [{"cpu_after": 0}, {"steal_ticks": 1}])
+def test_moved_or_stolen_is_set_aside(seen: dict[str, int]) -> None:
+    assert judged(**seen)
+
+
+@pytest.mark.parametrize("seen", [{"voluntary": 3}, {"minor_faults": 9}, {"cpu_before": -1}])
+def test_what_does_not_speak_against_it(seen: dict[str, int]) -> None:
+    assert judged(**seen) is None
+
+
+def test_the_usual_rate_is_that_of_its_own_visit() -> None:
+    """Five samples at 4 GHz and one at 3.6: that one is off. A visit that ran at 3.6 all along is not."""
+    slow = {"control_before_hz": 3.6e9, "control_hz": 3.6e9}
+    mixed = [
+        *(sample(10, witness=quiet(control_before_hz=CLOCK_HZ)) for _ in range(5)),
+        sample(10, witness=quiet(**slow)),
+    ]
+    assert usual_control_hz(mixed) == CLOCK_HZ
+    assert [why is None for why in reasons(mixed, probe())] == [True] * 5 + [False]
+    assert reasons([sample(10, witness=quiet(**slow))] * 6, probe()) == [None] * 6
+
+
+def test_a_value_alone_never_speaks_against_its_sample() -> None:
+    several = [*(sample(10, witness=quiet()) for _ in range(5)), sample(10_000, witness=quiet())]
+    assert reasons(several, probe()) == [None] * 6

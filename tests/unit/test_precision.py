@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How sure a number is: by hand where a hand can, and by many simulated points where chance is promised something."""
+
+from __future__ import annotations
+
+from math import exp, inf, log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from tollmeter.experiment.precision import (
+    Estimate,
+    Scatter,
+    common_scatter,
+    effective,
+    estimate,
+    half_width,
+    in_plain_numbers,
+    location,
+    middle_of,
+    moderated,
+    scale,
+    visits_for,
+)
+
+EVERYTHING = (1e-300, 1e300)
+positive = st.floats(min_value=1e-3, max_value=1e9)
+
+
+# ---- location and scale -----------------------------------------------------------------------------------------
+
+
+def test_the_location_is_the_median_of_pairwise_means() -> None:
+    """Of 1, 2 and 6: 1, 1.5, 2, 3.5, 4 and 6."""
+    assert location([1.0, 2.0, 6.0]) == 2.75
+    assert location([7.0]) == 7.0
+    with pytest.raises(ValueError, match="no value"):
+        location([])
+
+
+def test_the_scale_is_the_median_distance_of_pairs() -> None:
+    """Of 1, 2 and 6: 1, 4 and 5; a normal deviate's pairs are 0.9539 deviations apart."""
+    assert scale([1.0, 2.0, 6.0]) == pytest.approx(4 / 0.9539)
+    assert scale([7.0]) == 0
+    assert scale(np.random.default_rng(1).normal(0, 3, 3000)) == pytest.approx(3, rel=0.05)
+
+
+def test_the_middle_is_the_median() -> None:
+    assert (middle_of(np.array([3.0, 1.0, 2.0])), middle_of(np.array([[4.0, 1.0], [2.0, 3.0]]))) == (2.0, 2.5)
+
+
+@pytest.mark.parametrize("wild", [1e3, 1e9])
+def test_a_quarter_of_the_visits_may_be_anything(wild: float) -> None:
+    """Both hold while fewer than 29 % are wrong: of 20 visits five may be, however far out."""
+    sound = np.random.default_rng(2).normal(0, 1, 15)
+    spoilt = [*sound, *[wild] * 5]
+    assert location(spoilt) <= float(sound.max())
+    assert scale(spoilt) < 4
+    assert location([*sound, *[wild] * 8]) > 10, "and not for ever"
+
+
+# ---- an estimate ------------------------------------------------------------------------------------------------
+
+
+def test_an_interval_by_hand() -> None:
+    """Logs -0.01, 0, 0.01: location 0, distances 0.01, 0.01, 0.02. Pulled to 0.02 by four visits' worth to the two of
+    its own; Student's t of six degrees; nothing between runs."""
+    logs = np.array([-0.01, 0.0, 0.01])
+    own = 0.01 / 0.9539
+    spread = sqrt((2 * own**2 + 4 * 0.02**2) / 6)
+    expected = student.ppf(0.975, 6) * spread / sqrt(0.955 * 3)
+    assert half_width(logs, [1, 2, 3], Scatter(runs_sd=0.0)) == pytest.approx(expected)
+    found = estimate(100 * np.exp(logs), [1, 2, 3], Scatter(runs_sd=0.0), EVERYTHING)
+    assert found.value == pytest.approx(100)
+    assert (log(found.low / 100), log(found.high / 100)) == pytest.approx((-expected, expected))
+
+
+def test_what_runs_differ_by_is_in_every_interval() -> None:
+    visits = [100.0] * 400
+    found = estimate(visits, range(400), Scatter(visits_sd=1e-4, runs_sd=0.01), EVERYTHING)
+    assert log(found.high / found.low) / 2 == pytest.approx(1.959964 * 0.01, rel=0.01)
+
+
+def test_no_end_lies_beyond_what_was_seen_and_what_runs_differ_by() -> None:
+    runs = exp(1.959964 * 0.006)
+    found = estimate([90.0, 100.0, 111.0], [1, 2, 3], Scatter(visits_sd=0.5), (88.0, 113.0))
+    assert (found.low, found.high) == pytest.approx((88.0 / runs, 113.0 * runs))
+
+
+@given(st.lists(positive, min_size=1, max_size=9), st.lists(st.integers(1, 3), min_size=9, max_size=9))
+def test_an_interval_holds_its_value_and_stays_within_reach(visits: list[float], layouts: list[int]) -> None:
+    reach = (min(visits), max(visits))
+    found = estimate(visits, layouts[: len(visits)], Scatter(), reach)
+    runs = exp(1.959964 * 0.006)
+    assert 0 < found.low <= found.value * (1 + 1e-9)
+    assert found.value <= found.high * (1 + 1e-9)
+    assert reach[0] / runs * (1 - 1e-9) <= found.low
+    assert found.high <= reach[1] * runs * (1 + 1e-9)
+
+
+def simulated(
+    seed: int, visits: int, layouts_sd: float, visits_sd: float, runs_sd: float
+) -> tuple[list[float], list[int]]:
+    """Visits of one point in one run whose truth is 100, three of each layout."""
+    chance = np.random.default_rng(seed)
+    owner = [i // 3 for i in range(visits)]
+    of_layout = chance.normal(0, layouts_sd, visits)[owner]
+    logs = log(100) + chance.normal(0, runs_sd) + of_layout + chance.normal(0, visits_sd, visits)
+    return np.exp(logs).tolist(), owner
+
+
+@pytest.mark.parametrize("visits", [3, 5, 10, 20])
+@pytest.mark.parametrize(
+    ("layouts_sd", "visits_sd", "runs_sd"), [(0.0, 0.02, 0.006), (0.01, 0.01, 0.006), (0.0, 0.01, 0.02)]
+)
+def test_nineteen_intervals_of_twenty_cover_the_truth(
+    visits: int, layouts_sd: float, visits_sd: float, runs_sd: float
+) -> None:
+    """With what is known of the points' scatter as a run's other points would tell it. 1000 points: 0.007 for one
+    standard error of the coverage."""
+    both = layouts_sd**2 + visits_sd**2
+    known = Scatter(visits_sd=sqrt(both), runs_sd=runs_sd, layouts=layouts_sd**2 / both)
+    found = [
+        estimate(*simulated(seed, visits, layouts_sd, visits_sd, runs_sd), known, EVERYTHING) for seed in range(1000)
+    ]
+    covered = float(np.mean([one.low <= 100 <= one.high for one in found]))
+    assert 0.93 <= covered <= 0.99
+
+
+def test_layouts_that_are_not_seen_make_an_interval_a_lie() -> None:
+    """Why layouts are asked for: visits of one layout that pass for each other's strangers miss too many truths."""
+    blind = Scatter(visits_sd=0.01, runs_sd=0.0, layouts=0.0)
+    found = [estimate(*simulated(seed, 9, 0.01, 0.001, 0.0), blind, EVERYTHING) for seed in range(400)]
+    assert np.mean([one.low <= 100 <= one.high for one in found]) < 0.93
+
+
+def test_an_interval_of_a_difference_may_hold_nothing() -> None:
+    """Differences of -1, 0 and 1 of a whole that takes 100: scatter 0.02 x 100, pulled as above."""
+    own = 1 / 0.9539
+    spread = sqrt((2 * own**2 + 4 * 2.0**2) / 6)
+    half = student.ppf(0.975, 6) * spread / sqrt(0.955 * 3)
+    found = in_plain_numbers([-1.0, 0.0, 1.0], [1, 2, 3], 100.0, Scatter(runs_sd=0.0))
+    assert (found.low, found.value, found.high) == pytest.approx((-half, 0.0, half))
+
+
+def test_half_an_interval_as_a_share() -> None:
+    assert Estimate(value=50.0, low=49.0, high=52.0).half_width() == pytest.approx(0.03)
+    assert Estimate(value=-50.0, low=-52.0, high=-49.0).half_width() == pytest.approx(0.03)
+    assert Estimate(value=0.0, low=-1.0, high=1.0).half_width() == inf
+
+
+# ---- what the points of a probe have in common ------------------------------------------------------------------
+
+
+def test_moderated_by_hand() -> None:
+    """Variances weighed by what each is worth; a scatter of nothing is not believed."""
+    assert moderated(0.01, 2, 0.02, 4) == pytest.approx((sqrt((2 * 1e-4 + 4 * 4e-4) / 6), 6))
+    assert moderated(0.0, 10, 0.0, 1) == (1e-4, 11)
+
+
+def test_visits_of_one_layout_count_for_less() -> None:
+    """Six visits in two layouts: the design effect is 1 + (18/6 - 1) share."""
+    layouts = [1, 1, 1, 2, 2, 2]
+    assert effective(layouts, 0.0) == 6
+    assert effective(layouts, 1.0) == pytest.approx(2)
+    assert effective(layouts, 0.5) == pytest.approx(3)
+    assert effective([1, 2, 3, 4], 1.0) == 4
+
+
+def points(seed: int, count: int, visits: int, deviations: list[float]) -> list[tuple[np.ndarray, list[int]]]:  # type: ignore[type-arg]
+    chance = np.random.default_rng(seed)
+    return [(chance.normal(0, deviations[i % len(deviations)], visits), list(range(visits))) for i in range(count)]
+
+
+def test_points_of_one_scatter_know_it_well_and_others_do_not() -> None:
+    """Homogeneous points give a knowledge worth many visits, and points a factor of ten apart hardly one."""
+    alike = common_scatter(points(1, 200, 6, [0.02]))
+    apart = common_scatter(points(1, 200, 6, [0.002, 0.02, 0.2]))
+    assert alike.visits_sd == pytest.approx(0.02, rel=0.15)
+    assert alike.freedom > 4
+    assert 1 <= apart.freedom < 2
+    assert 0.002 < apart.visits_sd < 0.2
+
+
+def test_a_few_points_are_taken_at_their_worst() -> None:
+    """Of three points there is no distribution: the one that scatters most speaks, and its word is worth one visit."""
+    found = common_scatter(points(2, 3, 6, [0.002, 0.02, 0.05]))
+    assert found.freedom == 1
+    assert found.visits_sd > 0.02
+
+
+def test_no_point_with_three_visits_says_nothing() -> None:
+    assert common_scatter([], 0.01) == Scatter(runs_sd=0.01)
+    assert common_scatter(points(3, 9, 2, [0.5]), 0.01) == Scatter(runs_sd=0.01)
+
+
+def test_what_visits_of_one_layout_have_in_common_is_found() -> None:
+    chance, owner = np.random.default_rng(4), [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+    def drawn(layouts_sd: float, visits_sd: float) -> list[tuple[np.ndarray, list[int]]]:  # type: ignore[type-arg]
+        of_layout = chance.normal(0, layouts_sd, (300, 3)).repeat(3, axis=1)
+        return [(one, owner) for one in of_layout + chance.normal(0, visits_sd, (300, 9))]
+
+    assert common_scatter(drawn(0.03, 0.003)).layouts > 0.9
+    assert common_scatter(drawn(0.0, 0.02)).layouts < 0.1
+    assert common_scatter(points(5, 20, 6, [0.02])).layouts == 0, "no two visits shared a layout"
+
+
+# ---- how many visits more ---------------------------------------------------------------------------------------
+
+
+def test_visits_wanted_by_hand() -> None:
+    """Twice the half-width wanted asks for four times the visits, where runs do not differ."""
+    assert visits_for(0.03, 5, 2 * log(1.03), 0.0) == pytest.approx(20)
+    assert visits_for(0.03, 5, 0.1 * log(1.03), 0.0) == 3, "fewer than three are none"
+
+
+def test_what_runs_differ_by_no_number_of_visits_mends() -> None:
+    wanted = log(1.03)
+    assert visits_for(0.03, 5, 0.1, wanted / 1.959964) == inf
+    assert visits_for(0.03, 5, 0.1, wanted / 1.959964 / 2) == pytest.approx(
+        5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4)
+    )
