@@ -17,6 +17,7 @@ Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unst
 Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]
 RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
+ClaimVerdict = Literal["holds", "does not hold", "cannot tell"]
 Severity = Literal["note", "warning", "error"]
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
@@ -525,6 +526,30 @@ class Toll(Record, frozen=True):
     reason: str | None = None
 
 
+class Claim(Record, frozen=True):
+    """A published figure beside what this machine says. value: the figure as a number, where it is one; here: the same
+    by this run, and low..high its interval; of several rows the middle one, and the ends of all. reason: why it cannot
+    be told.
+    """
+
+    what: str
+    figure: str
+    value: float | None
+    here: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    verdict: ClaimVerdict
+    reason: str | None = None
+
+
+class Study(Record, frozen=True):
+    """What a run of a study says of each thing that was published."""
+
+    source: str | None
+    claims: tuple[Claim, ...]
+
+
 class Index(Record, frozen=True):
     """What `toll show RUN --format json` prints, and all that findings, report and exports are made from."""
 
@@ -537,6 +562,7 @@ class Index(Record, frozen=True):
     lengths: tuple[Lengths, ...] = ()
     inferred: tuple[Inference, ...] = ()
     tolls: tuple[Toll, ...] = ()
+    study: Study | None = None
 
 
 class Book(Record, frozen=True):

@@ -81,7 +81,7 @@ def of_rows(old: Mapping[Key, Row], new: Mapping[Key, Row], control: Estimate | 
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = control is not None and _moved(control, least)
-    ratios = [_ratio(*pair) for pair in pairs]
+    ratios = [ratio_of(*pair) for pair in pairs]
     chances = [_chance(ratio) for ratio in ratios]
     adjusted = false_discovery_control(chances).tolist() if chances else []
     verdicts = [
@@ -113,7 +113,7 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
     return None
 
 
-def _ratio(old: Row, new: Row) -> Estimate:
+def ratio_of(old: Row, new: Row) -> Estimate:
     """New over old. Of logarithms the half-widths add as squares."""
     assert old.median and new.median
     middle, half = log(new.median / old.median), (_half(old) ** 2 + _half(new) ** 2) ** 0.5

@@ -45,6 +45,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.settlement import sentence, settlement
+    from tollmeter.judgement.studies import study
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
@@ -80,8 +81,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         request=_asked(request),
         suite=request.suite,
     )
-    found = tuple(all_findings(bare))
-    return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, findings=found))
+    judged = msgspec.structs.replace(derived, findings=tuple(all_findings(bare)), study=study(bare))
+    return msgspec.structs.replace(bare, index=judged)
 
 
 def learned(request: Request) -> Learned:

@@ -30,6 +30,10 @@ _RULES: dict[str, dict[str, Any]] = {
         "else": {"properties": {"reason": _SAID}},
     },
     "Inference": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
+    "Claim": {
+        "if": {"properties": {"verdict": {"const": "cannot tell"}}},
+        "then": {"properties": {"reason": _SAID}},
+    },
     "Toll": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
 }
 
@@ -64,6 +68,11 @@ def complaints(index: Index) -> Iterator[str]:
         yield from _out_of_order(name, told.low, told.value, told.high)
         if told.value is None and not told.reason:
             yield f"{name} has neither a value nor a reason"
+
+    for claim in index.study.claims if index.study else ():
+        yield from _out_of_order(claim.what, claim.low, claim.here, claim.high)
+        if claim.verdict == "cannot tell" and not claim.reason:
+            yield f"of {claim.what} it is not said why it cannot be told"
 
 
 def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:

@@ -2,8 +2,8 @@
 """index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run` and `machine`), and one for each list of an index, one
-column a field of its record in model.py; what is neither text nor a number inside a field is JSON.
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`), and one for each list of an index,
+one column a field of its record in model.py; what is neither text nor a number inside a field is JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 import tollmeter
-from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Toll
+from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Study, Toll
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
 
@@ -91,7 +91,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         _make_tables(db)
         about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": tollmeter.__version__}
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        for name, record in (("run", index.run), ("machine", index.machine)):
+        for name, record in (("run", index.run), ("machine", index.machine), ("study", index.study)):
             db.execute("INSERT INTO documents VALUES (?, ?)", (name, _json(record)))
         tables = {
             "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
@@ -129,6 +129,7 @@ def _index(db: sqlite3.Connection) -> Index:
         lengths=_records(db, "lengths", Lengths),
         inferred=_records(db, "inferred", Inference),
         tolls=_records(db, "tolls", Toll),
+        study=msgspec.convert(documents["study"], Study | None),
     )
     for complaint in complaints(index):
         raise ValueError(complaint)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's published figures beside what this machine says: whether each still holds, or why that cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
+from tollmeter.numbers.meanings import main_abi, metric_of
+from tollmeter.numbers.stats import Estimate
+
+COUNTED = "instructions"
+NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
+FACTOR = 2
+
+
+class Measured(NamedTuple):
+    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why."""
+
+    values: Sequence[Estimate] = ()
+    unit: str = ""
+    gap: str = ""
+
+
+def study(book: Book) -> Study | None:
+    """None for a run of no study."""
+    suite = book.suite
+    if suite is None or not suite.published:
+        return None
+    return Study(source=suite.source, claims=tuple(_judged(book, claim) for claim in suite.published))
+
+
+def measured(book: Book, claim: Published) -> Measured:
+    if claim.row is None:
+        return Measured(gap=claim.missing or "No probe measures this yet.")
+    rows = picked(book, claim.row)
+    if not rows:
+        return Measured(gap=_why(book, claim, claim.row))
+    if claim.over is None:
+        return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit)
+    others = picked(book, claim.over)
+    if not others:
+        return Measured(gap=_why(book, claim, claim.over))
+    ratios = [ratio_of(twin, row) for row in rows if (twin := _twin(row, others)) is not None]
+    return Measured(_ranked(ratios), "ratio") if ratios else Measured(gap=NOT_TOGETHER)
+
+
+def _judged(book: Book, claim: Published) -> Claim:
+    """here: the middle one of several rows; low, high: the ends of them all."""
+    found = measured(book, claim)
+    values = found.values
+    verdict, reason = _verdict(claim, found)
+    return Claim(
+        what=claim.what, figure=claim.figure, value=claim.value, verdict=verdict, reason=reason,
+        here=values[(len(values) - 1) // 2].value if values else None,
+        low=min((one.low for one in values), default=None),
+        high=max((one.high for one in values), default=None),
+        unit=found.unit or claim.unit,
+    )  # fmt: skip
+
+
+def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | None]:
+    if not found.values:
+        return "cannot tell", found.gap
+    if claim.value is None:
+        return "cannot tell", "The study gives no number that could be held against this one."
+    if claim.unit != found.unit:
+        return "cannot tell", f"What was published is in {claim.unit}, and this is in {found.unit}."
+    low, high = min(one.low for one in found.values), max(one.high for one in found.values)
+    if claim.unit == "ratio" and claim.value != 1:
+        return _directed(claim.value, low, high)
+    return ("holds" if low / FACTOR <= claim.value <= high * FACTOR else "does not hold"), None
+
+
+def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, str | None]:
+    """Whether one is more than the other, or less, as was published: by how much is another machine's."""
+    if low > 1 or high < 1:
+        return ("holds" if (low > 1) == (published > 1) else "does not hold"), None
+    if low <= published <= high:
+        return "cannot tell", f"From {low:.3g} to {high:.3g}: that holds the published ratio, and 1 as well."
+    return "does not hold", None
+
+
+def picked(book: Book, wanted: RowOf) -> list[Row]:
+    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
+    count of the program's instructions, without its kernel's and without memory's share, is none."""
+    matching = _matching(book, wanted)
+    return [row for row in matching if row.status == "ok" and row.median is not None and row.clock != COUNTED]
+
+
+def _matching(book: Book, wanted: RowOf) -> list[Row]:
+    abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
+    return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
+
+
+def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
+    metric = metric_of(row, book.probes)
+    return (
+        (wanted.probe is None or row.probe == wanted.probe)
+        and (wanted.metric is None or row.metric == wanted.metric)
+        and (wanted.target is None or fnmatchcase(row.target, wanted.target))
+        and (wanted.means is None or (metric is not None and metric.means == wanted.means))
+        and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
+    )
+
+
+def _why(book: Book, claim: Published, wanted: RowOf) -> str:
+    """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
+    return _own_reason(book, wanted) or claim.missing or _absence(wanted)
+
+
+def _own_reason(book: Book, wanted: RowOf) -> str:
+    """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
+    done at one length or size cannot be at another; of another choice it says nothing."""
+    choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
+    anywhere = msgspec.structs.replace(wanted, parameters=choices)
+    same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
+    failed = next((row for row in same if row.status != "ok" and row.reason), None)
+    if failed is not None:
+        return f"{failed.probe} gave no number: {failed.reason}."
+    counted = next((row for row in same if row.clock == COUNTED), None)
+    if counted is None:
+        return ""
+    return (
+        f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is not "
+        "among them. A guest (--target guest) or a board times it."
+    )
+
+
+def _absence(wanted: RowOf) -> str:
+    named = wanted.probe or wanted.means or "such a row"
+    where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
+    return f"This run has no row of {named}{where}."
+
+
+def _estimate(row: Row) -> Estimate:
+    value = row.median or 0.0
+    return Estimate(
+        value=value, low=value if row.low is None else row.low, high=value if row.high is None else row.high
+    )
+
+
+def _ranked(values: Sequence[Estimate]) -> list[Estimate]:
+    return sorted(values, key=lambda one: one.value)
+
+
+def _twin(row: Row, others: Sequence[Row]) -> Row | None:
+    """The row of its clock and place at the same parameters, or the only one there; none where either is nothing."""
+    comparable = [other for other in others if (other.target, other.clock) == (row.target, row.clock)]
+    alone = comparable[0] if len(comparable) == 1 else None
+    twin = next((other for other in comparable if other.parameters == row.parameters), alone)
+    return twin if twin is not None and (row.median or 0) > 0 and (twin.median or 0) > 0 else None
