@@ -43,7 +43,9 @@ def probe(*metrics: Metric, name: str = "any.probe", parameters: Sequence[Parame
     )
 
 
-def sample(cost: float, control: float | None = None, iterations: int = 1000, start: int = READING_NS, **more: Any) -> Sample:
+def sample(
+    cost: float, control: float | None = None, iterations: int = 1000, start: int = READING_NS, **more: Any
+) -> Sample:
     """A sample whose body takes `start` ns once and `cost` ns an iteration."""
 
     def pair(each: float) -> tuple[int, int]:

@@ -20,6 +20,9 @@ RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
 Severity = Literal["note", "warning", "error"]
 Value = int | str
 
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+
 
 class Failure(Exception):
     """A sentence for the person, and the exit code of the design that goes with it.
@@ -337,7 +340,7 @@ class RunInfo(Record, frozen=True):
     status: str
     tollmeter: str
     folder: str
-    precision: float = 0.03
+    precision: float = PRECISION
     points: int = 0
     settled: int = 0
     timed_share: float = 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine that wait for another visit of their layout: used again, replaced, ended, and never trusted."""
+"""Processes that wait for another visit of their layout: used again, replaced, ended, and never trusted."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ def test_closing_ends_whoever_waits(place: Place) -> None:
     assert not any(map(is_alive, waiting))
 
 
-def test_what_the_machine_has_no_memory_for_is_started_each_time(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_memory_bytes", lambda: 8 << 20)
     first = place.process()
     assert not is_alive(first), "a process of Python holds more than an eighth of 8 MiB"

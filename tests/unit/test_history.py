@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from math import exp, sqrt
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from machines import MACHINE
-from tollmeter.model import Machine
+from made import row
+from tollmeter.analysis.known import Learned
+from tollmeter.cli.book import remembered
+from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.model import Book, Index, Machine, Row, RunInfo
 from tollmeter.store import history
 from tollmeter.store.history import NAME, Remembered, machine_key, recall, remember
 
@@ -83,3 +89,41 @@ def test_no_history_is_none_and_a_folder_that_cannot_be_written_is_borne(tmp_pat
     (tmp_path / NAME).mkdir()
     remember(tmp_path, run("a"))
     assert names(tmp_path) == []
+
+
+# ---- what a run leaves ------------------------------------------------------------------------------------------
+
+
+def book(*rows: Row) -> Book:
+    run = RunInfo(id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r")
+    return Book(index=Index(format=2, run=run, machine=MACHINE, rows=rows), probes={})
+
+
+def measured(median: float, own: float, runs: float) -> Row:
+    """A row whose interval holds its own error and what runs differ by, as estimates make it."""
+    half = 1.959964 * sqrt(own**2 + runs**2)
+    return msgspec.structs.replace(row(median), low=median * exp(-half), high=median * exp(half))
+
+
+def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
+    before = Learned(runs_sd={"any.probe": 0.01})
+    ((name, told),) = remembered(book(measured(10.0, 0.004, 0.01)), before).rows.items()
+    assert name.startswith("any.probe ")
+    assert told == (10.0, pytest.approx(0.004))
+    ((_, told),) = remembered(book(measured(10.0, 0.004, 0.006)), Learned()).rows.items()
+    assert told[1] == pytest.approx(0.004), "the usual stands in where nothing is learned"
+
+
+def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None:
+    few, counted, failed = row(10.0, visits=2), row(10.0, clock="instructions"), row(None, status="failed")
+    assert remembered(book(few, counted, failed), Learned()).rows == {}
+
+
+def test_what_runs_differ_by_is_learned_and_stays_learned() -> None:
+    """Thirty runs that differ by 2 %, each of which knows of those before it."""
+    chance, told, known = np.random.default_rng(1), [], Learned()
+    for _ in range(30):
+        median = 10 * exp(chance.normal(0, 0.02))
+        told.append(remembered(book(measured(median, 0.002, known.runs_sd.get("any.probe", 0.006))), known).rows)
+        known = Learned(runs_sd=runs_sd(told))
+    assert known.runs_sd["any.probe"] == pytest.approx(0.02, rel=0.3)

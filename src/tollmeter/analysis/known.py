@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core_states import core_hz, full_width
-from tollmeter.experiment.precision import PRECISION, USUAL_RUNS_SD, Scatter
-from tollmeter.model import Outcome
+from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
+from tollmeter.model import PRECISION, Outcome
 
 Place = tuple[str, str]
 """Target and ABI."""

@@ -65,7 +65,7 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
 
 
 def _scatter(told: Told, metric: Metric, known: Known) -> Scatter:
-    """Runs under an emulator do not differ, and neither do counts: what a machine's times scatter by is none of theirs."""
+    """Runs under an emulator do not differ, and a count has no scatter: what times scatter by is none of theirs."""
     clock = told.readings[0].outcome.clock.kind
     if clock == "instructions":
         return Scatter(visits_sd=0.0, runs_sd=0.0)

@@ -23,8 +23,8 @@ from tollmeter.analysis.readings import Reading, overheads, reading
 from tollmeter.analysis.row_of import Told, bare, row_of
 from tollmeter.analysis.series import series_of
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import PRECISION, common_scatter
-from tollmeter.model import Failure, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.experiment.precision import common_scatter
+from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter.cli import places
-from tollmeter.cli.book import open_run, remembered
+from tollmeter.cli.book import learned, open_run, remembered
 from tollmeter.cli.options import Options
 from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
@@ -15,6 +15,7 @@ from tollmeter.cli.show import print_book
 from tollmeter.model import Failure, Outcome, Point
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
+from tollmeter.store.request import read_request
 
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
 
@@ -26,7 +27,7 @@ def finished(folder: Path, options: Options, session: Session) -> int:
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)
-    remember(places.RUNS, remembered(book))
+    remember(places.RUNS, remembered(book, learned(read_request(folder))))
     code = exit_code(book.outcomes, session)
     try:
         page.write(book, folder / PAGE)

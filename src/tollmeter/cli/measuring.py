@@ -27,9 +27,8 @@ from tollmeter.cli.observer import observing
 from tollmeter.cli.options import DEFAULT_BUDGET, Options
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.conduct import Stage, Stopping, conduct, kept_on
-from tollmeter.experiment.precision import PRECISION
 from tollmeter.experiment.runs_differ import runs_sd
-from tollmeter.model import ClockReading, Failure, Machine, Outcome, Suite
+from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Outcome, Suite
 from tollmeter.plan import Plan, check_asked, expected_seconds, make
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall

@@ -81,7 +81,7 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-    """What a run keeps it keeps to its end: looking for garbage between visits would find none, for longer each time."""
+    """What a run keeps it keeps to its end: looking for garbage would find none, and take longer each time."""
     gc.disable()
     try:
         yield

@@ -23,8 +23,6 @@ from tollmeter.model import Record
 
 Array = NDArray[np.float64]
 
-PRECISION = 0.03
-"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
 LEAST_VISITS = 3
 USUAL_VISITS_SD, USUAL_RUNS_SD = 0.02, 0.006
 _PRIOR_FREEDOM = 4.0

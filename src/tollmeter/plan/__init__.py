@@ -11,8 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from tollmeter.catalog import Catalog
-from tollmeter.experiment.precision import PRECISION
-from tollmeter.model import Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
+from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 

@@ -38,8 +38,8 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 _SAMPLE_COLUMNS = (
     "visit", "round", "probe", "abi", "target", "clock", "parameters", "sample", "at_ns", "iterations",
-    "body_n_ns", "body_2n_ns", "control_iterations", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__, "reason",
-    "executable_sha256",
+    "body_n_ns", "body_2n_ns", "control_iterations", "control_n_ns", "control_2n_ns", *Witness.__struct_fields__,
+    "reason", "executable_sha256",
 )  # fmt: skip
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.experiment.precision import PRECISION
-from tollmeter.model import Failure, Priority, Record, Suite, Value
+from tollmeter.model import PRECISION, Failure, Priority, Record, Suite, Value
 from tollmeter.protocol import clean
 from tollmeter.store import toml
 
