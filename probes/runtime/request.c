@@ -88,12 +88,14 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
   const struct {
     const char *name;
     uint64_t *field, least, most;
-  } options[] = {
-      {"visit", &request->visit, 0, UINT64_MAX}, {"round", &request->round, 0, UINT64_MAX},
-      {"samples", &request->samples, 1, 100000}, {"sample-ns", &request->sample_ns, 1, UINT64_C(60000000000)},
-      {"seed", &request->seed, 0, UINT64_MAX},   {"deadline-ms", &request->deadline_ms, 1, 86400000},
-      {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
-      {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
+  } options[] = {{"visit", &request->visit, 0, UINT64_MAX},
+                 {"round", &request->round, 0, UINT64_MAX},
+                 {"samples", &request->samples, 1, 100000},
+                 {"sample-ns", &request->sample_ns, 1, UINT64_C(60000000000)},
+                 {"seed", &request->seed, 0, UINT64_MAX},
+                 {"deadline-ms", &request->deadline_ms, 1, 86400000},
+                 {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
+                 {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
   if (strcmp(name, "target") == 0) return parse_target(value, request);
   if (strcmp(name, "priority") == 0) return parse_priority(value, request);
