@@ -50,8 +50,13 @@ class Stand:
         self._alive = alive
 
     def processes(self) -> list[int]:
-        """What runs a visit now."""
-        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is_one(entry)]
+        """What runs a visit now, and does not wait for one."""
+        found = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is_one(entry)}
+        return sorted(found - self._waiting())
+
+    def _waiting(self) -> set[int]:
+        waiting = self.target._waiting.values() if isinstance(self.target, Local) else ()
+        return {resident.child._process.pid for resident in waiting}
 
     def left_behind(self) -> list[int]:
         """What still runs a moment later: a killed process is there until its new parent has reaped it."""
@@ -108,11 +113,12 @@ def emulator_file(name: str) -> Path:
 
 @contextmanager
 def local(folder: Path) -> Iterator[Stand]:
-    yield Stand(
-        Local(),
-        lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour),
-        ("python", str(folder), "--visit="),
-    )
+    with contextlib.closing(Local()) as target:
+        yield Stand(
+            target,
+            lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour),
+            ("python", str(folder), "--stay"),
+        )
 
 
 @contextmanager

@@ -34,6 +34,9 @@ INDEX_FORMAT = 2
 PRECISION = 0.03
 """Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
 
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+
 
 class Failure(Exception):
     """A sentence for the person, and the exit code of the design that goes with it.

@@ -14,16 +14,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fakes import fake
+from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import local
 from tollmeter.targets.local import Local
 
 PROBE = "kernel.enter"
+DESCRIBED = {**ENTRY, "parameters": [{"name": "size", "kind": "size", "summary": "bytes"}]}
 VISIT = Visit(
-    id=1, point=Point(probe=PROBE, abi="x86_64", target="local"), round=0, cpus=(0,), samples=2, sample_ns=1000, seed=7,
-    deadline_ms=20_000,
+    id=1, point=Point(probe=PROBE, abi="x86_64", target="local", parameters=(("size", 0),)), round=0, cpus=(0,),
+    samples=2, sample_ns=1000, seed=7, deadline_ms=20_000,
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ class Place:
     def told(self, behaviour: str = "good", **changed: object) -> Outcome:
         self._visits += 1
         asked = msgspec.structs.replace(VISIT, id=self._visits, **changed)
-        executable = fake(self._folder / behaviour / "x86_64", PROBE, behaviour)
+        executable = fake(self._folder / behaviour / "x86_64", PROBE, behaviour, DESCRIBED)
         return outcome(self.target.run(str(executable), asked, 1))
 
     def process(self, behaviour: str = "good", **changed: object) -> int:

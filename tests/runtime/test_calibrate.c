@@ -3,6 +3,7 @@
  * Calibration against a batch whose cost is known: the clock is the batch's own answer, so no machine is involved.
  */
 #include "expect.h"
+#include "sample.c"
 
 TOLL_TEST_NAME("test.calibrate");
 
@@ -31,6 +32,28 @@ static uint64_t slow(void *context, uint64_t iterations) {
   return iterations; /* never long enough, so that only the deadline ends it */
 }
 
+/* Its first call finds its pages untouched: as slow as a batch that needs no second iteration. */
+static uint64_t cold(void *context, uint64_t iterations) {
+  uint64_t *calls = context;
+  return ++*calls <= 1 ? 10000000 : iterations;
+}
+
+static uint64_t kept(struct machine machine, uint64_t known, uint64_t quantum) {
+  return settled_on(batch, &machine, known, 1000000, quantum);
+}
+
+static void expect_hints(void) {
+  const struct machine nanosecond = {0, 1000, 0, 0, 0}, dear = {0, 30000000000, 0, 0, 0};
+  EXPECT(kept(nanosecond, 1000000, 1) == 1000000);
+  EXPECT(kept(nanosecond, 3900000, 1) == 3900000 && kept(nanosecond, 260000, 1) == 260000);
+  EXPECT(kept(nanosecond, 4100000, 1) == 0); /* four times the wanted length, and a quarter of it */
+  EXPECT(kept(nanosecond, 240000, 1) == 0);
+  EXPECT(kept(nanosecond, 0, 1) == 0);
+  EXPECT(kept(nanosecond, 1000000, 96) == 0 && kept(nanosecond, 960000, 96) == 960000);
+  EXPECT(kept(dear, 1, 1) == 1); /* no batch is shorter than one iteration */
+  EXPECT(kept(dear, 2, 1) == 0);
+}
+
 int main(void) {
   expect_about(found((struct machine){0, 1000, 0, 0, 0}, 1, 1000000), 1000000);
   expect_about(found((struct machine){0, 250, 0, 0, 0}, 1, 1000000), 4000000);
@@ -40,6 +63,11 @@ int main(void) {
   EXPECT(found((struct machine){0, 30000000000, 0, 0, 0}, 64, 1000000) == 64);
   /* Two trials of three are interrupted for longer than the target: the shortest still tells the truth. */
   expect_about(found((struct machine){0, 1000, 0, 2, 400000}, 1, 1000000), 1000000);
+  /* What every batch pays once, as for waking companions, is no part of its iterations. */
+  expect_about(found((struct machine){900000, 1000, 0, 0, 0}, 1, 1000000), 1000000);
+  uint64_t calls = 0;
+  expect_about(toll_calibrate(cold, &calls, 1, 1000000, UINT64_C(1) << 60), 1000000);
+  expect_hints();
   EXPECT(toll_calibrate(slow, NULL, 1, 1000000000, 20000000) < UINT64_C(1) << 40);
   return failures;
 }

@@ -32,8 +32,37 @@ static void expect_values(void) {
   EXPECT(request.settings[0].number == 1280 && request.settings[1].choice == 0 && request.settings[2].number == 3);
 }
 
+static void expect_hints(void) {
+  EXPECT(reads("--iterations=4096 --control-iterations=99 --priority=real-time"));
+  EXPECT(request.iterations == 4096 && request.control_iterations == 99);
+  EXPECT(request.priority == TOLL_PRIORITY_REAL_TIME);
+  EXPECT(reads("--priority=normal --iterations=0"));
+  EXPECT(request.priority == TOLL_PRIORITY_NORMAL && request.iterations == 0);
+}
+
+/* What a process has prepared serves whatever differs only in how it is sampled. */
+static bool serves(const char *text) {
+  struct toll_request first;
+  EXPECT(reads("--seed=7 --cpus=1,0 size=4096 pages=small"));
+  first = request;
+  EXPECT(reads(text));
+  return toll_request_same_layout(&first, &request);
+}
+
+static void expect_layouts(void) {
+  EXPECT(serves("--seed=7 --cpus=1,0 size=4096 pages=small"));
+  EXPECT(
+      serves("--seed=7 --cpus=1,0 size=4096 pages=small --visit=9 --round=3 --samples=4 --sample-ns=5 --iterations=6"));
+  EXPECT(!serves("--seed=8 --cpus=1,0 size=4096 pages=small"));
+  EXPECT(!serves("--seed=7 --cpus=0,1 size=4096 pages=small"));
+  EXPECT(!serves("--seed=7 --cpus=1 size=4096 pages=small"));
+  EXPECT(!serves("--seed=7 --cpus=1,0 size=4097 pages=small"));
+  EXPECT(!serves("--seed=7 --cpus=1,0 size=4096 pages=huge"));
+}
+
 static void expect_defaults(void) {
   EXPECT(reads("   \n"));
+  EXPECT(request.iterations == 0 && request.control_iterations == 0 && request.priority == TOLL_PRIORITY_NORMAL);
   EXPECT(request.settings[0].number == 1024 && request.settings[1].choice == 1 && request.cpu_count == 0);
   EXPECT(reads("size=18446744073709551615"));
   EXPECT(request.settings[0].number == UINT64_MAX);
@@ -61,6 +90,11 @@ static void expect_refusals(void) {
                                     "chains=3 huge",
                                     "--seed=0x1",
                                     "--visit=\x01",
+                                    "--priority=",
+                                    "--priority=high",
+                                    "--iterations=-1",
+                                    "--iterations=2305843009213693952",
+                                    "--control-iterations=1e6",
                                     "size=18446744073709551616"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     EXPECT(!reads(bad[i]));
@@ -80,6 +114,8 @@ static void expect_long_words_refused(void) {
 
 int main(void) {
   expect_values();
+  expect_hints();
+  expect_layouts();
   expect_defaults();
   expect_refusals();
   expect_long_words_refused();

@@ -88,13 +88,13 @@ def test_what_was_measured_is_on_disk_within_a_second_and_at_the_end(
 ) -> None:
     """The system has each visit before the next begins; the disk has them once a second, since it disturbs the next."""
     flushed: list[int] = []
-    now_s = 100.0
+    times_s = [100.0]
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: times_s[-1])
     sizes = []
     with Journal.resume(run) as journal:
-        for number, moment_s in enumerate((100.0, 100.5, 100.9, 101.1, 101.2), start=3):
-            now_s = moment_s
+        for number, now_s in enumerate((100.0, 100.5, 100.9, 101.1, 101.2), start=3):
+            times_s.append(now_s)
             journal.append(whole(visit=visit(number)))
             sizes.append((run / NAME).stat().st_size)
     assert len({*sizes}) == 5

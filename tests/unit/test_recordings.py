@@ -52,6 +52,31 @@ def test_format_1_says_what_it_said(book: Book) -> None:
     assert all(len(build.sha256) == 64 for build in book.builds)
 
 
+def test_format_2_says_what_it_said(tmp_path: Path) -> None:
+    """What format 1 had no words for: the layout, its process, the core's width, the time lost, the control's own n."""
+    told = open_run(Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run")))
+    request = read_request(RECORDINGS / "format-2")
+    assert (told.index.machine.host, told.index.run.id, told.index.run.status) == ("guest", "format-2", "interrupted")
+    assert (request.format, request.precision, request.priority) == (2, 0.03, "real-time")
+    assert request.widths["local"]["x86_64"] == pytest.approx(3.988, abs=0.001)
+    good = [outcome for outcome in told.outcomes if outcome.status == "ok"]
+    assert (len(told.outcomes), len(good), sum(len(outcome.samples) for outcome in good)) == (18, 17, 204)
+    assert {(outcome.priority, outcome.stays, outcome.pinned) for outcome in good} == {("real-time", True, True)}
+    assert len({(outcome.point, outcome.seed) for outcome in good}) == 7, "visits of one layout came from one process"
+    first = good[0].samples[0]
+    assert (first.at_ns > 0, first.control_iterations > 0, first.witness.delay_ns is not None) == (True, True, True)
+    assert 3.5 < first.witness.width_hz / first.witness.control_hz < 4.5
+    rows = {(row.probe, str(row.parameters), row.metric): row for row in told.index.rows}
+    assert rows["kernel.enter_gate", "{'gate': 'vdso'}", "round_trip"].status == "unsupported"
+    entry = rows["kernel.enter_gate", "{'gate': 'ordinary'}", "round_trip"]
+    assert (entry.state, entry.settled, entry.visits, entry.median) == (
+        "whole",
+        False,
+        4,
+        pytest.approx(115.5, rel=0.02),
+    )
+
+
 def test_an_index_is_kept_and_equal(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
     derived = open_index(folder)

@@ -8,9 +8,12 @@ import time
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from made import metric, outcome, probe, quiet, row, sample
-from tollmeter.model import Failure, Metric, Outcome, Probe, Row, Sample, State, Work
+from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
+from tollmeter.model import Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
+from tollmeter.numbers.known import Known
 from tollmeter.numbers.plausible import judged, notes
 from tollmeter.numbers.rows import row_key, rows
 
@@ -306,3 +309,97 @@ def test_a_first_cache_between_two_cycles_is_noted() -> None:
 def test_rows_apply_the_rules() -> None:
     told = probe(metric(means="entry"))
     assert only([outcome([sample(0.5)] * 3)], told).status == "unstable"
+
+
+# ---- states of the machine --------------------------------------------------------------------------------------
+
+
+def beside(width: float, clock_hz: float = CLOCK_HZ) -> Witness:
+    """Seen on a core that did so many additions in a cycle."""
+    seen = {"control_hz": clock_hz, "control_before_hz": clock_hz}
+    return quiet(width_before_hz=width * clock_hz, width_hz=width * clock_hz, **seen)
+
+
+def test_a_whole_core_stands_beside_a_shared_one_and_is_the_headline() -> None:
+    """Somebody was on the core's other thread for two samples of three."""
+    alone, shared = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
+    found = only([outcome([alone, shared, shared] * 2, visit=i) for i in range(5)], probe())
+    assert (found.state, found.median) == ("whole", pytest.approx(10))
+    assert [one.state for one in found.states] == ["whole", "shared"]
+    assert [one.median for one in found.states] == pytest.approx([10, 15])
+    assert [one.share for one in found.states] == pytest.approx([1 / 3, 2 / 3])
+    assert (found.samples, found.visits) == (30, 5)
+
+
+def test_a_core_that_was_never_whole_says_what_it_was() -> None:
+    shared = [sample(15, witness=beside(2.4))] * 6
+    learned = Known(widths={("local", "x86_64"): 4.0})
+    (found,) = rows([outcome(shared, visit=i) for i in range(3)], {"any.probe": probe()}, learned)
+    assert (found.state, [one.state for one in found.states]) == ("shared", ["shared"])
+
+
+def test_a_core_that_was_not_seen_has_no_state() -> None:
+    found = only([outcome([sample(10)] * 3, visit=i) for i in range(3)], probe())
+    assert (found.state, found.states) == (None, ())
+
+
+def test_a_point_with_two_costs_has_both_and_none_in_between() -> None:
+    costs = [10.0, 10.1, 20.0, 9.9, 10.05, 20.2, 10.0, 9.95]
+    found = only([outcome([sample(cost)] * 4, visit=i) for i, cost in enumerate(costs)], probe())
+    assert (found.state, found.median) == ("first", pytest.approx(10, rel=0.01))
+    assert [(one.state, one.share) for one in found.states] == [("first", 0.75), ("second", 0.25)]
+    assert found.states[1].median == pytest.approx(20.1, rel=0.01)
+    assert found.high is not None and found.high < found.states[1].low
+
+
+def test_the_commoner_of_two_costs_is_the_headline() -> None:
+    costs = [20.0, 20.1, 10.0, 19.9, 20.05, 10.1, 20.0]
+    found = only([outcome([sample(cost)] * 4, visit=i) for i, cost in enumerate(costs)], probe())
+    assert (found.state, found.median) == ("second", pytest.approx(20, rel=0.01))
+
+
+# ---- at one clock -----------------------------------------------------------------------------------------------
+
+
+def test_a_time_of_cycles_is_stated_at_one_clock_beside_what_was_read() -> None:
+    """Forty cycles at five clocks: all of them are 10 ns at the median of 4 GHz."""
+    clocks = (4.0e9, 3.8e9, 4.2e9, 3.6e9, 4.1e9)
+    visits = [outcome([sample(40e9 / hz)] * 4, visit=i, controls=(hz, hz)) for i, hz in enumerate(clocks)]
+    found = only(visits, probe())
+    assert found.clock_hz == 4.0e9
+    assert found.median == pytest.approx(10.0, rel=1e-3)
+    assert found.unadjusted == pytest.approx(10.0, rel=1e-3)
+    slow = [msgspec.structs.replace(one, controls=(hz / 2, hz / 2)) for one, hz in zip(visits, clocks, strict=True)]
+    (other,) = rows([*visits[:4], slow[4]], {"any.probe": probe()}, Known(clocks_hz={"local": 2.0e9}))
+    assert (other.clock_hz, other.median) == (2.0e9, pytest.approx(20.0, rel=1e-3))
+    assert other.unadjusted == pytest.approx(10.0, rel=0.05)
+
+
+def test_a_time_that_does_not_follow_the_clock_is_left_as_it_was_read() -> None:
+    clocks = (4.0e9, 3.8e9, 4.2e9, 3.6e9, 4.1e9)
+    visits = [outcome([sample(10.0 + 0.001 * i)] * 4, visit=i, controls=(hz, hz)) for i, hz in enumerate(clocks)]
+    found = only(visits, probe())
+    assert found.clock_hz is None
+    assert (found.median, found.unadjusted) == pytest.approx((10.002, 10.002), rel=1e-6)
+
+
+costs = st.lists(st.lists(st.floats(1.0, 1e3), min_size=2, max_size=5), min_size=1, max_size=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(costs, st.sampled_from(["ns", "B/s"]), st.lists(st.sampled_from([2.4, 4.0]), min_size=9, max_size=9))
+def test_a_rows_numbers_stand_in_their_order(drawn: list[list[float]], unit: str, widths: list[float]) -> None:
+    """Whatever was seen: the minimum is no more than the lower quartile, and the interval holds its median."""
+    visits = [
+        outcome([sample(cost, witness=beside(widths[i])) for cost in visit], visit=i, work=Work(bytes=64))
+        for i, visit in enumerate(drawn)
+    ]
+    found = only(visits, probe(metric(unit=unit)))
+    if found.status != "ok":
+        return
+    assert found.minimum is not None and found.median is not None and found.low is not None and found.high is not None
+    assert found.minimum <= found.quartiles[0] * (1 + 1e-9)
+    assert found.minimum <= found.median
+    assert found.quartiles[0] <= found.quartiles[1]
+    assert found.low <= found.median * (1 + 1e-9) and found.median <= found.high * (1 + 1e-9)
+    assert not found.states or found.states[0].median == found.median

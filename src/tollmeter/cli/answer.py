@@ -9,12 +9,13 @@ from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.library import places
-from tollmeter.library.derive import open_run, remembered
+from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import Measured
 from tollmeter.library.options import Options
 from tollmeter.model import Failure, Outcome, Point
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
+from tollmeter.store.request import read_request
 
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
 
@@ -27,7 +28,7 @@ def finished(measured: Measured, options: Options) -> int:
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)
-    remember(places.RUNS, remembered(book))
+    remember(places.RUNS, remembered(book, learned(read_request(folder))))
     code = exit_code(book.outcomes, session)
     try:
         page.write(book, folder / PAGE)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import shlex
-from math import log
+from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, RunInfo
+from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
@@ -93,9 +93,9 @@ def learned(request: Request) -> Learned:
     return Learned(request.runs_sd, widths)
 
 
-def remembered(book: Book) -> Remembered:
-    """What the machine's next run may want to know of this one."""
-    from tollmeter.numbers.known import core_widths
+def remembered(book: Book, before: Learned) -> Remembered:
+    """What the machine's next run may want to know of this one. before: what this one knew of the runs before."""
+    from tollmeter.numbers.known import Known, core_widths
 
     told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
     rows = {}
@@ -103,11 +103,19 @@ def remembered(book: Book) -> Remembered:
         if row.median and row.low and row.high and row.median > 0 and row.low > 0:
             name = " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(row.state)])
             parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
-            rows[f"{name} {parameters}"] = (row.median, log(row.high / row.low) / 2 / 1.96)
+            rows[f"{name} {parameters}"] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe)))
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), width in core_widths(book.outcomes).items():
         widths.setdefault(target, {})[abi] = width
     return Remembered(run=book.index.run.id, machine=machine_key(book.index.machine), rows=rows, widths=widths)
+
+
+def _own_error(row: Row, runs_sd: float) -> float:
+    """The standard error by the run's own visits. The row's interval holds what runs differ by as well: were that left
+    in, the runs would seem to explain their differences themselves."""
+    assert row.low and row.high
+    whole = log(row.high / row.low) / 2 / 1.959964
+    return sqrt(max(0.0, whole**2 - runs_sd**2))
 
 
 def raw_samples(folder: Path) -> Table:

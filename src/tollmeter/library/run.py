@@ -17,11 +17,12 @@ import msgspec
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
-from tollmeter.library.derive import open_index, open_run, raw_samples, remembered
+from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Row, RunInfo, Value
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
+from tollmeter.store.request import read_request
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +173,7 @@ def measure(
     )  # fmt: skip
     folder = measured(prepared(options), options, unseen).folder
     run = open(folder)
-    remember(places.RUNS, remembered(run.book))
+    remember(places.RUNS, remembered(run.book, learned(read_request(folder))))
     return run
 
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who samples at real-time priority: one worker that never waits for another, for a time that the system leaves to it.
+ * Whether it is permitted is the machine's to say; that it is not taken where it would be unsound is not.
+ */
+#include <sched.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.priority");
+
+static void work(struct toll_run *r) {
+  (void)r;
+}
+
+static const struct toll_role roles[] = {{"other", work, TOLL_THREAD, TOLL_LOCKSTEP, NULL, NULL, 0}, {0}};
+static const struct toll_probe alone = {.question = "none", .body = work};
+static const struct toll_probe in_company = {.question = "none", .body = work, .roles = roles};
+static const struct toll_probe switching = {.question = "none", .body = work, .switches = true};
+
+static struct toll_request asked(const struct toll_probe *probe, enum toll_priority priority) {
+  struct toll_request request;
+  toll_request_defaults(probe, &request);
+  request.samples = 4;
+  request.sample_ns = 100000;
+  request.priority = priority;
+  return request;
+}
+
+static bool raised(const struct toll_probe *probe, const struct toll_request *request) {
+  bool told = toll_priority_raise(probe, request);
+  int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  EXPECT(policy == (told ? SCHED_FIFO : SCHED_OTHER)); /* what the visit says is what the system has */
+  toll_priority_drop();
+  EXPECT(sched_getscheduler(0) == SCHED_OTHER);
+  return told;
+}
+
+int main(void) {
+  struct toll_request request = asked(&alone, TOLL_PRIORITY_REAL_TIME), normal = asked(&alone, TOLL_PRIORITY_NORMAL);
+  raised(&alone, &request);
+  EXPECT(!raised(&alone, &normal));
+  EXPECT(!raised(&in_company, &request));
+  EXPECT(!raised(&switching, &request));
+  request.sample_ns = 1000000000; /* sixteen seconds at a stretch, of the second that a period has */
+  EXPECT(!raised(&alone, &request));
+  return failures;
+}

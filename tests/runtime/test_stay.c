@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process that stays between visits, as its host talks to it: lines on standard input, streams on standard output.
+ */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+TOLL_TEST_NAME("test.stay");
+
+enum { NEVER = 1000000 };
+
+static unsigned prepared, checks, good_checks;
+
+static enum toll_status prepare(struct toll_run *r) {
+  (void)r;
+  prepared++;
+  return TOLL_OK;
+}
+static void spin(struct toll_run *r) {
+  for (uint64_t i = 0; i < r->iterations; i++) TOLL_OPAQUE(i);
+}
+static enum toll_status check(struct toll_run *r) {
+  return ++checks > good_checks ? toll_wrong(r, "check %u is off", checks) : TOLL_OK;
+}
+static void finish(struct toll_run *r) {
+  toll_report(r, prepared == 1 ? "prepared_once" : "prepared_again", prepared);
+}
+
+static const struct toll_parameter parameters[] = {{.name = "size", .kind = TOLL_SIZE, .from = 1024}, {0}};
+static const struct toll_probe probe = {
+    .question = "none", .parameters = parameters, .prepare = prepare, .body = spin, .check = check, .finish = finish};
+
+#define LINE "--samples=2 --sample-ns=1 --seed=7 "
+
+static char said[4 * TOLL_LONGEST_LINE];
+static int status;
+
+static void talk(int input, int output) {
+  char *words[] = {(char[]){"test.stay"}, (char[]){"--stay"}, NULL};
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  _exit(toll_main(&probe, 2, words));
+}
+
+/* What a process says to these lines, of whose checks so many hold. */
+static const char *answer_to(const char *lines, unsigned holding) {
+  int in[2], out[2];
+  size_t used = 0;
+  if (pipe(in) < 0 || pipe(out) < 0 || write(in[1], lines, strlen(lines)) < 0) failures++;
+  close(in[1]);
+  good_checks = holding;
+  pid_t child = fork();
+  if (child == 0) talk(in[0], out[1]);
+  close(in[0]);
+  close(out[1]);
+  for (ssize_t got; (got = read(out[0], said + used, sizeof said - 1 - used)) > 0;) used += (size_t)got;
+  close(out[0]);
+  said[used] = '\0';
+  waitpid(child, &status, 0);
+  return said;
+}
+
+static unsigned times(const char *part) {
+  unsigned count = 0;
+  for (const char *at = said; (at = strstr(at, part)); at += strlen(part)) count++;
+  return count;
+}
+
+/* Every visit is a whole stream, numbered from its own beginning. */
+static void expect_streams(unsigned count, unsigned staying) {
+  EXPECT(times("{\"k\":\"visit\"") == count);
+  EXPECT(times("{\"k\":\"end\"") == count);
+  EXPECT(times(",\"n\":0,") == count);
+  EXPECT(times("\"stays\":true") == staying);
+  EXPECT(status == 0);
+}
+
+static void expect_many_of_one_layout(void) {
+  answer_to(LINE "--visit=1\n" LINE "--visit=2 --samples=3\n" LINE "--visit=3\n", NEVER);
+  expect_streams(3, 3);
+  EXPECT(times("prepared_once") == 3 && times("prepared_again") == 0);
+  EXPECT(times("{\"k\":\"sample\"") == 2 + 3 + 2);
+  EXPECT(times("\"visit\":1,") == 1 && times("\"visit\":2,") == 1 && times("\"visit\":3,") == 1);
+}
+
+/* It must not answer for what it has not prepared: the host starts another, which has. */
+static void expect_another_layout_ends_it(void) {
+  answer_to(LINE "--visit=1\n" LINE "--visit=2 --seed=8\n" LINE "--visit=3\n", NEVER);
+  expect_streams(1, 1);
+  answer_to(LINE "--visit=1\n" LINE "--visit=2 size=2048\n", NEVER);
+  expect_streams(1, 1);
+}
+
+static void expect_malformed_line_ends_it(void) {
+  answer_to(LINE "--visit=1\n" LINE "colour=3\n" LINE "--visit=3\n", NEVER);
+  EXPECT(times("{\"k\":\"visit\"") == 1 && times("{\"k\":\"end\"") == 2 && times("\"stays\":true") == 1);
+  EXPECT(times("\"status\":\"infrastructure\"") == 1 && times("colour=3") == 1);
+  answer_to("colour=3\n", NEVER);
+  EXPECT(times("{\"k\":\"visit\"") == 0 && times("\"status\":\"infrastructure\"") == 1 && times("\"stays\":true") == 0);
+}
+
+static void expect_end_of_input_ends_it(void) {
+  EXPECT(answer_to("", NEVER)[0] == '\0' && status == 0);
+  answer_to(LINE "--visit=1\n", NEVER);
+  expect_streams(1, 1);
+}
+
+/* A visit proves before and after; the proof after one is what the next begins with. */
+static void expect_a_wrong_answer_ends_it(void) {
+  answer_to(LINE "--visit=1\n" LINE "--visit=2\n" LINE "--visit=3\n", 2);
+  expect_streams(2, 1);
+  EXPECT(times("\"status\":\"wrong_answer\"") == 1 && times("check 3 is off") == 1);
+  answer_to(LINE "--visit=1\n" LINE "--visit=2\n", 0);
+  expect_streams(1, 0);
+}
+
+int main(void) {
+  expect_many_of_one_layout();
+  expect_another_layout_ends_it();
+  expect_malformed_line_ends_it();
+  expect_end_of_input_ends_it();
+  expect_a_wrong_answer_ends_it();
+  return failures;
+}

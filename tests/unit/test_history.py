@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine's runs said, kept beside them: never more than a help, and never in the way."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from machines import MACHINE
+from made import row
+from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.library.derive import remembered
+from tollmeter.model import Book, Index, Machine, Row, RunInfo
+from tollmeter.numbers.known import Learned
+from tollmeter.store import history
+from tollmeter.store.history import NAME, Remembered, machine_key, recall, remember
+
+
+def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> Remembered:
+    return Remembered(
+        run=name, machine=machine_key(machine), rows={"a.b x86_64": (median, 0.01)}, widths={"local": {"x86_64": 4.0}}
+    )
+
+
+def names(folder: Path, machine: Machine = MACHINE) -> list[str]:
+    return [one.run for one in recall(folder, machine)]
+
+
+def test_runs_are_recalled_as_they_were_oldest_first(tmp_path: Path) -> None:
+    told = [run("a"), run("b", median=11.0)]
+    for one in told:
+        remember(tmp_path, one)
+    assert recall(tmp_path, MACHINE) == told
+
+
+@pytest.mark.parametrize("other", [{"host": "x"}, {"cpu": "x"}, {"kernel": "x"}])
+def test_another_machine_or_kernel_says_nothing_of_this_one(tmp_path: Path, other: dict[str, str]) -> None:
+    elsewhere = msgspec.structs.replace(MACHINE, **other)
+    remember(tmp_path, run("here"))
+    remember(tmp_path, run("there", elsewhere))
+    assert (names(tmp_path), names(tmp_path, elsewhere)) == (["here"], ["there"])
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b'{"run": 1}', b"[" * 100_000, b"null"])
+def test_a_damaged_line_costs_itself_alone(tmp_path: Path, damage: bytes) -> None:
+    remember(tmp_path, run("a"))
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(damage + b"\n")
+    remember(tmp_path, run("b"))
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_line_that_was_cut_costs_itself_and_its_neighbour_at_most(tmp_path: Path) -> None:
+    for name in "abc":
+        remember(tmp_path, run(name))
+    text = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(text[:-20])
+    remember(tmp_path, run("d"))
+    remember(tmp_path, run("e"))
+    assert names(tmp_path) == ["a", "b", "e"]
+
+
+def test_the_last_word_on_a_run_stands_and_the_last_forty_runs_count(tmp_path: Path) -> None:
+    remember(tmp_path, run("first"))
+    for number in range(45):
+        remember(tmp_path, run(f"r{number}"))
+    remember(tmp_path, run("r44", median=99.0))
+    found = recall(tmp_path, MACHINE)
+    assert [one.run for one in found] == [f"r{number}" for number in range(5, 45)]
+    assert found[-1].rows["a.b x86_64"][0] == 99.0
+
+
+def test_a_file_that_grew_beyond_reason_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(tmp_path, run("a"))
+    monkeypatch.setattr(history, "_MOST_BYTES", (tmp_path / NAME).stat().st_size)
+    assert names(tmp_path) == ["a"]
+    remember(tmp_path, run("b"))
+    assert names(tmp_path) == []
+
+
+def test_no_history_is_none_and_a_folder_that_cannot_be_written_is_borne(tmp_path: Path) -> None:
+    assert names(tmp_path) == []
+    remember(tmp_path / "missing", run("a"))
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / NAME).mkdir()
+    remember(tmp_path, run("a"))
+    assert names(tmp_path) == []
+
+
+# ---- what a run leaves ------------------------------------------------------------------------------------------
+
+
+def book(*rows: Row) -> Book:
+    run = RunInfo(id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r")
+    return Book(index=Index(format=2, run=run, machine=MACHINE, rows=rows), probes={})
+
+
+def measured(median: float, own: float, runs: float) -> Row:
+    """A row whose interval holds its own error and what runs differ by, as estimates make it."""
+    half = 1.959964 * sqrt(own**2 + runs**2)
+    return msgspec.structs.replace(row(median), low=median * exp(-half), high=median * exp(half))
+
+
+def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
+    before = Learned(runs_sd={"any.probe": 0.01})
+    ((name, told),) = remembered(book(measured(10.0, 0.004, 0.01)), before).rows.items()
+    assert name.startswith("any.probe ")
+    assert told == (10.0, pytest.approx(0.004))
+    ((_, told),) = remembered(book(measured(10.0, 0.004, 0.006)), Learned()).rows.items()
+    assert told[1] == pytest.approx(0.004), "the usual stands in where nothing is learned"
+
+
+def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None:
+    few = msgspec.structs.replace(row(10.0), visits=2)
+    counted, failed = row(10.0, clock="instructions"), row(None, status="failed")
+    assert remembered(book(few, counted, failed), Learned()).rows == {}
+
+
+def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
+    """What is known after runs that differ by so much, each of which knows of those before it."""
+    chance, told, known = np.random.default_rng(seed), [], Learned()
+    for _ in range(runs):
+        median = 10 * exp(chance.normal(0, true_sd))
+        told.append(remembered(book(measured(median, 0.002, known.runs_sd.get("any.probe", 0.006))), known).rows)
+        known = Learned(runs_sd=runs_sd(told))
+    return known.runs_sd["any.probe"]
+
+
+@pytest.mark.parametrize("true_sd", [0.006, 0.02])
+def test_what_runs_differ_by_is_learned_and_stays_learned(true_sd: float) -> None:
+    assert np.mean([after_runs(seed, true_sd) for seed in range(12)]) == pytest.approx(true_sd, rel=0.1)

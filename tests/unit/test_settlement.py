@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of a run is known well enough, and what would mend the rest."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from made import CLOCK_HZ, outcome, probe, quiet, row, sample
+from tollmeter.judgement.settlement import Settlement, sentence, settlement
+from tollmeter.model import Outcome
+from tollmeter.numbers.known import Known
+
+TOLD = {"any.probe": probe()}
+
+
+def visits(point: int, costs: list[float], width: float = 4.0) -> list[Outcome]:
+    seen = quiet(width_before_hz=width * CLOCK_HZ, width_hz=width * CLOCK_HZ)
+    taken = [[sample(cost, witness=seen)] * 4 for cost in costs]
+    return [outcome(four, visit=10 * point + i, parameters={"point": point}) for i, four in enumerate(taken)]
+
+
+def settled(points: int, of: int, *open_s: float) -> Settlement:
+    return Settlement(of, points, 0.5, None, open_s)
+
+
+def test_points_that_can_have_a_number_are_counted_and_what_the_others_want() -> None:
+    steady, loose = visits(0, [10.0, 10.01, 9.99]), visits(1, [10.0, 12.0, 14.5])
+    gone = [outcome(visit=99, parameters={"point": 2}, status="unsupported", reason="no gate")]
+    found = settlement([*steady, *loose, *gone], TOLD, Known(), 10.0)
+    assert (found.points, found.settled) == (2, 1)
+    (wanted_s,) = found.open_s
+    assert wanted_s > 0
+
+
+def test_what_an_open_point_wants_is_wall_time_by_what_visits_have_taken() -> None:
+    """Twice as long a run for the same batches makes each further visit twice as dear."""
+    loose = visits(1, [10.0, 12.0, 14.5])
+    short, long = (settlement(loose, TOLD, Known(), seconds).open_s[0] for seconds in (5.0, 10.0))
+    assert long == pytest.approx(2 * short)
+
+
+def test_the_share_of_the_time_that_was_timed() -> None:
+    """Three visits of four samples of 70 + 10000 + 70 + 20000 ns in a millisecond."""
+    found = settlement(visits(0, [10.0] * 3), TOLD, Known(), 1e-3)
+    assert found.timed_share == pytest.approx(12 * 30_140e-9 / 1e-3)
+
+
+def test_the_share_of_samples_beside_somebody_else() -> None:
+    mixed = [*visits(0, [10.0] * 3), *visits(1, [10.0], width=2.4)]
+    known = Known(widths={("local", "x86_64"): 4.0})
+    assert settlement(mixed, TOLD, known, 1.0).shared_share == pytest.approx(4 / 16)
+    assert settlement(mixed, TOLD, Known(), 1.0).shared_share is None
+
+
+def test_a_count_is_settled_by_one_visit() -> None:
+    counted = outcome([sample(10.0)] * 2, clock="instructions")
+    found = settlement([counted], TOLD, Known(), 1.0)
+    assert (found.points, found.settled) == (1, 1)
+
+
+def test_a_run_that_knows_all_says_only_that() -> None:
+    assert sentence(settled(7, 7), [row(10.0)], 0.03, 60.0) == "7 of 7 points within 3 %"
+
+
+def test_a_run_names_what_it_knows_worst_and_the_budget_that_would_mend_it() -> None:
+    rows = [row(10.0), row(20.0, 0.2, parameters={"size": 4096}), row(None, status="failed")]
+    said = sentence(settled(90, 100, *[1.0] * 10), rows, 0.03, 60.0)
+    assert said == (
+        "90 of 100 points within 3 %; worst: any.probe size=4096 x86_64, 16 to 24 ns; --budget 90s would settle 100"
+    )
+
+
+def test_the_shortest_budget_that_gains_most_is_named() -> None:
+    """Eight points within half a minute more, one more within ten minutes, and one never: the one is not worth it."""
+    still = (*[3.0] * 8, 500.0, inf)
+    said = sentence(settled(90, 100, *still), [row(10.0)], 0.03, 60.0)
+    assert said.endswith("--budget 90s would settle 98")
+
+
+@pytest.mark.parametrize(("open_s", "seconds"), [((inf, inf), 60.0), ((9000.0,), 60.0), ((1.0,), 3600.0)])
+def test_what_no_budget_mends_is_not_promised(open_s: tuple[float, ...], seconds: float) -> None:
+    said = sentence(settled(9, 9 + len(open_s), *open_s), [row(10.0)], 0.03, seconds)
+    assert "--budget" not in said
+    assert "worst" in said
+
+
+def test_minutes_are_written_as_such() -> None:
+    assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would settle 1")
