@@ -36,22 +36,21 @@ static enum toll_status check(struct toll_run *r) {
 }
 
 static const char *const page_kinds[] = {"small", "huge", "local", NULL};
-static const struct toll_parameter parameters[] = {
-    {.name = "size",
-     .kind = TOLL_SIZE,
-     .summary = "bytes that the walk goes through",
-     .from = 1024,
-     .to = 4,
-     .to_scale = TOLL_TIMES_LAST_CACHE,
-     .per_octave = 4,
-     .typical = "16384",
-     .refine = true},
-    {.name = "pages",
-     .kind = TOLL_CHOICE,
-     .summary = "small pages, huge pages, or small ones a few at a time",
-     .choices = page_kinds,
-     .typical = "small"},
-    {0}};
+static const struct toll_parameter parameters[] = {{.name = "size",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes that the walk goes through",
+                                                    .from = 1024,
+                                                    .to = 4,
+                                                    .to_scale = TOLL_TIMES_LAST_CACHE,
+                                                    .per_octave = 4,
+                                                    .typical = "16384",
+                                                    .refine = true},
+                                                   {.name = "pages",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "small pages, huge pages, or small ones a few at a time",
+                                                    .choices = page_kinds,
+                                                    .typical = "small"},
+                                                   {0}};
 static const struct toll_metric metrics[] = {{.name = "load",
                                               .unit = "ns",
                                               .summary = "one load whose address is the result of the load before",
