@@ -57,7 +57,7 @@ bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
 
-# A test holds it to the records of src/tollmeter/model.py.
+# A test holds it to the records of src/tollmeter/model/.
 schema:
 	@$(PYTHON) -m tollmeter.store.document >docs/show.schema.json
 

@@ -316,7 +316,7 @@ def test_what_is_dear_to_ask_for_takes_more_samples_an_even_number_and_not_for_e
     plan = plan_of(Select(probe="kernel.enter"))
     point, effort = plan.points()[0], Effort(samples=4, sample_ns=100_000)
     taken = []
-    for asking_s in (0.0, 0.05, 0.5, 50.0):
+    for asking_s in (0.0, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 50.0):
         costs = plan.costs()
         costs.learn(point, 0, effort, asking_s, fresh=False)
         taken.append(costs.samples(point, effort))

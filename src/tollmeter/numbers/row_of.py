@@ -65,12 +65,10 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
 
 
 def _scatter(told: Told, metric: Metric, known: Known) -> Scatter:
-    """Neither counts nor runs under an emulator differ: what a machine's times scatter by is none of theirs."""
-    clock = told.readings[0].outcome.clock.kind
-    if clock == "instructions":
-        return Scatter(visits_sd=0.0, runs_sd=0.0)
+    """Runs under an emulator do not differ as those of a machine do."""
     scatter = known.scatter_of(told.probe.probe, metric.name)
-    return msgspec.structs.replace(scatter, runs_sd=0.0) if clock in EMULATED else scatter
+    emulated = told.readings[0].outcome.clock.kind in EMULATED
+    return msgspec.structs.replace(scatter, runs_sd=0.0) if emulated else scatter
 
 
 def _whole(told: Told, metric: Metric) -> float:

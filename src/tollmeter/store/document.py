@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index as a document, as `toll show RUN --format json` prints it: its reader, and its schema.
 
-Types and closed sets are the records' own (model.py). What neither they nor a JSON Schema can say stands in
+Types and closed sets are the records' own (model/). What neither they nor a JSON Schema can say stands in
 `complaints`: that an estimate lies within its interval, and that a gap has its reason.
 
     python -m tollmeter.store.document > docs/show.schema.json

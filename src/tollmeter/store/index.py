@@ -3,7 +3,7 @@
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
 Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`), and one for each list of an index,
-one column a field of its record in model.py; what is neither text nor a number inside a field is JSON.
+one column a field of its record in model/; what is neither text nor a number inside a field is JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
-_DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model.py")
+_DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model")
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen records that every layer shares. Imports nothing of ours.
+
+Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Better = Literal["less", "more", "neither"]
+Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
+Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
+Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
+Priority = Literal["normal", "real-time"]
+StateName = Literal["whole", "shared", "unknown", "first", "second"]
+RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
+ClaimVerdict = Literal["holds", "does not hold", "cannot tell"]
+Severity = Literal["note", "warning", "error"]
+InferenceKind = Literal[
+    "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
+    "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
+    "idle_latency", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
+]  # fmt: skip
+Value = int | str
+UNITS = ("ns", "cycle", "instruction", "B/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
+Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
+Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
+INDEX_FORMAT = 2
+"""Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
+
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+
+PRECISION = 0.03
+"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+
+
+class Failure(Exception):
+    """A sentence for the person, and the exit code of the design that goes with it.
+
+    1 a probe failed, 2 usage, 3 gate tripped, 4 cannot tell, 5 infrastructure, 6 nothing ran, 130 interrupted.
+    """
+
+    def __init__(self, sentence: str, exit_code: int = 2) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.exit_code = exit_code
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Base of all records: immutable, compared by value, tolerant of keys that a newer version added."""

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a probe says of itself, how it was built, and what a machine and an ABI are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tollmeter.model.base import Better, Record, Source, Value
+
+
+class Metric(Record, frozen=True):
+    name: str
+    unit: str
+    better: Better
+    summary: str
+    source: Source = "body"
+    means: str | None = None
+    toll: str | None = None
+
+
+class Parameter(Record, frozen=True):
+    name: str
+    kind: Literal["size", "count", "choice"]
+    summary: str
+    start: int = 0
+    stop: int = 0
+    stop_scale: Literal["absolute", "last-cache", "cpus"] = "absolute"
+    per_octave: int = 1
+    values: tuple[int, ...] = ()
+    choices: tuple[str, ...] = ()
+    typical: str | None = None
+    refine: bool = False
+
+
+class Role(Record, frozen=True):
+    name: str
+    worker: Literal["process", "thread"]
+    pace: Literal["lockstep", "background"]
+
+
+class Probe(Record, frozen=True):
+    probe: str
+    question: str
+    revision: int
+    metrics: tuple[Metric, ...]
+    parameters: tuple[Parameter, ...] = ()
+    roles: tuple[Role, ...] = ()
+    control: bool = False
+    switches: bool = False
+    faults: bool = False
+
+
+class Build(Record, frozen=True):
+    """How one executable was made; the host adds its SHA-256 and size after reading the ELF back."""
+
+    probe: str
+    abi: str
+    compiler: str
+    flags: str
+    sha256: str = ""
+    size_bytes: int = 0
+
+
+class Cache(Record, frozen=True):
+    """As the operating system tells it for one CPU."""
+
+    level: int
+    kind: Literal["data", "instruction", "unified"]
+    size_bytes: int
+    line_bytes: int = 0
+    ways: int = 0
+    shared_cpus: str = ""
+
+
+class Machine(Record, frozen=True):
+    """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name."""
+
+    host: str
+    cpu: str
+    kernel: str
+    hypervisor: str | None
+    cpus: int
+    memory_bytes: int
+    caches: tuple[Cache, ...] = ()
+    core_clock_hz: float | None = None
+    allowed_cpus: tuple[int, ...] = ()
+    page_bytes: int = 4096
+    architecture: str = ""
+    facts: dict[str, str] = {}
+
+
+class Abi(Record, frozen=True, forbid_unknown_fields=True):
+    """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
+    asked_only: built when a person names it, not for every machine that could; floats: what computes in it, where it
+    claims that.
+    """
+
+    name: str
+    summary: str
+    compiler: tuple[str | tuple[str, ...], ...]
+    flags: tuple[str, ...] = ()
+    compiler_cxx: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    runs_on: tuple[str, ...] = ()
+    elf: dict[str, Value] = {}
+    runs: tuple[str, ...] = ("native",)
+    asked_only: bool = False
+    floats: Literal["", "hard", "soft", "fpa"] = ""

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came back from a visit, and what is known of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from tollmeter.model.asked import Point
+from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, Status
+
+
+class Witness(Record, frozen=True):
+    """What happened beside one sample.
+
+    control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
+    likewise; 0 where not measured. delay_ns: time that the worker wanted to run and did not; None where nobody tells.
+    """
+
+    involuntary: int = 0
+    voluntary: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    cpu_before: int = -1
+    cpu_after: int = -1
+    steal_ticks: int = 0
+    frequency_khz: int = 0
+    control_hz: float = 0.0
+    control_before_hz: float = 0.0
+    width_hz: float = 0.0
+    width_before_hz: float = 0.0
+    delay_ns: int | None = None
+
+
+class Sample(Record, frozen=True):
+    """Times in ns of the body over n and 2n iterations, and of the control likewise.
+
+    control_iterations: the control's own n; 0 where it is the body's. lanes: for each background companion, iterations
+    done and ns taken while the 2n batch ran. at_ns: when it began, by the machine's own raw clock; 0 where not told.
+    """
+
+    iterations: int
+    body: tuple[int, int]
+    control: tuple[int, int] | None = None
+    lanes: tuple[tuple[int, int], ...] = ()
+    witness: Witness = Witness()
+    control_iterations: int = 0
+    at_ns: int = 0
+
+
+class Work(Record, frozen=True):
+    bytes: float = 0.0
+    flops: float = 0.0
+    bus_bytes: float = 0.0
+    operations: float = 1.0
+    footprint_bytes: float = 0.0
+
+
+class ClockReading(Record, frozen=True):
+    source: str = "monotonic_raw"
+    kind: Clock = "hardware"
+    resolution_ns: float = 0.0
+    cost_ns: float = 0.0
+
+
+class Outcome(Record, frozen=True):
+    """All that one visit brought back.
+
+    controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
+    visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
+    whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
+    """
+
+    visit: int
+    round: int
+    point: Point
+    status: Status
+    reason: str | None = None
+    clock: ClockReading = ClockReading()
+    work: Work = Work()
+    controls: tuple[float, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    gauges: dict[str, float] = {}
+    cpus: tuple[int, ...] = ()
+    seed: int = 0
+    at_ns: int = 0
+    pinned: bool | None = None
+    priority: Priority = "normal"
+    stays: bool = False
+
+
+class RunInfo(Record, frozen=True):
+    """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
+    interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
+    precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
+    state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
+    """
+
+    id: str
+    suite: str
+    started: str
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    seed: int
+    status: str
+    tollmeter: str
+    folder: str
+    precision: float = PRECISION
+    points: int = 0
+    settled: int = 0
+    timed_share: Portion = 0.0
+    shared_share: Portion | None = None
+    verdict: RunVerdict = "quiet"
+    summary: str = ""
