@@ -12,25 +12,25 @@ journals, so that a change of the analysis can be judged on yesterday's runs.
 from __future__ import annotations
 
 import itertools
+import random
 import shutil
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from math import log
 from pathlib import Path
 
 import numpy as np
 
-from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.library.derive import open_run
-from tollmeter.model import Row
-from tollmeter.numbers.rows import row_key
+from tollmeter.model import Book, Row
+from tollmeter.numbers.rows import row_key, rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTED = (0, 4, 8)
+DRAWN = 100
 
 
 # ---- collecting -------------------------------------------------------------------------------------------------
@@ -76,11 +76,28 @@ def judge(folder: Path) -> None:
         print(f"  {name:<60} range {spread:.1%}")
     alarms, compared = false_alarms(points)
     print(f"A/A: {alarms} of {compared} rows called changed, in all pairs of runs")
-    sides = {planted: [rows_of(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
+    for runs in (1, 4):
+        told(folder, runs)
+
+
+def told(folder: Path, runs: int) -> None:
+    """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
+    chance = random.Random(runs)
+    books = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
     for planted in PLANTED:
-        pairs_of_runs = [(a, b) for a, b in itertools.product(sides[0], sides[planted]) if a is not b]
-        found = sum(is_slower(a, b) for a, b in pairs_of_runs)
-        print(f"planted {planted / 4:g} %: found in {found} of {len(pairs_of_runs)} pairs of runs")
+        found = 0
+        for _ in range(DRAWN):
+            drawn = chance.sample(books[0], 2 * runs)
+            old, new = drawn[:runs], drawn[runs:] if planted == 0 else chance.sample(books[planted], runs)
+            found += is_slower(pooled(old), pooled(new))
+        print(f"planted {planted / 4:g} %: found {found} times of {DRAWN}, {runs} runs of 7 s on either side")
+
+
+def pooled(books: Sequence[Book]) -> Row:
+    """The one row of several runs' visits."""
+    outcomes = [told for book in books for told in book.outcomes]
+    (row,) = rows(outcomes, books[0].probes)
+    return row
 
 
 def rows_of(path: Path) -> dict[object, Row]:
@@ -91,10 +108,10 @@ def rows_of(path: Path) -> dict[object, Row]:
 def intervals(runs: Sequence[dict[object, Row]]) -> tuple[float, int, int]:
     held: list[bool] = []
     pairs = parted = 0
-    for rows in by_key(runs).values():
-        middle = float(np.median([row.median for row in rows]))
-        held += [(row.low or 0) <= middle <= (row.high or 0) for row in rows]
-        for a, b in itertools.combinations(rows, 2):
+    for several in by_key(runs).values():
+        middle = float(np.median([row.median for row in several]))
+        held += [(row.low or 0) <= middle <= (row.high or 0) for row in several]
+        for a, b in itertools.combinations(several, 2):
             pairs += 1
             parted += (a.high or 0) < (b.low or 0) or (b.high or 0) < (a.low or 0)
     return float(np.mean(held)), pairs, parted
@@ -112,10 +129,10 @@ def by_key(runs: Iterable[dict[object, Row]]) -> dict[object, list[Row]]:
 def ranges(runs: Sequence[dict[object, Row]]) -> list[tuple[str, float]]:
     """Greatest over least median, less one."""
     made = []
-    for rows in by_key(runs).values():
-        medians = [row.median or 0 for row in rows]
-        words = " ".join(f"{name}={value}" for name, value in rows[0].parameters.items())
-        made.append((f"{rows[0].probe} {rows[0].metric} {words} ({rows[0].state}, {len(rows)})",
+    for several in by_key(runs).values():
+        medians = [row.median or 0 for row in several]
+        words = " ".join(f"{name}={value}" for name, value in several[0].parameters.items())
+        made.append((f"{several[0].probe} {several[0].metric} {words} ({several[0].state}, {len(several)})",
                      max(medians) / min(medians) - 1))  # fmt: skip
     return sorted(made)
 
@@ -129,20 +146,9 @@ def false_alarms(runs: Sequence[dict[object, Row]]) -> tuple[int, int]:
     return alarms, compared
 
 
-def is_slower(old: dict[object, Row], new: dict[object, Row]) -> bool:
-    (before,), (after,) = old.values(), new.values()
-    changes = of_rows({0: before}, {0: after}, None, 0.002).changes
+def is_slower(old: Row, new: Row) -> bool:
+    changes = of_rows({0: old}, {0: new}, None, 0.002).changes
     return any(change.verdict == "slower" for change in changes)
-
-
-def spread_between(runs: Sequence[dict[object, Row]]) -> dict[str, float]:
-    """What the machine's history would say."""
-    named = [
-        {f"{row.probe} {key}": (row.median or 1.0, log((row.high or 1) / (row.low or 1)) / 3.92)
-         for key, row in run.items()}
-        for run in runs
-    ]  # fmt: skip
-    return runs_sd(named)
 
 
 def main() -> None:

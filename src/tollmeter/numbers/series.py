@@ -72,7 +72,7 @@ def series_of(
     if all((names == "unknown").all() for names in seen):
         return Series(everything, {}, None, stated)
     names: tuple[StateName, ...] = ("whole", "shared")
-    parts = {name: _part(flat, shifts, layouts, [state == name for state in seen]) for name in names}
+    parts = {name: _telling(_part(flat, shifts, layouts, [state == name for state in seen])) for name in names}
     enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
     return Series(everything, enough, usual(np.concatenate(seen)), stated)
 
@@ -97,6 +97,13 @@ def _part(flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int]
     share = sum(len(values) for values in raw) / total
     medians = tuple(middle_of(values) for values in visits)
     return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
+
+
+def _telling(part: Part) -> Part:
+    """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
+    moment between two visitors is the least sure to have been without one."""
+    longer = [len(values) >= _LEAST_VALUES for values in part.visits]
+    return part.chosen(longer) if sum(longer) >= LEAST_VISITS else part
 
 
 def _is_enough(part: Part, visits: int) -> bool:
