@@ -323,7 +323,7 @@ def beside(width: float, clock_hz: float = CLOCK_HZ) -> Witness:
 def test_a_whole_core_stands_beside_a_shared_one_and_is_the_headline() -> None:
     """Somebody was on the core's other thread for two samples of three."""
     alone, shared = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
-    found = only([outcome([alone, shared, shared] * 2, visit=i) for i in range(5)], probe())
+    found = only([outcome([alone] * 4 + [shared] * 8, visit=i) for i in range(5)], probe())
     assert (found.state, found.median) == ("whole", pytest.approx(10))
     assert [one.state for one in found.states] == ["whole", "shared"]
     assert [one.median for one in found.states] == pytest.approx([10, 15])
