@@ -157,8 +157,9 @@ static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clo
  * longer than that, or what is not timed may: such a point gets fewer samples a visit, and not the time of a hundred others.
  */
 static uint64_t enough_ns(const struct toll_run *r, const struct sample *s) {
-  enum { BATCHES = 4, TWICE = 2 };
-  return r->visit->request.samples * r->visit->request.sample_ns * BATCHES * TWICE * (s->controlled ? 2 : 1);
+  enum { BATCHES = 4, TWICE = 2, BESIDE_NS = 500000 };
+  uint64_t timed_ns = r->visit->request.sample_ns * BATCHES * (s->controlled ? 2 : 1);
+  return r->visit->request.samples * TWICE * (timed_ns + BESIDE_NS);
 }
 
 static void take_one(struct toll_run *r, struct sample *s) {

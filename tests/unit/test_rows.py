@@ -321,14 +321,14 @@ def beside(width: float, clock_hz: float = CLOCK_HZ) -> Witness:
 
 
 def test_a_whole_core_stands_beside_a_shared_one_and_is_the_headline() -> None:
-    """Somebody was on the core's other thread for two samples of three."""
+    """Somebody was on the core's other thread for two samples of three; the one right beside them is unknown."""
     alone, shared = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
     found = only([outcome([alone] * 4 + [shared] * 8, visit=i) for i in range(5)], probe())
     assert (found.state, found.median) == ("whole", pytest.approx(10))
     assert [one.state for one in found.states] == ["whole", "shared"]
     assert [one.median for one in found.states] == pytest.approx([10, 15])
-    assert [one.share for one in found.states] == pytest.approx([1 / 3, 2 / 3])
-    assert (found.samples, found.visits) == (30, 5)
+    assert [one.share for one in found.states] == pytest.approx([1 / 4, 2 / 3])
+    assert (found.samples, found.visits) == (60, 5)
 
 
 def test_a_core_that_was_never_whole_says_what_it_was() -> None:

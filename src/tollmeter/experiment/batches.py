@@ -38,10 +38,11 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
     """times: a row a sample, columns t(n) and t(2n). expected_ns: what is known to be paid; tolerance_ns: how surely.
 
     The estimate is pulled to what is expected by as much as its own noise asks for; where it is surely something else
-    it stands as it is. Fewer than eight samples say nothing of it.
+    it stands as it is. Fewer than eight samples say nothing of it, but for twice the work that takes no longer.
     """
     if len(times) < _LEAST:
-        return Paid(expected_ns)
+        longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
+        return Paid(expected_ns if longer else None)
     found = 2 * times[:, 0] - times[:, 1]
     once, error = _middle(found)
     if abs(once - expected_ns) <= _PROVEN * error:
