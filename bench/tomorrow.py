@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.judgement.compare import of_rows
-from tollmeter.library.derive import open_run
+from tollmeter.library.derive import learned, open_run
 from tollmeter.model import Book, Row
-from tollmeter.numbers.rows import row_key, rows
+from tollmeter.numbers.rows import known_of, row_key, rows
+from tollmeter.store.request import read_request
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTED = (0, 4, 8)
@@ -94,9 +95,11 @@ def told(folder: Path, runs: int) -> None:
 
 
 def pooled(books: Sequence[Book]) -> Row:
-    """The one row of several runs' visits."""
+    """The one row of several runs' visits, by what the machine's earlier runs had taught the latest."""
     outcomes = [told for book in books for told in book.outcomes]
-    (row,) = rows(outcomes, books[0].probes)
+    latest = max(books, key=lambda book: book.index.run.started)
+    before = learned(read_request(Path(latest.index.run.folder)))
+    (row,) = rows(outcomes, latest.probes, known_of(outcomes, latest.probes, before))
     return row
 
 

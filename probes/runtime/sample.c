@@ -128,7 +128,7 @@ static void emit_pair(const char *key, const uint64_t pair[2]) {
 static void emit_sample(const struct sample *s) {
   toll_record_open("sample");
   toll_put_count("i", s->index);
-  toll_put_count("at_ns", s->at_ns);
+  toll_put_count("at_ns", toll_counts_instructions() ? 0 : s->at_ns);
   toll_put_count("iterations", s->body.iterations);
   emit_pair("body", s->body.ns);
   if (s->controlled) {

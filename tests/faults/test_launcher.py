@@ -67,9 +67,9 @@ def hollow(tree: Path) -> Path:
     """A checkout whose virtual environment only notes what it is asked to do, on a machine without packages."""
     program(tree / ".venv/bin/python", PYTHON)
     shutil.copy(tree / "requirements.lock", tree / ".venv")
-    (tree / "src/tollmeter").mkdir(parents=True)
+    (tree / "src/tollmeter/toolchain").mkdir(parents=True)
     for name in ("build.py", "elf.py"):
-        (tree / "src/tollmeter" / name).touch()
+        (tree / "src/tollmeter/toolchain" / name).touch()
     return tree
 
 

@@ -270,7 +270,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(done: Toll, root: Path) ->
 
 
 def test_a_full_disk_keeps_what_was_measured(done: Toll, root: Path) -> None:
-    limit = 5000
+    limit = 12_000
 
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -52,7 +52,7 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Path) -> None:
     told = toll(fresh, "run", "kernel.loop", "--budget", "2s", "--quiet", "--format", "csv")
     rows = list(csv.DictReader(told.stdout.splitlines()))
     assert rows and all(row["status"] == "ok" for row in rows)
-    (run,) = (path for path in (fresh / "data/tollmeter/runs").iterdir() if path.name != "LAST")
+    (run,) = (path for path in (fresh / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
     assert "vega" in (run / "report.html").read_text()
     assert "again   toll show" in toll(fresh, "show").stdout.lower()
 

@@ -67,7 +67,7 @@ def cost(done: Outcome) -> float:
 
 def control_cost(done: Outcome) -> float:
     assert done.status == "ok", done.reason
-    pairs = [(sample.iterations, sample.control) for sample in done.samples if sample.control]
+    pairs = [(sample.control_iterations or sample.iterations, sample.control) for sample in done.samples if sample.control]
     best = min(time / (n * (k + 1)) for n, control in pairs for k, time in enumerate(control))
     return best / (done.work.operations or 1)
 

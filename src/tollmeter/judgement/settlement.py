@@ -15,7 +15,7 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point
 
 _BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
-_WORTH_NAMING = 0.02
+_WORTH_NAMING = 0.1
 
 
 class Settlement(NamedTuple):
@@ -71,7 +71,7 @@ def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: 
 
 
 def _mend(found: Settlement, seconds: float) -> str:
-    """The shortest usual budget after which hardly a point more would be settled by twice as much."""
+    """The shortest usual budget that settles all but a tenth of what any would."""
     reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in _BUDGETS_S}
     longer = [budget for budget in _BUDGETS_S if budget > seconds and reach[budget] > found.settled]
     most = max((reach[budget] for budget in longer), default=0)
