@@ -67,7 +67,8 @@ def cost(done: Outcome) -> float:
 
 def control_cost(done: Outcome) -> float:
     assert done.status == "ok", done.reason
-    pairs = [(sample.control_iterations or sample.iterations, sample.control) for sample in done.samples if sample.control]
+    controlled = [sample for sample in done.samples if sample.control]
+    pairs = [(sample.control_iterations or sample.iterations, sample.control or ()) for sample in controlled]
     best = min(time / (n * (k + 1)) for n, control in pairs for k, time in enumerate(control))
     return best / (done.work.operations or 1)
 
