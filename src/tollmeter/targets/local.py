@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,8 +19,9 @@ _GRACE_S = 2.0
 """The probe keeps its own deadline, and tells why it ended. The host's is for a probe that cannot."""
 
 
-_MOST_HELD, _MOST_RESIDENTS = 1 / 8, 256
+_MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
+_FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 _Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 """Executable, parameters and CPUs."""
@@ -31,6 +33,12 @@ class _Resident(NamedTuple):
     child: Child
     seed: int
     bytes: int
+
+
+def _most_residents() -> int:
+    """As many as this process may hold pipes of."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MOST_RESIDENTS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
 
 
 def _memory_bytes() -> int:
@@ -90,7 +98,7 @@ class Local:
         if resident is None or not resident.child.stays:
             return
         held = sum(other.bytes for other in self._waiting.values())
-        if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _MOST_RESIDENTS:
+        if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _most_residents():
             resident.child.end()
         else:
             self._waiting[place] = resident
