@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sibling that is busy for part of a modelled run is named, with its share and its price; an empty one is not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
+from tollmeter.findings.core_is_shared import find
+from tollmeter.judgement.settlement import settlement
+from tollmeter.model import Book, Finding, Index, Machine, Outcome, RunInfo, Sample
+from tollmeter.numbers.rows import known_of, rows
+
+PROBES = {"any.probe": probe(metric(means="entry"))}
+WHOLE, SHARED = 4.0, 2.4
+
+
+def seen(cost: float, width: float) -> Sample:
+    """A sample between two looks at a core that did so many additions in a cycle."""
+    hz = width * CLOCK_HZ
+    return sample(cost, witness=quiet(control_before_hz=CLOCK_HZ, width_before_hz=hz, width_hz=hz))
+
+
+def run(busy: int) -> list[Outcome]:
+    """Four points, five visits each, ten samples a visit; beside the last so many of them somebody makes all 30 %
+    dearer."""
+    alone = 10 - busy
+    return [
+        outcome(
+            [seen(100.0, WHOLE)] * alone + [seen(130.0, SHARED)] * busy, visit=visit, parameters={"point": point}
+        )
+        for point in range(4)
+        for visit in range(5)
+    ]  # fmt: skip
+
+
+def found(outcomes: list[Outcome]) -> list[Finding]:
+    known = known_of(outcomes, PROBES)
+    info = RunInfo(id="r", suite="s", started="", seconds=10.0, seed=1, status="settled", tollmeter="0", folder="r")
+    told = msgspec.structs.replace(info, shared_share=settlement(outcomes, PROBES, known, 10.0).shared_share)
+    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
+    index = Index(format=2, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
+    return list(find(Book(index=index, probes=PROBES)))
+
+
+def test_a_busy_sibling_is_named_with_its_share_and_its_price() -> None:
+    (one,) = found(run(busy=5))
+    evidence = {item.what: item.value for item in one.evidence}
+    assert one.name == "machine.core_is_shared"
+    # Of ten samples the one right before the visitor is in neither state: four were whole, five shared.
+    assert evidence["samples beside somebody, of those whose state was seen"] == pytest.approx(5 / 9)
+    assert evidence["the same beside somebody"] == pytest.approx(1.3, rel=0.01)
+    assert "30%" in one.claim
+
+
+def test_an_empty_sibling_is_not_accused() -> None:
+    assert found(run(busy=0)) == []
