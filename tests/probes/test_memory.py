@@ -110,8 +110,12 @@ def test_chains_overlap_but_never_more_than_they_are(abi: str) -> None:
 
 
 def test_a_second_access_is_nearly_free_in_the_same_line_only(abi: str) -> None:
-    inside, beyond = (visit(abi, "memory.line", samples=9, distance=distance) for distance in (16, 256))
-    assert cost(inside) - control_cost(inside) < 0.6 * (cost(beyond) - control_cost(beyond))
+    """The least of three visits each: who shares the core may be there for the body and not for its control."""
+    inside, beyond = (
+        min(cost(done) - control_cost(done) for done in (visit(abi, "memory.line", distance=distance) for _ in "123"))
+        for distance in (16, 256)
+    )
+    assert inside < 0.6 * beyond
 
 
 @pytest.mark.skipif(not TWO_CPUS, reason="one CPU")

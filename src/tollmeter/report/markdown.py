@@ -99,7 +99,7 @@ def _finding(book: Book, finding: Finding) -> str:
 
 
 def _sure(book: Book) -> str:
-    said = (tables.unfinished(book), tables.sureness(book), tables.missing(book))
+    said = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
     return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
 
 

@@ -121,6 +121,7 @@ def _sureness(book: Book) -> list[tuple[str, str]]:
         said.append(("Set aside", f"{aside:,} of {taken:,} samples{causes}"))
     steady, missing = tables.steadiness(book), tables.missing(book)
     said += [("Steady", steady)] if steady else []
+    said += [("Known", book.index.run.summary)] if book.index.run.summary else []
     return said + ([("Missing", missing)] if missing else [])
 
 
