@@ -196,8 +196,8 @@ class _Run:
         return Wish(point, len(self._seen[point]), self._visits_wanted(point), cost)
 
     def _visits_wanted(self, point: Point) -> float:
-        """Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between rounds there
-        are hundreds of points to ask about."""
+        """Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between rounds
+        there are hundreds of points to ask about."""
         seen, known = self._seen.get(point, []), self._wanted.get(point)
         if known is None or len(seen) >= known.again:
             visits = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
