@@ -18,8 +18,8 @@ from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
 from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, Options
-from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
+from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
 from tollmeter.plan import Plan, check_asked, make
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
@@ -74,11 +74,14 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         cpus=numbers(options.cpus),
         words=options.words,
         targets=targets,
-        precision=share(options.precision) if options.precision else PRECISION,
+        precision=share(options.precision) if options.precision else usual_precision(options.against),
+        against=options.against,
         priority=priority_named(options.priority or "real-time"),
     )
     request = _with_history(request, machine)
-    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+    plan = _plan(request, catalog, machine)
+    pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
+    return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
 
 def _with_history(request: Request, machine: Machine) -> Request:
@@ -105,6 +108,7 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         cpus=request.cpus,
         priority=request.priority,
         precision=request.precision,
+        against=request.against,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from tollmeter.judgement import opposed
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
 from tollmeter.report.inferred import inferred_table
@@ -35,6 +36,9 @@ def summary(book: Book, console: Console) -> None:
     _heading(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
+    for told in book.index.opposed:
+        console.print()
+        _wrapped(console, opposed.sentence(told), width, hanging=INDENT)
     for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book)):
         if table is not None:
             console.print()
