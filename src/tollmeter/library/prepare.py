@@ -20,7 +20,7 @@ from tollmeter.library import places
 from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
-from tollmeter.plan import Plan, check_asked, make
+from tollmeter.plan import Plan, check_asked, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
@@ -60,7 +60,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     suite, settings = asked(options.words, places.suites(), catalog)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
-    machine, clock = _machine(catalog, targets)
+    told, clock = _machine(catalog, targets)
+    machine = measured_caches(told, numbers(options.cpus))
     folder = options.out.resolve() if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,

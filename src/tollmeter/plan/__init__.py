@@ -10,6 +10,8 @@ import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from tollmeter.catalog import Catalog
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
@@ -28,6 +30,7 @@ __all__ = [
     "expected_seconds",
     "groups",
     "make",
+    "measured_caches",
     "visit_order",
 ]
 
@@ -100,6 +103,13 @@ class Sampling(Record, frozen=True):
     layout: int = 0
     iterations: int = 0
     control_iterations: int = 0
+
+
+def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
+    """The machine with the caches of the CPU that single workers are measured on; of a hybrid, its cores differ."""
+    (first, *_), _ = _cpus(machine, asked)
+    kind = next((kind for kind in machine.kinds if first in kind.cpus), None)
+    return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
 
 def make(
