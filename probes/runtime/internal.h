@@ -115,6 +115,7 @@ struct toll_burst {
   double chain_hz, width_hz;
 };
 struct toll_burst toll_burst_measure(void);
+double toll_width_measure(void); /* the half of it that a neighbour lowers; 0 where instructions are counted */
 void toll_emit_clock(struct toll_clock clock);
 void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
@@ -131,9 +132,14 @@ struct toll_witness {
 /* Opens the files that a witness reads, once for a process. */
 void toll_witness_open(const int *cpus, unsigned cpu_count);
 struct toll_witness toll_witness_read(void);
-/* bursts: before and after the sample. */
-void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       const struct toll_burst bursts[2]);
+/* What is seen between two samples. */
+struct toll_look {
+  struct toll_witness witness;
+  struct toll_burst burst;
+};
+/* first, last: before and after the sample; width_between_hz: in its middle. */
+void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
+                       double width_between_hz);
 
 /* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
 

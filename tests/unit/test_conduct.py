@@ -38,6 +38,7 @@ class Rig:
         self.visits_to_settle = 3
         self.interrupts = 0
         self.looks: list[int] = []
+        self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
 
@@ -77,6 +78,7 @@ class Rig:
         self.looks.append(len(outcomes))
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        self.asked += 1
         assert all(outcome.point.probe == probe.probe for outcome in outcomes)
         return self.visits_to_settle
 
@@ -118,6 +120,15 @@ def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> N
     rounds = [visit.round for visit in rig.visits]
     assert rounds == sorted(rounds)
     assert [visit.point for visit in rig.visits if visit.round == 0] != [v.point for v in rig.visits if v.round == 1]
+
+
+def test_the_judge_is_asked_less_often_the_more_visits_there_are(rig: Rig) -> None:
+    """To read a thousand visits anew after each of them took longer than the visits."""
+    rig.visits_to_settle = 500
+    plan = rig.plan(ENTER)
+    rig.go(plan)
+    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 500)
+    assert rig.asked < 100 * len(plan.points())
 
 
 def test_settled_points_are_left_alone(rig: Rig) -> None:

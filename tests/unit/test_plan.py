@@ -275,6 +275,15 @@ def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
         assert abs(share - whole) <= 0.25
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_large_points_come_last_one_after_the_other(seed: int) -> None:
+    sizes = {"size": (16384, 64 * MIB, 1024, 32 * MIB, 24 * MIB)}
+    plan = plan_of(Select(probe="memory.latency"), Select(probe="kernel.enter"), settings=sizes, seed=seed)
+    told = [int(point.values().get("size", 0)) for point in visit_order(plan, plan.points(), 0)]
+    assert {*told[:-4]} == {0, 1024, 16384, 24 * MIB}
+    assert sorted(told[-4:]) == [32 * MIB, 32 * MIB, 64 * MIB, 64 * MIB]
+
+
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
     rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
     assert rich.effort == EFFORTS[0]

@@ -94,6 +94,22 @@ class _Layout(NamedTuple):
     served: int = 0
 
 
+_ASKED_AGAIN = 1.2
+"""Times the visits: what they say of their own scatter changes no faster, and reading all of them anew each time took
+longer than the visit, as soon as there were fifty."""
+
+
+class _Wanted(NamedTuple):
+    """visits: in all. again: how many there are when it is worth asking once more."""
+
+    visits: float
+    again: float
+
+
+def _wanted(visits: float, seen: int) -> _Wanted:
+    return _Wanted(visits, max(seen + 1, min(visits, _ASKED_AGAIN * seen)))
+
+
 class _Run:
     def __init__(self, plan: Plan, stage: Stage, done: Sequence[Outcome], seconds_before: float) -> None:
         self._plan = plan
@@ -102,7 +118,7 @@ class _Run:
         self._began = stage.now()
         self._costs: Costs = plan.costs()
         self._layouts: dict[tuple[Point, tuple[int, ...]], _Layout] = {}
-        self._wanted: dict[Point, float] = {}
+        self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
@@ -180,11 +196,13 @@ class _Run:
         return Wish(point, len(self._seen[point]), self._visits_wanted(point), cost)
 
     def _visits_wanted(self, point: Point) -> float:
-        """Asked once for what was seen so far: between rounds there are hundreds of points to ask about."""
-        if point not in self._wanted:
-            seen = self._seen.get(point, [])
-            self._wanted[point] = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
-        return self._wanted[point]
+        """Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between rounds
+        there are hundreds of points to ask about."""
+        seen, known = self._seen.get(point, []), self._wanted.get(point)
+        if known is None or len(seen) >= known.again:
+            visits = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
+            known = self._wanted[point] = _wanted(visits, len(seen))
+        return known.visits
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
@@ -264,7 +282,6 @@ class _Run:
     def _keep(self, told: Outcome) -> None:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
-            self._wanted.pop(told.point, None)
 
     def _progress(self) -> tuple[float, float]:
         """Fraction done and seconds left of the budget, which is the latest end."""
@@ -296,10 +313,10 @@ class _Run:
             self._first_round.update(dict.fromkeys(added, round_))
 
     def _wished(self, curve: Curve) -> list[Point]:
-        """Asked once for the visits that the curve has."""
+        """Asked when the curve has a fifth more visits than when it was asked."""
         seen = {value: self._seen.get(curve.at(value), []) for value in curve.grid}
         count = sum(map(len, seen.values()))
-        if self._wishes.get(curve, (0, []))[0] != count:
+        if count >= _ASKED_AGAIN * self._wishes.get(curve, (0, []))[0]:
             self._wishes[curve] = count, self._wished_now(curve, seen)
         return self._wishes[curve][1] if count else []
 

@@ -15,7 +15,8 @@ class Witness(Record, frozen=True):
     """What happened beside one sample.
 
     control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
-    likewise; 0 where not measured. delay_ns: time that the worker wanted to run and did not; None where nobody tells.
+    likewise, and in its middle; 0 where not measured. delay_ns: time that the worker wanted to run and did not; None
+    where nobody tells.
     """
 
     involuntary: int = 0
@@ -30,6 +31,7 @@ class Witness(Record, frozen=True):
     control_before_hz: float = 0.0
     width_hz: float = 0.0
     width_before_hz: float = 0.0
+    width_between_hz: float = 0.0
     delay_ns: int | None = None
 
 

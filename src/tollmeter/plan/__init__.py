@@ -133,7 +133,8 @@ def expected_seconds(plan: Plan) -> float:
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
     """The points of one round, shuffled by the seed, each selection's spread evenly over the round.
 
-    Wherever a round is broken off, every selection has had its share.
+    Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
+    one gives back to the system the next one gets at once, and a short budget has had all others before.
     """
     wanted = set(points)
     chance = random.Random(f"{plan.seed} order {round_}")
@@ -141,7 +142,8 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]
     for number, group in enumerate(_groups(plan, wanted)):
         chance.shuffle(group)
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
-    return [point for _, _, point in sorted(placed, key=lambda item: item[:2])]
+    costs = plan.costs()
+    return [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:

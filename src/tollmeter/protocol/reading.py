@@ -92,6 +92,7 @@ class _Witness(Record, frozen=True):
     control_before_hz: float | None = 0.0
     width_hz: float | None = 0.0
     width_before_hz: float | None = 0.0
+    width_between_hz: float | None = 0.0
     delay_ns: Count | None = None
 
 
@@ -291,6 +292,7 @@ def _sample(taken: _Sample, seen: _Witness) -> Sample:
         control_before_hz=seen.control_before_hz or 0.0,
         width_hz=seen.width_hz or 0.0,
         width_before_hz=seen.width_before_hz or 0.0,
+        width_between_hz=seen.width_between_hz or 0.0,
         delay_ns=seen.delay_ns,
     )
     return Sample(
