@@ -33,7 +33,7 @@ def run(
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
-    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+    out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
     resume: Annotated[str | None, typer.Option(help="go on with this run: what is missing, nothing twice")] = None,
@@ -44,9 +44,12 @@ def run(
         raise unknown("format", form, show.FORMATS)
     if seed is not None and not 0 <= seed < 2**63:
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
+    if out == "":
+        raise Failure("--out: the name of a folder is missing")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
-        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
+        tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
+        targets, precision, priority,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)
