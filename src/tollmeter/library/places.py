@@ -176,6 +176,8 @@ def _plain(text: str) -> str:
 
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
+    if not name:
+        raise Failure("a run has a name: `toll list runs` tells which there are")
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder

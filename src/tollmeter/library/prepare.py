@@ -61,7 +61,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
     machine, clock = _machine(catalog, targets)
-    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
         suite=on_machine(suite, machine),
@@ -79,6 +79,14 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     )
     request = _with_history(request, machine)
     return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+
+
+def _own_folder(out: Path) -> Path:
+    """Raises Failure (2) for one that can be no run's own."""
+    folder = out.resolve()
+    if not folder.name:
+        raise Failure(f"--out {out}: a run needs a folder of its own")
+    return folder
 
 
 def _with_history(request: Request, machine: Machine) -> Request:

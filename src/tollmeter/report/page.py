@@ -9,10 +9,8 @@ island in which no `<` is left.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
 from tollmeter.report import look, tables
 from tollmeter.report.bundle import bundle
@@ -37,14 +36,10 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 def write(book: Book, path: Path) -> None:
     """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
     text = render(book)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
 
 

@@ -49,6 +49,8 @@ def clock_of(target: str) -> Clock:
         raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
     if kind == "ssh":
         check_host(place)
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
     return CLOCKS[kind]
 
 
