@@ -77,4 +77,7 @@ endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))
 
+# What a probe is linked with that is not ours.
+-include $(wildcard probes/*/*/*.mk)
+
 -include $(wildcard $(OBJ)/runtime/*.d $(OBJ)/*/*/*.d)

@@ -22,6 +22,7 @@ from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
+from tollmeter.toolchain import sources
 from tollmeter.toolchain.abis import find, make_ready, open_here
 from tollmeter.toolchain.build import for_cpu
 from tollmeter.toolchain.packages import install_for
@@ -72,6 +73,20 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
     return _placed(loaded, targets, named) if targets else _with_others(loaded)
+
+
+def bring_sources(patterns: Iterable[str], may_install: bool = True) -> None:
+    """What probes of these globs are built with that is not ours. What cannot be had is said, and each row of theirs
+    says it too."""
+    stale = False
+    for source in sources.wanted(ROOT, patterns) if may_install else ():
+        try:
+            stale |= sources.bring(ROOT, source)
+        except Failure as failure:
+            say(failure.sentence)
+    if stale:
+        say("building the probes that are made with it")
+        set_up.build()
 
 
 def _set_up() -> None:

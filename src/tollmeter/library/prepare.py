@@ -17,7 +17,7 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
-from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
+from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
 from tollmeter.plan import Plan, check_asked, make
@@ -55,6 +55,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     nothing can run."""
     abis, targets = names(options.abi), names(options.target)
     began = time.monotonic()
+    places.bring_sources(patterns(options.words, places.suites()), may_install)
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)

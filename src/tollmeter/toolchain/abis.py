@@ -191,7 +191,7 @@ def is_fresh(root: Path, name: str) -> bool:
     ):
         return False
     sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
-    sources += [root / "Makefile", root / "src/tollmeter/build.py"]
+    sources += [root / "Makefile", root / "src/tollmeter/build.py", *(root / "build/sources").glob("*.path")]
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
 
 
