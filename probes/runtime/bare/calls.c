@@ -9,7 +9,9 @@
 #include <linux/prctl.h>
 #include <linux/resource.h>
 
+#include "../own_vectors.h"
 #include "calls.h"
+#include "limits/limits.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -264,6 +266,7 @@ static call *const calls[] = {
 
 /* The numbers that ARM keeps for itself. */
 static call *of_arm(uint32_t number) {
+  if (number == VECTORS_CALL) return limits_call;
   return number == __ARM_NR_set_tls ? call_set_tls : number == __ARM_NR_cacheflush ? call_cacheflush : NULL;
 }
 
@@ -277,7 +280,7 @@ void bare_call(struct fpa_core *core) {
 void bare_interrupt(struct fpa_core *core) {
   board_attend_interrupts();
   calls_attend_timer();
-  if (signals_wait()) signals_deliver(core);
+  if (signals_wait() && !limits_are_on()) signals_deliver(core); /* a handler could call nobody */
 }
 
 void calls_clear(struct bare_file program, struct bare_file archive) {
