@@ -97,7 +97,8 @@ static const struct toll_metric metrics[] = {
     {.name = "exits",
      .unit = "count",
      .summary = "how often a round trip left the guest for its host: where that is not 0, the price is the host's",
-     .source = TOLL_GAUGE},
+     .source = TOLL_GAUGE,
+     .means = "guest-exits"},
     {0}};
 
 const struct toll_probe toll_probe = {
