@@ -33,7 +33,7 @@ set-up-tests:
 	@./toll --set-up-tests
 
 lint-c:
-	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*.cc \
+	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*/*/*.[ch] probes/*/*.cc \
 	  tests/*/*.[ch])
 lint-python:
 	@$(PYTHON) -m ruff check -q src tests $(wildcard bench)

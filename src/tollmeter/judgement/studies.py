@@ -15,16 +15,19 @@ from tollmeter.numbers.meanings import main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
 
 COUNTED = "instructions"
+INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why."""
+    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. virtual: all
+    of them are in an emulator's time."""
 
     values: Sequence[Estimate] = ()
     unit: str = ""
     gap: str = ""
+    virtual: bool = False
 
 
 def study(book: Book) -> Study | None:
@@ -42,7 +45,8 @@ def measured(book: Book, claim: Published) -> Measured:
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
     if claim.over is None:
-        return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit)
+        virtual = all(row.clock == "virtual" for row in rows)
+        return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, virtual=virtual)
     others = picked(book, claim.over)
     if not others:
         return Measured(gap=_why(book, claim, claim.over))
@@ -72,6 +76,8 @@ def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | Non
     if claim.unit != found.unit:
         return "cannot tell", f"What was published is in {claim.unit}, and this is in {found.unit}."
     low, high = min(one.low for one in found.values), max(one.high for one in found.values)
+    if found.virtual and claim.unit != "ratio":
+        return "cannot tell", INSTRUCTIONS
     if claim.unit == "ratio" and claim.value != 1:
         return _directed(claim.value, low, high)
     return ("holds" if low / FACTOR <= claim.value <= high * FACTOR else "does not hold"), None

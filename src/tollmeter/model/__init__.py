@@ -6,7 +6,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Point, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import Listed, Point, Published, RowOf, Select, Suite, Visit
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -48,7 +48,7 @@ from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Wit
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim", "ClaimVerdict",
     "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference", "InferenceKind",
-    "Lengths", "Level", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
+    "Lengths", "Level", "Listed", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
     "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
     "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
 ]  # fmt: skip

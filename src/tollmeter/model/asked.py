@@ -54,8 +54,18 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     missing: str | None = None
 
 
+class Listed(Record, frozen=True, forbid_unknown_fields=True):
+    """One line of a study's listing: loops a second, attempt by attempt. test: as the study names it; differs: how what
+    is measured here is another thing than the study's."""
+
+    test: str
+    what: str
+    row: RowOf
+    differs: str = ""
+
+
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study.
+    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing: of a study.
 
     budget: wall time that it needs, as --budget takes it; empty: the usual one.
     """
@@ -66,6 +76,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     budget: str = ""
     source: str | None = None
     published: tuple[Published, ...] = ()
+    listing: tuple[Listed, ...] = ()
 
 
 class Point(Record, frozen=True):

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
 from tollmeter.report import look, tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
@@ -104,6 +105,7 @@ def _study(book: Book) -> dict[str, Any]:
         "study": suite,
         "claims": claims_table(told) if told else None,
         "remarks": remarks(told),
+        "listings": listings(book),
         "sections": [section for section in sections(book) if section.first or section.several],
     }
 

@@ -12,6 +12,8 @@ from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+FREE = "There an exception itself is free: only the instructions of its handler's path count."
+ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def _clock(book: Book, claim: Published, here: Here) -> str:
     if claim.row is None or here == DASH:
         return ""
     places = {row.target for row in picked(book, claim.row) if row.clock == "virtual"}
-    return " ".join(f"In virtual time of {target}." for target in sorted(places))
+    free = f" {FREE}" if claim.row.means in ENTRIES else ""
+    return " ".join(f"In virtual time of {target}.{free}" for target in sorted(places))
 
 
 def _here(found: Measured) -> Here:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
@@ -58,7 +59,17 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, said in remarks(told):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    _attempts(book, console, width)
     _lengths(book, console, width)
+
+
+def _attempts(book: Book, console: Console, width: int) -> None:
+    """A study's listing, place by place."""
+    for table, said in listings(book):
+        console.print()
+        _print_table(table, console, width)
+        for sentence in said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:

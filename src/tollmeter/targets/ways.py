@@ -79,6 +79,12 @@ def for_abi(target: str, abi: Abi) -> str:
     return own
 
 
+def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
+    """What is meant where boards are named and no ABI: what runs there. Empty where a target runs this machine's."""
+    found = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
+
+
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
     """Those of several targets that an ABI is run on: what its file names, this machine where it runs here, and any
     that only the other machine can tell of. Where none of them is, all whose whole names are known: asked is asked.
