@@ -29,7 +29,7 @@ def finished(measured: Measured, options: Options) -> int:
         say(session.reason)
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
-    code = exit_code(book.outcomes, session)
+    code = exit_code(book.outcomes, session) or (FAILED if book.index.run.unanswered else DONE)
     try:
         page.write(book, folder / PAGE)
     except Failure as failure:
