@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tollmeter.model import Book, Row
-from tollmeter.report.numbers import quantity, size
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import size
 from tollmeter.report.tables import Column, Line, Table, table
 
 MOST_ROWS = 40
 LOCAL = "local, hardware"
 
 
-def listing(book: Book) -> Table | None:
+def listing(book: Book, most: int = MOST_ROWS) -> Table | None:
     """Every row with a number, what tells it from its neighbours, and where it ran if that was not all one place. None
     where there are more than a person reads on a terminal."""
     rows = [row for row in book.index.rows if row.status == "ok"]
-    if not rows or len(rows) > MOST_ROWS:
+    if not rows or len(rows) > most:
         return None
     abis, places = {row.abi for row in rows}, {_place(row) for row in rows}
     told = (len(abis) > 1, len(places) > 1)
@@ -38,7 +39,7 @@ def _place(row: Row) -> str:
 def _line(row: Row, rows: Sequence[Row], book: Book, told: tuple[bool, bool]) -> Line:
     varied = ", ".join(f"{name} {_value(book, row, name)}" for name in row.parameters if _varies(name, row.probe, rows))
     words = [f"{row.probe} {varied}".rstrip(), row.metric, *[row.abi] * told[0], *[_place(row)] * told[1]]
-    return Line((*words, quantity(row.median, row.unit, row.low, row.high)))
+    return Line((*words, of_row(row)))
 
 
 def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:
