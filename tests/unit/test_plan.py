@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Failure, Parameter, Select, Suite, Value
-from tollmeter.plan import Costs, Plan, Sampling, check_asked, expected_seconds, make, values, visit_order
+from tollmeter.model import Cache, Failure, Kind, Parameter, Select, Suite, Value
+from tollmeter.plan import (
+    Costs,
+    Plan,
+    Sampling,
+    check_asked,
+    expected_seconds,
+    make,
+    measured_caches,
+    values,
+    visit_order,
+)
 from tollmeter.plan.effort import EFFORTS, Effort
 
 
@@ -371,3 +381,12 @@ def test_a_selection_for_some_places_leaves_the_others_out() -> None:
     with pytest.raises(Failure) as caught:
         plan_of(board)
     assert caught.value.exit_code == 6
+
+
+def test_of_a_hybrid_the_caches_are_those_of_the_cpu_that_is_measured() -> None:
+    small, large = (Kind(cpus=cpus, caches=(Cache(level=2, kind="unified", size_bytes=size),))
+                    for cpus, size in (((0, 1), 4 * MIB), ((2, 3), 2 * MIB)))  # fmt: skip
+    machine = msgspec.structs.replace(MACHINE, kinds=(small, large))
+    assert measured_caches(machine, ()).caches == large.caches, "the highest CPU is measured unless told otherwise"
+    assert measured_caches(machine, (1, 3)).caches == small.caches
+    assert measured_caches(MACHINE, (1,)) == MACHINE

@@ -31,6 +31,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
+    against: Annotated[list[str] | None, typer.Option(help="visit in turns with: NAME=VALUE, ABI, probe")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
@@ -49,7 +50,7 @@ def run(
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
-        targets, precision, priority,
+        targets, precision, priority, tuple(against or ()),
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)

@@ -20,7 +20,7 @@ from tollmeter.conduct.quiet import kept_on
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
-from tollmeter.plan import Costs, Curve, Plan, Sampling, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
@@ -41,6 +41,9 @@ class Judge(Protocol):
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        """The same of each of two points, to know well enough what one takes of the other. outcomes: of both."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
@@ -185,10 +188,20 @@ class _Run:
         if round_ == 0:
             return known
         self._look()
+        if self._plan.against:
+            return self._due_in_turns()
         still = [point for point in known if not self._is_done(point)]
         fresh = [point for point in still if not self._seen.get(point)]
         wishes = [self._wish(point) for point in still if self._seen.get(point)]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
+
+    def _due_in_turns(self) -> list[Point]:
+        """Whoever is not known well enough against a point that answers, and that point."""
+        due: list[Point] = []
+        for *several, other in groups(self._plan.against):
+            still = [point for point in several if not self._is_done(point)]
+            due += [*still, other] if still and not self._has_failed(other) else []
+        return due if sum(self._costs.first(point, self._plan.effort) for point in due) <= self._left() else []
 
     def _wish(self, point: Point) -> Wish[Point]:
         places = len(self._plan.placements(point))
@@ -200,9 +213,18 @@ class _Run:
         there are hundreds of points to ask about."""
         seen, known = self._seen.get(point, []), self._wanted.get(point)
         if known is None or len(seen) >= known.again:
-            visits = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
+            visits = self._visits_asked_for(point, seen)
             known = self._wanted[point] = _wanted(visits, len(seen))
         return known.visits
+
+    def _visits_asked_for(self, point: Point, seen: Sequence[Outcome]) -> float:
+        """A point that others stand against is wanted for as long as they are."""
+        other = self._plan.against.get(point)
+        if other:
+            return self._stage.judge.visits_wanted_against([*seen, *self._seen.get(other, ())], (point, other))
+        if self._plan.against:
+            return max(self._visits_wanted(one) for one, last in self._plan.against.items() if last == point)
+        return self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
@@ -262,7 +284,8 @@ class _Run:
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
         stage, layout = self._stage, self._layouts.get((point, cpus), _Layout())
-        if layout.served >= self._costs.visits_of_layout(point, effort):
+        serves = LAYOUT_SERVES if self._plan.against else self._costs.visits_of_layout(point, effort)
+        if layout.served >= serves:
             layout = _Layout(layout.number + 1)
         self._layouts[point, cpus] = layout._replace(served=layout.served + 1)
         visit = self._visit(point, round_, cpus, effort)
@@ -292,10 +315,12 @@ class _Run:
 
     def _is_done(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
+        return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
+
+    def _has_failed(self, point: Point) -> bool:
+        seen = self._seen.get(point, [])
         failures = sum(told.status != "ok" for told in seen)
-        if failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen):
-            return True
-        return bool(seen) and self._visits_wanted(point) <= len(seen)
+        return failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
 
     def _refine(self, round_: int) -> None:
         """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits.

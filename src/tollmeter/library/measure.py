@@ -76,7 +76,10 @@ class Interrupted(NamedTuple):
 def interrupted(name: str, options: Options, *, may_install: bool = True) -> Interrupted:
     """Raises Failure: 2 where it is no run, or more is asked than the run itself says; 5 where this machine or what is
     built is another one than the run's."""
-    fixed = (options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority)
+    fixed = (
+        options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
+        options.against,
+    )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format, --dry-run, --quiet "

@@ -18,9 +18,9 @@ from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
 from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, Options
-from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
-from tollmeter.plan import Plan, check_asked, make
+from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
+from tollmeter.plan import Plan, check_asked, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
@@ -62,7 +62,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     suite, settings = asked(options.words, places.suites(), catalog)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
-    machine, clock = _machine(catalog, targets)
+    told, clock = _machine(catalog, targets)
+    machine = measured_caches(told, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
@@ -76,11 +77,14 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         cpus=numbers(options.cpus),
         words=options.words,
         targets=targets,
-        precision=share(options.precision) if options.precision else PRECISION,
+        precision=share(options.precision) if options.precision else usual_precision(options.against),
+        against=options.against,
         priority=priority_named(options.priority or "real-time"),
     )
     request = _with_history(request, machine)
-    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+    plan = _plan(request, catalog, machine)
+    pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
+    return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
 
 def _own_folder(out: Path) -> Path:
@@ -115,6 +119,7 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         cpus=request.cpus,
         priority=request.priority,
         precision=request.precision,
+        against=request.against,
     )
 
 

@@ -91,6 +91,13 @@ class Point(Record, frozen=True):
         return dict(self.parameters)
 
 
+class Pair(Record, frozen=True):
+    """A point and the one that it stands against, visited in turns."""
+
+    point: Point
+    against: Point
+
+
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was

@@ -13,6 +13,7 @@ from tollmeter.model.base import (
     ClaimVerdict,
     Clock,
     InferenceKind,
+    OpposedVerdict,
     Portion,
     Record,
     Severity,
@@ -217,6 +218,22 @@ class Study(Record, frozen=True):
     claims: tuple[Claim, ...]
 
 
+class Opposed(Record, frozen=True):
+    """One point against another that was visited in turns with it. ratio: of the point's median over the other's, in
+    the metric's unit, with its 95 % interval; blocks: layouts of each that it is made of.
+    """
+
+    metric: str
+    unit: Unit
+    point: str
+    against: str
+    ratio: float
+    low: float
+    high: float
+    blocks: int
+    verdict: OpposedVerdict
+
+
 class Index(Record, frozen=True):
     """What `toll show RUN --format json` prints, and all that findings, report and exports are made from.
 
@@ -234,6 +251,7 @@ class Index(Record, frozen=True):
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
     held_back: tuple[str, ...] = ()
+    opposed: tuple[Opposed, ...] = ()
 
 
 class Book(Record, frozen=True):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
+from tollmeter.judgement import opposed
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import groups, tables, worth
 from tollmeter.report.attempts import listings
@@ -40,6 +41,9 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
+    for told in book.index.opposed:
+        _wrapped(console, opposed.sentence(told), width, hanging=INDENT)
+        console.print()
     _heading(book, console, width)
     shown = _all_tables(book) if whole else _few_tables(book)
     for table in shown:
