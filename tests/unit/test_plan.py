@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Failure, Parameter, Select, Suite, Value
+from tollmeter.model import Failure, Parameter, Published, RowOf, Select, Suite, Value
 from tollmeter.plan import Costs, Plan, Sampling, check_asked, expected_seconds, make, values, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort
 
@@ -273,6 +273,18 @@ def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
         share = sum(point.probe == "memory.latency" for point in order[:cut]) / cut
         whole = sum(point.probe == "memory.latency" for point in order) / len(order)
         assert abs(share - whole) <= 0.25
+
+
+def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
+    row = RowOf(probe="memory.parallel", abi="native", parameters={"chains": 8, "pages": "huge"})
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"pages": "huge"}), over=row)
+    plan = plan_of(*BOTH)
+    study = msgspec.structs.replace(plan, suite=msgspec.structs.replace(plan.suite, published=(claim,)))
+    order = visit_order(study, study.points(), 0)
+    claimed = [point.values()["pages"] == "huge" and point.values().get("chains", 8) == 8 for point in order]
+    assert any(claimed) and not all(claimed)
+    assert claimed == sorted(claimed, reverse=True)
+    assert sorted(map(str, order)) == sorted(map(str, plan.points()))
 
 
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
