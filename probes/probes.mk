@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# All probes for one ABI. src/tollmeter/build.py reads abis/NAME.toml and calls make once for each ABI, with
+# All probes for one ABI. src/tollmeter/toolchain reads abis/NAME.toml and calls make once for each ABI, with
 #
 #   ABI        its name, and that of its folder in build/
 #   CC         the compiler found for it, ABI_FLAGS its flags
