@@ -16,6 +16,7 @@ import pytest
 import stands
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import build, floats, making
+from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).parents[2]
 PROBE = "float.dot"
@@ -105,3 +106,16 @@ def test_a_build_leaves_out_what_is_not_what_its_abi_file_claims(
     made = build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
     assert re.search(COMPUTES.format(r"\S+"), made.broken[PROBE])
     assert not (sources / f"build/{own_abi.name}/{PROBE}.describe").exists()
+
+
+def test_the_library_is_the_same_code_under_every_float_abi_of_arm(sources: Path) -> None:
+    """Debian's for the hard ABI is Thumb-2 code, 1.13 times as short: a ratio that is no ABI's."""
+    if not list(Path("/usr/lib/gcc-cross/arm-linux-gnueabi").glob("*/libgcc.a")):
+        pytest.skip("no libgcc of the soft ABI here")
+    for name in ("arm-softfp", "arm-hard"):
+        proved(sources, abi_of(name))
+    made = [sources / f"build/{name}/{PROBE}" for name in ("arm-softfp", "arm-hard")]
+    for routine in ("__aeabi_dadd", "__aeabi_dmul", "__aeabi_fadd", "__aeabi_fmul"):
+        softfp, hard = ([one.code for one in instructions(path, routine)] for path in made)
+        assert softfp == hard and len(hard) > 20
+        assert {len(code) for code in hard} == {4}

@@ -266,7 +266,7 @@ def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:
     """Removes executables and descriptions whose source is gone."""
-    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "layout.o", "manifest.json", BROKEN}
+    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "libsoft.a", "layout.o", "manifest.json", BROKEN}
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
