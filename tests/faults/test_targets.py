@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import stands
@@ -79,6 +80,17 @@ def test_a_probe_that_hangs_is_ended_at_its_deadline_with_all_that_it_started(st
     back = told(stand, "hang", deadline_ms=100)
     assert back.status == "timeout"
     assert time.monotonic() - began < 45
+    assert not stand.left_behind()
+
+
+def test_the_budget_ends_what_would_last_longer(stand: Stand) -> None:
+    if stand.is_a_machine:
+        pytest.skip("it would be booted again; tests/unit/test_guest_clock.py asks that of an emulator that is none")
+    asked = msgspec.structs.replace(visit(stand), wall_ms=400)
+    began = time.monotonic()
+    back = outcome(stand.target.run(str(stand.make("hang")), asked, 1))
+    assert (back.status, back.reason) == ("interrupted", "the budget ended before it did")
+    assert time.monotonic() - began < 15
     assert not stand.left_behind()
 
 

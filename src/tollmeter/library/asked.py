@@ -52,6 +52,9 @@ def _named(name: str, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
         return read_suite(Path(name))
     probes = catalog.probes()
     found = [probe for probe in probes.values() if fnmatchcase(probe.probe, name)]
+    left_out = [sentence for (probe, _), sentence in catalog.broken.items() if probe == name]
+    if left_out and not found:
+        raise Failure(f"{name} was left out of the build: {left_out[0]}", 1)
     if not found:
         raise unknown("suite or probe", name, [*suites, *probes])
     question = found[0].question if len(found) == 1 else f"What do the {len(found)} probes {name} measure?"

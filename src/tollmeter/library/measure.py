@@ -27,6 +27,8 @@ from tollmeter.store.request import read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
+_LEAST_S = 2.0
+
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
@@ -107,7 +109,7 @@ def _go(work: _Work, journal: Journal, began: float, observing: Observing, stopp
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision)
     with (
-        _targets(work.plan, paths) as targets,
+        _targets(work.plan, paths, began + work.built_s) as targets,
         kept_on(work.plan.host_cpu) as complaint,
     ):
         stopping.reach(targets.values())
@@ -121,15 +123,15 @@ def _go(work: _Work, journal: Journal, began: float, observing: Observing, stopp
 
 
 @contextmanager
-def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[str, Target]]:
-    """Every place that the plan names, told what it will be asked for; closed afterwards."""
+def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> Iterator[dict[str, Target]]:
+    """Every place that the plan names, told what it will be asked for, while the budget lasts; closed afterwards."""
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
     targets = places.opened(needed)
     try:
         for name, executables in needed.items():
-            targets[name].prepare(list(executables))
+            targets[name].prepare(list(executables), _left_s(plan, began))
         yield targets
     finally:
         for target in targets.values():
@@ -138,5 +140,10 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[
 
 def _after_start(plan: Plan, began: float) -> Plan:
     """What it took to get here is part of the budget."""
-    left = max(plan.budget_seconds / 2, plan.budget_seconds - (time.monotonic() - began))
-    return msgspec.structs.replace(plan, budget_seconds=left)
+    return msgspec.structs.replace(plan, budget_seconds=_left_s(plan, began))
+
+
+def _left_s(plan: Plan, began: float) -> float:
+    """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
+    least = min(_LEAST_S, plan.budget_seconds / 2)
+    return max(least, plan.budget_seconds - (time.monotonic() - began))

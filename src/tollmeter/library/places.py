@@ -9,6 +9,7 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -72,7 +73,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets, named) if targets else _with_others(loaded)
+    return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded), named)
 
 
 def bring_sources(patterns: Iterable[str], may_install: bool = True) -> None:
@@ -116,6 +117,27 @@ def _with_others(loaded: Catalog) -> Catalog:
         key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
+
+
+def _beside_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
+    """Where an ABI that was named runs in a guest only, the others that were named run in that guest too, beside where
+    they run otherwise: two ABIs are compared by rows of one place.
+    """
+    asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
+    guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
+    joined = {
+        key: msgspec.structs.replace(made, also=tuple(sorted(guests.intersection(made.could) - {made.target})))
+        for key, made in asked.items()
+    }
+    return msgspec.structs.replace(loaded, executables={**loaded.executables, **joined})
+
+
+def say_left_out(loaded: Catalog, suite: Suite) -> None:
+    """Names the probes that a suite would have and that were left out of the build, each with its reason."""
+    named = dict.fromkeys(select.probe for select in suite.select)
+    for (probe, abi), sentence in sorted(loaded.broken.items()):
+        if any(fnmatchcase(probe, form) for form in named):
+            say(f"left out {probe} for {abi}: {sentence}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:

@@ -60,6 +60,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
     told, clock = _machine(catalog, targets)
@@ -165,7 +166,8 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
 
 
 def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
-    """Any executable that runs there can tell."""
+    """Any executable that runs there can tell; it alone, since a place that boots with all of them boots longer."""
+    place.prepare([path])
     told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
         raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)

@@ -3,7 +3,7 @@
 
 local               this machine                            hardware
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
-guest:BOARD         an emulated machine, its own kernel     virtual
+guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 """
@@ -20,7 +20,7 @@ from tollmeter.protocol import clean
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest, board_of
+from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
 
@@ -51,7 +51,7 @@ def clock_of(target: str) -> Clock:
         check_host(place)
     if kind == LOCAL and target != LOCAL:
         raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
-    return CLOCKS[kind]
+    return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
 def lack(target: str) -> Lack | None:
