@@ -200,6 +200,8 @@ void toll_priority_drop(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
 
+/* What a probe must say of itself and doesn't, NULL where it says all. Such a one is not built. */
+const char *toll_description_lacks(const struct toll_probe *probe);
 void toll_describe(const struct toll_probe *probe);
 void toll_machine(void);
 

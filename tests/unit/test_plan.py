@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Cache, Failure, Kind, Parameter, Select, Suite, Value
+from tollmeter.model import Cache, Failure, Kind, Parameter, Published, RowOf, Select, Suite, Value
 from tollmeter.plan import (
     Costs,
     Plan,
@@ -292,6 +292,18 @@ def test_large_points_come_last_one_after_the_other(seed: int) -> None:
     told = [int(point.values().get("size", 0)) for point in visit_order(plan, plan.points(), 0)]
     assert {*told[:-4]} == {0, 1024, 16384, 24 * MIB}
     assert sorted(told[-4:]) == [32 * MIB, 32 * MIB, 64 * MIB, 64 * MIB]
+
+
+def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
+    row = RowOf(probe="memory.parallel", abi="native", parameters={"chains": 8, "pages": "huge"})
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"pages": "huge"}), over=row)
+    plan = plan_of(*BOTH)
+    study = msgspec.structs.replace(plan, suite=msgspec.structs.replace(plan.suite, published=(claim,)))
+    order = visit_order(study, study.points(), 0)
+    claimed = [point.values()["pages"] == "huge" and point.values().get("chains", 8) == 8 for point in order]
+    assert any(claimed) and not all(claimed)
+    assert claimed == sorted(claimed, reverse=True)
+    assert sorted(map(str, order)) == sorted(map(str, plan.points()))
 
 
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:

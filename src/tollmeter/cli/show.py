@@ -21,6 +21,7 @@ FORMATS = ("table", "json", "csv", "md")
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
 ) -> None:
     """Print a run's answer."""
@@ -32,7 +33,7 @@ def show(
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:
-        print_book(open_run(folder), form)
+        print_book(open_run(folder), form, whole=every)
 
 
 def print_index(index: Index, form: str) -> None:
@@ -42,10 +43,10 @@ def print_index(index: Index, form: str) -> None:
         write(written(rows_table(index.rows), form))
 
 
-def print_book(book: Book, form: str) -> None:
-    """What `toll run` ends with, too."""
+def print_book(book: Book, form: str, *, whole: bool = False) -> None:
+    """What `toll run` ends with, too. whole: of the table, every line."""
     if form == "table":
-        _print_table(book)
+        _print_table(book, whole)
     elif form == "md":
         from tollmeter.report.markdown import render
 
@@ -54,9 +55,9 @@ def print_book(book: Book, form: str) -> None:
         print_index(book.index, form)
 
 
-def _print_table(book: Book) -> None:
+def _print_table(book: Book, whole: bool) -> None:
     from rich.console import Console
 
     from tollmeter.report.terminal import summary
 
-    summary(book, Console(highlight=False))
+    summary(book, Console(highlight=False), whole=whole)

@@ -31,6 +31,8 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "conduct", "kept_on"]
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
+_LEAST_WALL_MS = 1000
+"""A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
 
 
 class Judge(Protocol):
@@ -279,6 +281,7 @@ class _Run:
             layout=self._layouts.get((point, cpus), _Layout()).number,
             iterations=found.iterations if found else 0,
             control_iterations=found.control_iterations if found else 0,
+            wall_ms=max(_LEAST_WALL_MS, int(1000 * self._left())),
         )  # fmt: skip
         return self._plan.visit(next(self._visits), point, round_, cpus, sampling)
 

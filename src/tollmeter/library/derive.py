@@ -41,13 +41,11 @@ def open_run(folder: Path) -> Book:
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
-    from tollmeter.findings import all_findings
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.opposed import opposed
     from tollmeter.judgement.settlement import sentence, settlement
-    from tollmeter.judgement.studies import study
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
@@ -85,8 +83,41 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         request=_asked(request),
         suite=request.suite,
     )
-    judged = msgspec.structs.replace(derived, findings=tuple(all_findings(bare)), study=study(bare))
-    return msgspec.structs.replace(bare, index=judged)
+    return _judged(bare)
+
+
+def _judged(bare: Book) -> Book:
+    """With its findings, a study's claims, and whether the question was answered."""
+    from tollmeter.findings import all_findings
+    from tollmeter.findings._carried import carried
+    from tollmeter.judgement.studies import study
+    from tollmeter.judgement.verdict import unanswered
+
+    told, run = study(bare), bare.index.run
+    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told))
+    findings = all_findings(bare)
+    known = _of_known_rows(bare)
+    found = carried(run.verdict, findings, findings if known is bare else all_findings(known))
+    index = msgspec.structs.replace(
+        bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back
+    )  # fmt: skip
+    return msgspec.structs.replace(bare, index=index)
+
+
+def _of_known_rows(book: Book) -> Book:
+    """The same run as if the rows that rest on too few visits were not there; itself where all have enough."""
+    from tollmeter.inference.hierarchy import hierarchy
+    from tollmeter.inference.inferred import inferred
+    from tollmeter.judgement.verdict import is_known
+
+    whole = book.index
+    rows = tuple(row for row in whole.rows if is_known(row))
+    if len(rows) == len(whole.rows):
+        return book
+    levels = hierarchy(rows, book.probes, whole.machine)
+    told = inferred(rows, book.probes, levels, whole.machine)
+    index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=told)
+    return msgspec.structs.replace(book, index=index)
 
 
 def learned(request: Request) -> Learned:

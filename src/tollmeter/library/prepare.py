@@ -17,7 +17,7 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
-from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
+from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
 from tollmeter.plan import Plan, check_asked, make, measured_caches
@@ -26,7 +26,7 @@ from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, clock_of
+from tollmeter.targets.ways import LOCAL, clock_of, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -53,16 +53,19 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
-    abis, targets = names(options.abi), names(options.target)
+    targets = names(options.target)
+    abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
+    places.bring_sources(patterns(options.words, places.suites()), may_install)
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
     told, clock = _machine(catalog, targets)
     machine = measured_caches(told, numbers(options.cpus))
-    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
         suite=on_machine(suite, machine),
@@ -83,6 +86,14 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     plan = _plan(request, catalog, machine)
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
+
+
+def _own_folder(out: Path) -> Path:
+    """Raises Failure (2) for one that can be no run's own."""
+    folder = out.resolve()
+    if not folder.name:
+        raise Failure(f"--out {out}: a run needs a folder of its own")
+    return folder
 
 
 def _with_history(request: Request, machine: Machine) -> Request:
@@ -155,7 +166,8 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
 
 
 def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
-    """Any executable that runs there can tell."""
+    """Any executable that runs there can tell; it alone, since a place that boots with all of them boots longer."""
+    place.prepare([path])
     told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
         raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)

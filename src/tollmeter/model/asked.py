@@ -41,7 +41,8 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
-    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet.
+    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet. about:
+    "caches" where nothing but a real machine's time could answer, since no emulator has any.
     """
 
     what: str
@@ -52,12 +53,24 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     row: RowOf | None = None
     over: RowOf | None = None
     missing: str | None = None
+    about: Literal["", "caches"] = ""
+
+
+class Listed(Record, frozen=True, forbid_unknown_fields=True):
+    """One line of a study's listing: loops a second, attempt by attempt. test: as the study names it; differs: how what
+    is measured here is another thing than the study's."""
+
+    test: str
+    what: str
+    row: RowOf
+    differs: str = ""
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study.
+    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing: of a study.
 
-    budget: wall time that it needs, as --budget takes it; empty: the usual one.
+    budget: wall time that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own
+    time, said wherever an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -65,7 +78,9 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     select: tuple[Select, ...]
     budget: str = ""
     source: str | None = None
+    mend: str = ""
     published: tuple[Published, ...] = ()
+    listing: tuple[Listed, ...] = ()
 
 
 class Point(Record, frozen=True):
@@ -90,7 +105,7 @@ class Pair(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none.
+    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound.
     """
 
     id: int
@@ -104,3 +119,4 @@ class Visit(Record, frozen=True):
     iterations: int = 0
     control_iterations: int = 0
     priority: Priority = "normal"
+    wall_ms: int = 0

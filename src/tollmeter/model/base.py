@@ -26,7 +26,7 @@ InferenceKind = Literal[
     "idle_latency", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
 ]  # fmt: skip
 Value = int | str
-UNITS = ("ns", "cycle", "instruction", "B/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
+UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
 Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
 Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
 INDEX_FORMAT = 2

@@ -15,6 +15,7 @@ import msgspec
 from tollmeter.catalog import Catalog
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
+from tollmeter.plan.claims import is_claimed
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
@@ -90,19 +91,20 @@ class Plan(Record, frozen=True):
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=_DEADLINE_MS, iterations=sampling.iterations,
-            control_iterations=sampling.control_iterations, priority=self.priority,
+            control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
         )  # fmt: skip
 
 
 class Sampling(Record, frozen=True):
     """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
-    found them, 0 for none."""
+    found them, 0 for none. wall_ms: left for it, 0 for no bound."""
 
     samples: int
     sample_ns: int
     layout: int = 0
     iterations: int = 0
     control_iterations: int = 0
+    wall_ms: int = 0
 
 
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
@@ -155,7 +157,8 @@ def expected_seconds(plan: Plan) -> float:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
-    """The points of one round, shuffled by the seed, each selection's spread evenly over the round.
+    """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
+    first that its claims are about.
 
     Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
     one gives back to the system the next one gets at once, and a short budget has had all others before.
@@ -169,7 +172,8 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]
         chance.shuffle(group)
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
     costs = plan.costs()
-    return [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
+    ordered = [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
+    return sorted(ordered, key=lambda point: not is_claimed(plan.suite, point))
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
@@ -50,7 +51,8 @@ def _study(book: Book) -> list[str]:
     told = answers(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
-    return [*asked, _table(claims_table(told)), *said]
+    listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
+    return [*asked, _table(claims_table(told)), *said, *listed]
 
 
 def _lengths(book: Book) -> list[str]:

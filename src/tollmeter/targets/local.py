@@ -7,12 +7,13 @@ import os
 import resource
 import signal
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from tollmeter.model import Failure, Value, Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.judging import not_started, trouble
+from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 
 _ASKING_S = 20.0
 _GRACE_S = 2.0
@@ -45,6 +46,10 @@ def _most_residents() -> int:
     return max(1, min(_MOST_RESIDENTS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
 
 
+def _usual_s(visit: Visit) -> float:
+    return visit.deadline_ms / 1000 + _GRACE_S
+
+
 def _memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
@@ -70,11 +75,11 @@ class Local:
             ended = self._visited(executable, visit)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
-        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, _usual_s(visit)))
 
     def _visited(self, executable: str, visit: Visit) -> Ended:
         """By the process that has prepared this layout, if one waits; a place that counts has one for each visit."""
-        limit_s = visit.deadline_ms / 1000 + _GRACE_S
+        limit_s = patience_s(visit, _usual_s(visit))
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), limit_s)
         place = (executable, visit.point.parameters, visit.cpus)
@@ -118,7 +123,7 @@ class Local:
             self._waiting.pop(place).child.end()
             held -= other.bytes
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to do: they are here."""
 
     def close(self) -> None:
