@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tollmeter.conduct.quiet import kept_on
+from tollmeter.conduct.quiet import before_others, kept_on
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
@@ -26,7 +26,7 @@ from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
 
-__all__ = ["Judge", "Observer", "Stage", "Stopping", "conduct", "kept_on"]
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "before_others", "conduct", "kept_on"]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, conduct, kept_on
+from tollmeter.conduct import Observer, Stage, Stopping, before_others, conduct, kept_on
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
@@ -111,6 +111,7 @@ def _go(work: _Work, journal: Journal, began: float, observing: Observing, stopp
     with (
         _targets(work.plan, paths, began + work.built_s) as targets,
         kept_on(work.plan.host_cpu) as complaint,
+        before_others(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
         stopping.reach(targets.values())
         if complaint:
