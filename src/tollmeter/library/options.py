@@ -10,7 +10,7 @@ DEFAULT_BUDGET = "110s"
 
 
 class Options(NamedTuple):
-    """began: monotonic seconds."""
+    """began: monotonic seconds. beside: another run, if one measures already."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -24,3 +24,4 @@ class Options(NamedTuple):
     target: str | None = None
     precision: str | None = None
     priority: str | None = None
+    beside: bool = False
