@@ -54,14 +54,20 @@ class _Work(NamedTuple):
     learned: Learned = Learned()
 
 
-def measured(ready: Prepared, options: Options, observing: Observing, stopping: Stopping) -> Measured:
-    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop."""
+def measured(
+    ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
+) -> Measured:
+    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop.
+    in_passing: nobody will ask for it as the last one.
+    """
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
         known = learned(ready.request)
         work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
+        if not in_passing:
+            places.remember(journal.folder)
         return _go(work, journal, options, observing, stopping)
 
 
@@ -99,11 +105,11 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
 def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
+        places.remember(journal.folder)
         return _go(half.work, journal, options, observing, stopping)
 
 
 def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
-    places.remember(journal.folder)
     began = time.monotonic()
     with _watched(work.plan, options, stopping) as watch:
         # Neither what was built nor waiting for another run's end is measured time.
