@@ -123,7 +123,7 @@ void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
 #define TOLL_UNSEEN UINT64_MAX
 
-/* delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
+/* What the system does not tell is TOLL_UNSEEN. delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
  * system does not tell. */
 struct toll_witness {
   uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz, delay_ns;

@@ -158,6 +158,15 @@ static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clo
   if (s->controlled) s->control.iterations = iterations_of(r, control_batch, request->control_iterations, target_ns);
 }
 
+/* No core turns a loop a thousand times in a nanosecond. */
+static bool takes_time(struct toll_run *r, const struct times *found) {
+  const uint64_t most = 1ull << 40;
+  if (found->iterations < most) return true;
+  toll_fail(r, "%llu iterations take no more time than a few: its loop was deleted, or does not do what it is asked",
+            (unsigned long long)found->iterations);
+  return false;
+}
+
 /* What the samples that were asked for take at the length that was asked for, and twice as long. One iteration may take
  * longer than that, or what is not timed may: such a point gets fewer samples a visit, and not the time of a hundred others.
  */
@@ -197,6 +206,6 @@ void toll_sample_all(struct toll_run *r, struct toll_clock clock) {
     return;
   }
   calibrate_both(r, &s, clock);
-  take_all(r, &s);
+  if (takes_time(r, &s.body) && (!s.controlled || takes_time(r, &s.control))) take_all(r, &s);
   free(s.lanes);
 }

@@ -38,6 +38,7 @@ def run(
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
     resume: Annotated[str | None, typer.Option(help="go on with this run: what is missing, nothing twice")] = None,
+    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> int:
     """Measure this machine, print the answer, write the report."""
@@ -50,7 +51,7 @@ def run(
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
-        targets, precision, priority, tuple(against or ()),
+        targets, precision, priority, tuple(against or ()), beside,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)

@@ -41,6 +41,7 @@ def open_run(folder: Path) -> Book:
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
+    from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
@@ -61,7 +62,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes, known)
     levels = hierarchy(table, probes, machine)
-    run = _run_info(contents, request, folder)
+    run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
     done = settlement(outcomes, probes, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
@@ -183,7 +184,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision,
+        precision=request.precision, surroundings=contents.session.surroundings,
     )  # fmt: skip
 
 

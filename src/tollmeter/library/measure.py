@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, conduct, kept_on
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, conduct, kept_on
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
@@ -28,6 +28,9 @@ from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
 _LEAST_S = 2.0
+
+ELSEWHERE = "ssh:"
+"""Targets of that kind measure on another machine."""
 
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
@@ -53,15 +56,21 @@ class _Work(NamedTuple):
     learned: Learned = Learned()
 
 
-def measured(ready: Prepared, options: Options, observing: Observing, stopping: Stopping) -> Measured:
-    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop."""
+def measured(
+    ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
+) -> Measured:
+    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop.
+    in_passing: nobody will ask for it as the last one.
+    """
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
         known = learned(ready.request)
         work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
-        return _go(work, journal, options.began, observing, stopping)
+        if not in_passing:
+            places.remember(journal.folder)
+        return _go(work, journal, options, observing, stopping)
 
 
 class Interrupted(NamedTuple):
@@ -101,25 +110,51 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
 def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
-        return _go(half.work, journal, options.began, observing, stopping)
+        places.remember(journal.folder)
+        return _go(half.work, journal, options, observing, stopping)
 
 
-def _go(work: _Work, journal: Journal, began: float, observing: Observing, stopping: Stopping) -> Measured:
-    places.remember(journal.folder)
+def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
+    began = time.monotonic()
+    with _watched(work.plan, options, stopping) as watch:
+        # Neither what was built nor waiting for another run's end is measured time.
+        started = options.began + work.built_s + time.monotonic() - began
+        return Measured(journal.folder, _conducted(work, journal, _Eyes(observing, stopping, watch), started))
+
+
+class _Eyes(NamedTuple):
+    """Who looks on: at what is done, for a wish to stop, and at what else goes on."""
+
+    observing: Observing
+    stopping: Stopping
+    watch: Watch | None
+
+
+def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision)
     with (
-        _targets(work.plan, paths, began + work.built_s) as targets,
+        _targets(work.plan, paths, started) as targets,
         kept_on(work.plan.host_cpu) as complaint,
     ):
-        stopping.reach(targets.values())
+        eyes.stopping.reach(targets.values())
         if complaint:
             say(complaint)
-        with observing(work.plan, work.machine) as observer:
-            stage = Stage(targets, paths, journal, judge, observer, stopping)
-            session = conduct(_after_start(work.plan, began + work.built_s), stage, work.done, work.seconds_before)
-        stopping.reach(())
-    return Measured(journal.folder, session)
+        with eyes.observing(work.plan, work.machine) as observer:
+            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, watch=eyes.watch)
+            session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
+        eyes.stopping.reach(())
+    return session
+
+
+@contextmanager
+def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch | None]:
+    """Has this machine's measuring to itself, if any of it is done here. None where nothing is."""
+    if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
+        yield None
+        return
+    with alone(say, lambda: stopping.asked, beside=options.beside) as company:
+        yield Watch(plan.cpus, company=company)
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded), named)
+    return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded, named), named)
 
 
 def bring_sources(patterns: Iterable[str], may_install: bool = True) -> None:
@@ -98,16 +98,17 @@ def _set_up() -> None:
 
 def _check_known(abis: Iterable[str]) -> None:
     """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
-    found = find(ROOT)
+    abis = list(abis)
+    found = find(ROOT, abis)
     known = [*found.abis, *found.refused]
     for abi in abis:
         if abi not in known:
             raise catalog.unknown("ABI", abi, known)
 
 
-def _with_others(loaded: Catalog) -> Catalog:
+def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
     """Every executable with all places that its ABI's file names and this machine has."""
-    known = find(ROOT).abis
+    known = find(ROOT, named).abis
     could = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
         for abi in loaded.abis
@@ -160,7 +161,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
     named, as is one whose file is gone since it was built: only the file tells what runs it. Where no ABI is left, that
     is what is wrong. Raises Failure then.
     """
-    known = find(ROOT).abis
+    known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
     failures: dict[str, Failure] = {}

@@ -63,7 +63,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
-    told, clock = _machine(catalog, targets)
+    told, clock = machine_of(catalog, targets)
     machine = measured_caches(told, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
@@ -136,7 +136,7 @@ def for_measuring(budget_seconds: float) -> float:
     return max(budget_seconds / 2, budget_seconds - finishing)
 
 
-def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
+def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
     """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
     prefers them, since machine and rows are to be of the same.
     """
@@ -197,7 +197,7 @@ def _probe_record(plan: Plan, name: str) -> dict[str, object]:
 
 def same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
     """The machine as it was then. Raises Failure (5) where this is another one."""
-    then, (now, _) = contents.head.machine, _machine(catalog, request.targets)
+    then, (now, _) = contents.head.machine, machine_of(catalog, request.targets)
     if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
         raise Failure(
             f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5

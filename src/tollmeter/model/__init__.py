@@ -46,7 +46,7 @@ from tollmeter.model.derived import (
     Toll,
 )
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Witness, Work
+from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Surroundings, Witness, Work
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim",
@@ -54,5 +54,5 @@ __all__ = [
     "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Metric", "Opposed", "OpposedVerdict",
     "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Published", "Record", "Role", "Row",
     "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Source", "State", "StateName", "Status",
-    "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
 ]  # fmt: skip

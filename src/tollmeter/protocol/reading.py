@@ -80,13 +80,13 @@ class _Sample(Record, frozen=True):
 
 class _Witness(Record, frozen=True):
     i: Count
-    involuntary: Count = 0
-    voluntary: Count = 0
-    minor_faults: Count = 0
-    major_faults: Count = 0
+    involuntary: Count | None = 0
+    voluntary: Count | None = 0
+    minor_faults: Count | None = 0
+    major_faults: Count | None = 0
     cpu_before: int = -1
     cpu_after: int = -1
-    steal_ticks: Count = 0
+    steal_ticks: Count | None = 0
     frequency_khz: Count = 0
     control_hz: float | None = 0.0
     control_before_hz: float | None = 0.0
