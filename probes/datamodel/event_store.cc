@@ -22,6 +22,8 @@
 namespace {
 
 enum { VERTICES = 8, PARTICLES_OF_VERTEX = 8, HITS_OF_PARTICLE = 4, KINDS = 3, TURNOVERS = 8 };
+/* Of one event: itself, its vertices, and for each of their particles that, its hits and its track. */
+enum { OBJECTS = 1 + VERTICES * (1 + PARTICLES_OF_VERTEX * (2 + HITS_OF_PARTICLE)) };
 
 struct Vertex {
   Vertex *next;
@@ -172,7 +174,6 @@ struct Store {
   size_t capacity, oldest;
   Event **events;
   uint64_t random, analysed, asked;
-  uint64_t faults; /* until it had its age */
 };
 
 Event *make_event(Store *store) {
@@ -192,11 +193,11 @@ enum toll_status prepare(struct toll_run *r) {
   store->capacity = static_cast<size_t>(toll_number(r, "events"));
   store->random = r->seed;
   if (!store->capacity) return toll_skip(r, "a store of no events has nothing to analyse");
+  if (toll_needs_memory(r, toll_number(r, "events") * OBJECTS * sizeof(Hit)) != TOLL_OK) return toll_refused(r);
   store->events = static_cast<Event **>(calloc(store->capacity, sizeof(Event *)));
   if (!store->events) return toll_skip(r, "no memory for %zu events", store->capacity);
   for (size_t i = 0; i < store->capacity; i++) store->events[i] = make_event(store);
   for (size_t i = 0; i < TURNOVERS * store->capacity; i++) replace_oldest(store);
-  store->faults = heap::minor_faults();
   return TOLL_OK;
 }
 
@@ -219,15 +220,11 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void finish(struct toll_run *r) {
-  const Store *store = static_cast<const Store *>(r->state);
-  const uint64_t resident = heap::resident_peak_bytes();
   const double objects = static_cast<double>(heap::account.objects);
-  if (resident && toll_accounts_are_own()) toll_report(r, "resident_peak", static_cast<double>(resident));
   toll_report(r, "objects", objects);
   toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
   toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
   toll_report(r, "object", static_cast<double>(heap::account.asked_bytes) / objects);
-  if (toll_accounts_are_own()) toll_report(r, "minor_faults", static_cast<double>(store->faults));
 }
 
 const uint64_t event_counts[] = {10, 100, 1000, 4000, TOLL_END};
@@ -240,19 +237,18 @@ const struct toll_metric metrics[] = {
      .summary = "an event dropped, another built and reconstructed, a third analysed",
      .means = "object-store",
      .toll = "build, analyse and drop an event of 393 objects"},
-    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
     {.name = "objects",
      .unit = "count",
      .better = TOLL_NEITHER,
      .summary = "objects alive in the store",
      .source = TOLL_GAUGE},
     {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
-    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
+    {.name = "taken",
+     .unit = "B",
+     .summary = "bytes that malloc took for them",
+     .source = TOLL_GAUGE,
+     .means = "footprint"},
     {.name = "object", .unit = "B", .summary = "mean size of an object", .source = TOLL_GAUGE},
-    {.name = "minor_faults",
-     .unit = "fault",
-     .summary = "page faults until the store is full and has its age",
-     .source = TOLL_GAUGE},
     {}};
 
 }  // namespace
@@ -267,5 +263,6 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .faults = true,
+    .accounts = true,
     .revision = 2,
 };

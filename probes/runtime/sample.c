@@ -105,11 +105,14 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
 
 /* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. */
 static void take(struct toll_run *r, struct sample *s) {
+  const bool accounts = r->visit->probe->accounts;
   warm(r, body_batch, s->body.iterations);
+  const struct toll_account before = accounts ? toll_account_read() : (struct toll_account){0, 0, 0};
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
   }
+  if (accounts) toll_account_body(&before, 3 * s->body.iterations);
   if (!s->controlled) return;
   warm(r, control_batch, s->control.iterations);
   for (unsigned turn = 0; turn < 2; turn++) {

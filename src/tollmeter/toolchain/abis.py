@@ -26,6 +26,7 @@ from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_
 from tollmeter.toolchain import zig
 from tollmeter.toolchain.build import ANY_CPU, Gap, build_abi, find_compiler, probe_names, read_abi
 from tollmeter.toolchain.distribution import install_line
+from tollmeter.toolchain.libraries import READY
 
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
@@ -191,7 +192,7 @@ def is_fresh(root: Path, name: str) -> bool:
     ):
         return False
     sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
-    sources += [root / "Makefile", root / "src/tollmeter/build.py"]
+    sources += [root / "Makefile", root / "src/tollmeter/build.py", *(root / "build/libraries").glob(f"*/{READY}")]
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
 
 
