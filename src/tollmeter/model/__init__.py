@@ -6,7 +6,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Point, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import Point, Program, Published, RowOf, Select, Suite, Visit, Worth
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -37,6 +37,7 @@ from tollmeter.model.derived import (
     Inference,
     Lengths,
     Level,
+    Relative,
     Row,
     State,
     Study,
@@ -48,7 +49,8 @@ from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Wit
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim", "ClaimVerdict",
     "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference", "InferenceKind",
-    "Lengths", "Level", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
-    "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Lengths", "Level", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe", "Program",
+    "Published", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
+    "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness",
+    "Work", "Worth",
 ]  # fmt: skip
