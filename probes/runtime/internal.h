@@ -141,6 +141,22 @@ struct toll_look {
 void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
                        double width_between_hz);
 
+/* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
+
+extern const struct toll_metric toll_account_metrics[]; /* what is told; ends with {0} */
+struct toll_account {
+  uint64_t cpu_ns, minor_faults, major_faults;
+};
+/* CPU time is the calling thread's, faults are the process's. */
+struct toll_account toll_account_read(void);
+void toll_account_begin(void); /* once the program has run once */
+/* Adds what bodies of so many iterations took since `before`. */
+void toll_account_body(const struct toll_account *before, uint64_t iterations);
+/* Bytes of the heap and of maps without a file, from a file that is written as /proc/PID/maps; 0 where it cannot be read. */
+void toll_account_maps(const char *path, double *heap, double *mapped);
+/* Reports all of it; operations: of one iteration. Under an emulator of the CPU alone only the executable's size. */
+void toll_account_report(struct toll_run *r, double operations);
+
 /* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
 
 struct toll_lane {

@@ -108,12 +108,15 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
  * the middle of what is timed one more look at the core: who shares it comes and goes within a millisecond. Its loop is
  * registers alone, and leaves the caches as the body needs them. */
 static void take(struct toll_run *r, struct sample *s) {
+  const bool accounts = r->visit->probe->accounts;
   warm(r, body_batch, s->body.iterations);
+  const struct toll_account before = accounts ? toll_account_read() : (struct toll_account){0, 0, 0};
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     if (turn && !s->controlled) s->width_between_hz = toll_width_measure();
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
   }
+  if (accounts) toll_account_body(&before, 3 * s->body.iterations);
   if (!s->controlled) return;
   s->width_between_hz = toll_width_measure();
   warm(r, control_batch, s->control.iterations);

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.worth import worth
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
@@ -34,10 +35,18 @@ class Measured(NamedTuple):
 
 def study(book: Book) -> Study | None:
     """None for a run of no study."""
+    from tollmeter.judgement.relatives import relatives
+
     suite = book.suite
     if suite is None or not suite.published:
         return None
-    return Study(source=suite.source, claims=tuple(_judged(book, claim) for claim in suite.published))
+    told = relatives(book)
+    return Study(
+        source=suite.source,
+        claims=tuple(_judged(book, claim) for claim in suite.published),
+        relatives=told,
+        worth=worth(suite.worth, told) if suite.worth else "",
+    )
 
 
 def measured(book: Book, claim: Published) -> Measured:
@@ -129,10 +138,10 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
 
 def _why(book: Book, claim: Published, wanted: RowOf) -> str:
     """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
-    return _own_reason(book, wanted) or claim.missing or _absence(wanted)
+    return own_reason(book, wanted) or claim.missing or _absence(wanted)
 
 
-def _own_reason(book: Book, wanted: RowOf) -> str:
+def own_reason(book: Book, wanted: RowOf) -> str:
     """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
     done at one length or size cannot be at another; of another choice it says nothing."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}

@@ -23,7 +23,7 @@ from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
-from tollmeter.toolchain import sources
+from tollmeter.toolchain import libraries, sources
 from tollmeter.toolchain.abis import find, make_ready, open_here
 from tollmeter.toolchain.build import for_cpu
 from tollmeter.toolchain.packages import install_for
@@ -94,6 +94,28 @@ def _set_up() -> None:
     """What ./toll does in a checkout before it starts this."""
     if not root.IS_CHECKOUT:
         set_up.once()
+
+
+def brought(loaded: Catalog, suite: Suite) -> bool:
+    """Whether what is selected is compiled with a library that came just now, so that its probes are to be made ready
+    again. One that cannot be had is told of, and its probes say so too.
+    """
+    chosen = {name for select in suite.select for name in loaded.probes() if fnmatchcase(name, select.probe)}
+    wanted = sorted({library for name in chosen if (library := loaded.probes()[name].library)})
+    came = [name for name in libraries.missing(ROOT, wanted, loaded.abis) if _came(name)]
+    if came:
+        set_up.once()
+    return bool(came)
+
+
+def _came(name: str) -> bool:
+    say(f"bringing {libraries.known(ROOT)[name].summary}, once")
+    try:
+        libraries.bring(ROOT, name)
+    except Failure as failure:
+        say(failure.sentence)
+        return False
+    return True
 
 
 def _check_known(abis: Iterable[str]) -> None:

@@ -60,6 +60,9 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    if may_install and places.brought(catalog, suite):
+        catalog = places.made_ready(abis, targets, may_install)
+        built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)

@@ -6,7 +6,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Listed, Pair, Point, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import Listed, Pair, Point, Program, Published, RowOf, Select, Suite, Visit, Worth
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -40,6 +40,7 @@ from tollmeter.model.derived import (
     Lengths,
     Level,
     Opposed,
+    Relative,
     Row,
     State,
     Study,
@@ -52,7 +53,8 @@ __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim",
     "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
     "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Metric", "Opposed", "OpposedVerdict",
-    "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Published", "Record", "Role", "Row",
-    "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Source", "State", "StateName", "Status",
-    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Program", "Published", "Record",
+    "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Source", "State",
+    "StateName", "Status", "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Worth",
 ]  # fmt: skip

@@ -66,8 +66,34 @@ class Listed(Record, frozen=True, forbid_unknown_fields=True):
     differs: str = ""
 
 
+class Program(Record, frozen=True, forbid_unknown_fields=True):
+    """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
+
+    study: what the study calls it; memory, time: what the study says of these, in its words. primitive: it is no
+    program but what programs are made of, and stands below them.
+    """
+
+    what: str
+    probe: str
+    parameters: dict[str, Value] = {}
+    study: str = ""
+    memory: str = ""
+    time: str = ""
+    primitive: bool = False
+
+
+class Worth(Record, frozen=True, forbid_unknown_fields=True):
+    """The ABI of which the answer says whether it is worth it; otherwise: what would let its time be told, in a
+    sentence, where this machine cannot.
+    """
+
+    abi: str
+    otherwise: str
+
+
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing: of a study.
+    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
+    worth: of a study.
 
     budget: wall time that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own
     time, said wherever an emulator's stands beside a claim, or none.
@@ -81,6 +107,8 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     mend: str = ""
     published: tuple[Published, ...] = ()
     listing: tuple[Listed, ...] = ()
+    program: tuple[Program, ...] = ()
+    worth: Worth | None = None
 
 
 class Point(Record, frozen=True):

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.judgement import opposed
+from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import groups, tables, worth
 from tollmeter.report.attempts import listings
@@ -22,6 +23,7 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Line, Table
 from tollmeter.root import COMMAND
@@ -112,6 +114,7 @@ def study(book: Book, suite: Suite, console: Console) -> None:
     for number, said in remarks(told):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
     _attempts(book, console, width)
+    _programs(book, console, width)
     _lengths(book, console, width)
 
 
@@ -122,6 +125,28 @@ def _attempts(book: Book, console: Console, width: int) -> None:
         _print_table(table, console, width)
         for sentence in said:
             _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+
+
+def _programs(book: Book, console: Console, width: int) -> None:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    for found in program_tables(book):
+        console.print()
+        _print_table(found, console, width)
+    attribution(largest(book), console, width)
+    for sentence in program_remarks(book):
+        _wrapped(console, sentence, width, hanging=INDENT)
+
+
+def attribution(told: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+    """Prints what differences are made of; nothing where there is none."""
+    if not told:
+        return
+    width = width or _width(console)
+    console.print()
+    _print_table(attribution_table(told), console, width)
+    for sentence in (*map(in_words, told), *why_not(told)):
+        _wrapped(console, sentence, width, hanging=INDENT)
+    console.print()
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:

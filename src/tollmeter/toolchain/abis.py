@@ -26,6 +26,7 @@ from tollmeter.toolchain import zig
 from tollmeter.toolchain.accepting import check_description
 from tollmeter.toolchain.build import ANY_CPU, Gap, broken_of, build_abi, find_compiler, probe_names, read_abi
 from tollmeter.toolchain.distribution import install_line
+from tollmeter.toolchain.libraries import READY
 
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
@@ -206,6 +207,7 @@ def is_fresh(root: Path, name: str) -> bool:
     sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
     deciding = (root / "src/tollmeter/toolchain" / name for name in ("build.py", "accepting.py"))
     sources += [root / "Makefile", *deciding, *(root / "build/sources").glob("*.path")]
+    sources += (root / "build/libraries").glob(f"*/{READY}")
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
 
 
