@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 import tollmeter
-from tollmeter.cli import export, layout, report, run, show
+from tollmeter.cli import export, layout, profile, report, run, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -36,6 +36,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "report": report.report,
     "export": export.export,
     "layout": layout.layout,
+    "profile": profile.profile,
 }
 
 

@@ -158,6 +158,11 @@ def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
     return told.machine, told.clock
 
 
+def machine_of(catalog: Catalog, targets: Sequence[str]) -> Machine:
+    """The machine that these executables run on, as it says of itself."""
+    return _machine(catalog, targets)[0]
+
+
 def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
     wanted = {(point.probe, point.abi) for point in plan.points()}
     return {key: made for key, made in catalog.executables.items() if key in wanted}

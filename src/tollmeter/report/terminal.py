@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding, Suite
-from tollmeter.report import tables
+from tollmeter.model import Book, Finding, Profile, Suite
+from tollmeter.report import profiles, tables
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
@@ -84,6 +84,26 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     """Titles or places of which nothing was shown."""
     seen = {getattr(section, part) for section in shown}
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
+
+
+def single_profile(profile: Profile, console: Console) -> None:
+    """Prints one profile by function, and how it was made."""
+    width = _width(console)
+    console.print()
+    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
+    _print_table(profiles.profile_table(profile), console, width)
+    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
+
+
+def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
+    """Prints two profiles by function with the change, and what changed in words."""
+    width = _width(console)
+    console.print()
+    for title, one in zip(titles, (left, right), strict=True):
+        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
+    _print_table(profiles.beside_table(left, right, titles), console, width)
+    for said in (profiles.verdict(left, right), profiles.source_of(left)):
+        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
 
 
 def clean(text: str) -> str:
