@@ -11,10 +11,11 @@ import pytest
 
 from tollmeter.catalog import Executable
 from tollmeter.library import profiling
-from tollmeter.library.profiling import Wanted, keep, kept, take
+from tollmeter.library.profiling import Wanted, take
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, verdict
+from tollmeter.store.profiles import keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked, Told, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols

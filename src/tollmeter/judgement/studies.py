@@ -89,11 +89,12 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
 def picked(book: Book, wanted: RowOf) -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
     count of the program's instructions, without its kernel's and without memory's share, is none."""
-    matching = _matching(book, wanted)
-    return [row for row in matching if row.status == "ok" and row.median is not None and row.clock != COUNTED]
+    found = matching(book, wanted)
+    return [row for row in found if row.status == "ok" and row.median is not None and row.clock != COUNTED]
 
 
-def _matching(book: Book, wanted: RowOf) -> list[Row]:
+def matching(book: Book, wanted: RowOf) -> list[Row]:
+    """All rows that are asked for, whatever became of them and by whatever clock."""
     abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
     return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
 
@@ -119,7 +120,7 @@ def _own_reason(book: Book, wanted: RowOf) -> str:
     done at one length or size cannot be at another; of another choice it says nothing."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
+    same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
     failed = next((row for row in same if row.status != "ok" and row.reason), None)
     if failed is not None:
         return f"{failed.probe} gave no number: {failed.reason}."

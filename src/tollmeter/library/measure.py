@@ -28,6 +28,9 @@ from tollmeter.store.request import read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
+PROFILE_S = 1.5
+"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
+
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
@@ -60,7 +63,18 @@ def measured(ready: Prepared, options: Options, observing: Observing) -> Measure
     with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
         known = learned(ready.request)
         work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
-        return _go(work, journal, options.began, observing)
+        done = _go(work, journal, options.began, observing)
+    if ready.request.suite.profile and done.session.status != "interrupted":
+        _profile(ready, folder, options.quiet)
+    return done
+
+
+def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
+    from tollmeter.library.profiling import profile_suite
+    from tollmeter.plan.points import Ground as Place
+
+    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
+    profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
 
 
 def resumed(name: str, options: Options, observing: Observing) -> Measured:

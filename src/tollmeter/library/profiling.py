@@ -8,7 +8,7 @@ nobody keeps: so it is written as functions at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -22,14 +22,15 @@ from tollmeter.library.prepare import machine_of
 from tollmeter.model import Failure, Point, Profile, Record, Select, Share, Work
 from tollmeter.plan.points import Ground, check_asked, resolve
 from tollmeter.protocol import Damaged, Line, find_lines
+from tollmeter.store.profiles import keep
 from tollmeter.targets.profiled import Asked as Sampling
 from tollmeter.targets.profiled import profiled
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.symbols import Symbols
 
-KEPT = "profiles.json"
 KERNEL = "(kernel)"
 T = TypeVar("T")
+Tell = Callable[[str], None]
 
 
 class _Sampled(Record, frozen=True):
@@ -77,6 +78,19 @@ def wanted_by(selects: Iterable[Select], ground: Ground) -> list[Wanted]:
     """The points of some selections that are built here, each once."""
     points = dict.fromkeys(point for select in selects for point in resolve(select, ground, 1).points)
     return [Wanted(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
+
+
+def profile_suite(folder: Path, selects: Sequence[Select], ground: Ground, seconds: float, tell: Tell) -> None:
+    """Takes the profiles that a suite wants, and keeps them in the run's folder, also what there is of them after a
+    Ctrl-C. tell: is told which is next."""
+    taken: list[Profile] = []
+    every = wanted_by(selects, ground)
+    try:
+        for number, wanted in enumerate(every, start=1):
+            tell(f"profile {number} of {len(every)}: {wanted.point.probe} {wanted.point.abi}")
+            taken.append(take(wanted, Sampling(round(1000 * seconds))))
+    finally:
+        keep(folder, taken)
 
 
 def take(wanted: Wanted, sampling: Sampling) -> Profile:
@@ -128,23 +142,3 @@ def _shares(path: Path, hits: dict[int, int], kernel: int) -> tuple[Share, ...]:
             inlined.setdefault(name, Counter())[inner] += count
     return tuple(Share(function=name, hits=count, inlined=dict(inlined.get(name, Counter()).most_common()))
                  for name, count in whole.most_common())  # fmt: skip
-
-
-# ---- kept in a run's folder -----------------------------------------------------------------------------------------
-
-
-def keep(folder: Path, profiles: Iterable[Profile]) -> None:
-    """Whole or not at all."""
-    half = folder / f".{KEPT}.half"
-    half.write_bytes(msgspec.json.encode(tuple(profiles)))
-    half.replace(folder / KEPT)
-
-
-def kept(folder: Path) -> Sequence[Profile]:
-    """None were taken: empty. Raises Failure (5) where the file is damaged."""
-    try:
-        return msgspec.json.decode((folder / KEPT).read_bytes(), type=tuple[Profile, ...])
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError) as error:
-        raise Failure(f"{folder / KEPT} cannot be read: {error}", 5) from error

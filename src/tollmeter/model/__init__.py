@@ -6,7 +6,18 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Point, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import (
+    Beside,
+    BreakEven,
+    Option,
+    Point,
+    Published,
+    PublishedShare,
+    RowOf,
+    Select,
+    Suite,
+    Visit,
+)
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -47,10 +58,10 @@ from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Wit
 from tollmeter.model.profiled import Profile, Share
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim", "ClaimVerdict",
-    "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference", "InferenceKind",
-    "Lengths", "Level", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Profile", "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
-    "Share", "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit",
-    "Witness", "Work",
+    "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "Claim",
+    "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
+    "InferenceKind", "Lengths", "Level", "Machine", "Metric", "Option", "Outcome", "Parameter", "Point", "Portion",
+    "Priority", "Probe", "Profile", "Published", "PublishedShare", "Record", "Role", "Row", "RowOf", "RunInfo",
+    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
+    "Toll", "Unit", "Value", "Visit", "Witness", "Work",
 ]  # fmt: skip

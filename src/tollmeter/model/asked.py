@@ -54,9 +54,49 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     missing: str | None = None
 
 
+class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
+
+    function: str
+    left: float
+    right: float
+    here: tuple[str, ...] = ()
+
+
+class Beside(Record, frozen=True, forbid_unknown_fields=True):
+    """Two profiles that are shown side by side, and what a study published of the same two."""
+
+    left: RowOf
+    right: RowOf
+    titles: tuple[str, str]
+    shares: tuple[PublishedShare, ...] = ()
+
+
+class Option(Record, frozen=True, forbid_unknown_fields=True):
+    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
+    others are held against."""
+
+    what: str
+    row: RowOf
+    costs: str
+
+
+class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
+    """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
+
+    each, once, without: rows of times; thing: what there are several of.
+    """
+
+    thing: str
+    each: RowOf
+    once: RowOf
+    without: RowOf
+
+
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study.
 
+    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer.
     budget: wall time that it needs, as --budget takes it; empty: the usual one.
     """
 
@@ -66,6 +106,10 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     budget: str = ""
     source: str | None = None
     published: tuple[Published, ...] = ()
+    profile: tuple[Select, ...] = ()
+    beside: Beside | None = None
+    option: tuple[Option, ...] = ()
+    break_even: BreakEven | None = None
 
 
 class Point(Record, frozen=True):

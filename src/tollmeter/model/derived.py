@@ -23,6 +23,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
+from tollmeter.model.profiled import Profile
 
 
 class State(Record, frozen=True):
@@ -225,6 +226,7 @@ class Index(Record, frozen=True):
     inferred: tuple[Inference, ...] = ()
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
+    profiles: tuple[Profile, ...] = ()
 
 
 class Book(Record, frozen=True):

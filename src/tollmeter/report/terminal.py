@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import Book, Finding, Profile, Suite
-from tollmeter.report import profiles, tables
+from tollmeter.report import profiles, tables, ways_out
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
@@ -58,7 +58,27 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, said in remarks(told):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    _ways_out(book, suite, console, width)
     _lengths(book, console, width)
+
+
+def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
+    """The study's profiles beside ours, what to do, and from how many on it pays."""
+    for pair in ways_out.pairs(book, suite):
+        side_by_side(pair.left, pair.right, console, pair.titles)
+        if pair.published is not None:
+            console.print()
+            _print_table(pair.published, console, width)
+    for reason in ways_out.unprofiled(book):
+        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
+    for ways in ways_out.ways_out(book, suite):
+        console.print()
+        _wrapped(console, f"In {ways.place}", width, style="bold")
+        _print_table(ways.table, console, width)
+        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
+    for even in ways_out.break_evens(book, suite):
+        console.print()
+        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:
