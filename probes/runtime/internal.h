@@ -85,8 +85,9 @@ void toll_emit_flush(void); /* writes complete lines; safe in a signal handler *
 bool toll_clock_choose(char *error, size_t room);
 const char *toll_clock_kind(void); /* hardware, virtual or instructions */
 bool toll_counts_instructions(void);
-bool toll_clock_is_real(void);    /* else an addition in this time is no cycle of any core */
-uint64_t toll_counter_read(void); /* instructions executed so far; only where they are counted */
+bool toll_clock_is_real(void);     /* else an addition in this time is no cycle of any core */
+void toll_counter_gate(bool open); /* whether the emulator keeps what is executed; only where it was asked to */
+uint64_t toll_counter_read(void);  /* instructions executed so far; only where they are counted */
 
 /* ---- clock.c -------------------------------------------------------------------------------------------------- */
 
@@ -207,6 +208,15 @@ void toll_visit_make(const struct toll_probe *probe, const struct toll_request *
 typedef bool toll_next_visit(const struct toll_probe *probe, struct toll_request *request);
 void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next);
 bool toll_stop_asked(void);
+
+/* ---- profile.c -------------------------------------------------------------------------------------------------- */
+
+/* Where the environment asks for it, runs the body under a sampler in place of taking samples, and emits where it was.
+ * False where it does not. */
+bool toll_profile_take(struct toll_run *r);
+void toll_profile_run(bool on);
+/* While the watch stands still, nothing is kept. No more than a load and a branch where nothing is profiled. */
+void toll_profile_pause(bool pause);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import export, layout, new, report, run, selftest, show
+from tollmeter.cli import export, layout, new, profile, report, run, selftest, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -40,6 +40,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "layout": layout.layout,
     "new": new.new,
     "selftest": selftest.selftest,
+    "profile": profile.profile,
 }
 
 

@@ -110,8 +110,8 @@ def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     emulator tells.
     """
     blind = (COUNTED, VIRTUAL) if about == "caches" else (COUNTED,)
-    matching = _matching(book, wanted) if wanted is not None else []
-    return [row for row in matching if row.status == "ok" and row.median is not None and row.clock not in blind]
+    found = matching(book, wanted) if wanted is not None else []
+    return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
 def _of_one_place(rows: Sequence[Row]) -> list[Row]:
@@ -120,7 +120,8 @@ def _of_one_place(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if place and (row.target, row.clock) == place[2:]]
 
 
-def _matching(book: Book, wanted: RowOf) -> list[Row]:
+def matching(book: Book, wanted: RowOf) -> list[Row]:
+    """All rows that are asked for, whatever became of them and by whatever clock."""
     abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
     return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
 
@@ -146,7 +147,7 @@ def own_reason(book: Book, wanted: RowOf) -> str:
     done at one length or size cannot be at another; of another choice it says nothing."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
+    same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
     failed = next((row for row in same if row.status != "ok" and row.reason), None)
     if failed is not None:
         return f"{failed.probe} gave no number: {failed.reason}."

@@ -32,6 +32,9 @@ _LEAST_S = 2.0
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
 
+PROFILE_S = 1.5
+"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
+
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
@@ -70,7 +73,18 @@ def measured(
         work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
         if not in_passing:
             places.remember(journal.folder)
-        return _go(work, journal, options, observing, stopping)
+        done = _go(work, journal, options, observing, stopping)
+    if ready.request.suite.profile and done.session.status != "interrupted":
+        _profile(ready, folder, options.quiet)
+    return done
+
+
+def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
+    from tollmeter.library.profiling import profile_suite
+    from tollmeter.plan.points import Ground as Place
+
+    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
+    profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
 
 
 class Interrupted(NamedTuple):

@@ -91,12 +91,52 @@ class Worth(Record, frozen=True, forbid_unknown_fields=True):
     otherwise: str
 
 
+class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
+
+    function: str
+    left: float
+    right: float
+    here: tuple[str, ...] = ()
+
+
+class Beside(Record, frozen=True, forbid_unknown_fields=True):
+    """Two profiles that are shown side by side, and what a study published of the same two."""
+
+    left: RowOf
+    right: RowOf
+    titles: tuple[str, str]
+    shares: tuple[PublishedShare, ...] = ()
+
+
+class Option(Record, frozen=True, forbid_unknown_fields=True):
+    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
+    others are held against."""
+
+    what: str
+    row: RowOf
+    costs: str
+
+
+class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
+    """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
+
+    each, once, without: rows of times; thing: what there are several of.
+    """
+
+    thing: str
+    each: RowOf
+    once: RowOf
+    without: RowOf
+
+
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
     worth: of a study.
 
-    budget: wall time that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own
-    time, said wherever an emulator's stands beside a claim, or none.
+    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer. budget: wall time
+    that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever
+    an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -109,6 +149,10 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     listing: tuple[Listed, ...] = ()
     program: tuple[Program, ...] = ()
     worth: Worth | None = None
+    profile: tuple[Select, ...] = ()
+    beside: Beside | None = None
+    option: tuple[Option, ...] = ()
+    break_even: BreakEven | None = None
 
 
 class Point(Record, frozen=True):
