@@ -87,7 +87,7 @@ struct times {
   uint64_t iterations, ns[2];
 };
 struct sample {
-  uint64_t index, at_ns;
+  uint64_t index, at_ns, first_mark;
   struct times body, control;
   bool controlled;
   unsigned lane_count;
@@ -105,16 +105,23 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
 
 /* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. */
 static void take(struct toll_run *r, struct sample *s) {
+  s->first_mark = toll_marks_made();
+  toll_mark();
+  toll_mark(); /* behind an empty test: what two marks are apart of themselves */
   warm(r, body_batch, s->body.iterations);
+  toll_mark();
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
+    toll_mark();
   }
   if (!s->controlled) return;
   warm(r, control_batch, s->control.iterations);
+  toll_mark();
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
+    toll_mark();
   }
 }
 
@@ -135,6 +142,7 @@ static void emit_sample(const struct sample *s) {
     toll_put_count("control_iterations", s->control.iterations);
     emit_pair("control", s->control.ns);
   }
+  if (toll_marks_are_on()) toll_put_count("mark", s->first_mark);
   if (s->lane_count) {
     toll_put_open("lanes", '[');
     for (unsigned i = 0; i < s->lane_count; i++) emit_pair(NULL, (uint64_t[]){s->lanes[i].iterations, s->lanes[i].ns});

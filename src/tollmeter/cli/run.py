@@ -27,6 +27,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
+    clock: Annotated[str | None, typer.Option(help="who times: pty or serial:PATH [the target itself]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
@@ -42,7 +43,8 @@ def run(
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
-        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
+        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority,
+        clock,
     )  # fmt: skip
     if resume:
         from tollmeter.cli.answer import finished

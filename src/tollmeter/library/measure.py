@@ -65,7 +65,16 @@ def measured(ready: Prepared, options: Options, observing: Observing) -> Measure
 
 def resumed(name: str, options: Options, observing: Observing) -> Measured:
     """Goes on with a run that was interrupted, or whose budget was spent."""
-    fixed = (options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority)
+    fixed = (
+        options.words,
+        options.abi,
+        options.target,
+        options.cpus,
+        options.out,
+        options.precision,
+        options.priority,
+        options.clock,
+    )
     if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"

@@ -24,3 +24,4 @@ class Options(NamedTuple):
     target: str | None = None
     precision: str | None = None
     priority: str | None = None
+    clock: str | None = None

@@ -43,12 +43,13 @@ from tollmeter.model.derived import (
     Toll,
 )
 from tollmeter.model.described import Abi, Build, Cache, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Witness, Work
+from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Witness, Work
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim", "ClaimVerdict",
     "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference", "InferenceKind",
-    "Lengths", "Level", "Listed", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
-    "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Outcome", "Parameter", "Point", "Portion",
+    "Priority", "Probe", "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select",
+    "Severity", "Source", "State", "StateName", "Status", "Study", "Suite", "Toll",
+    "Unit", "Value", "Visit", "Witness", "Work",
 ]  # fmt: skip

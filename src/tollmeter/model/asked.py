@@ -94,7 +94,7 @@ class Point(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none.
+    none. marks: the line on which the probe marks its batches for a clock elsewhere; empty for none.
     """
 
     id: int
@@ -107,4 +107,5 @@ class Visit(Record, frozen=True):
     deadline_ms: int
     iterations: int = 0
     control_iterations: int = 0
+    marks: str = ""
     priority: Priority = "normal"

@@ -16,6 +16,7 @@ from rich.text import Text
 from tollmeter.model import Book, Finding, Suite
 from tollmeter.report import tables
 from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
@@ -36,7 +37,13 @@ def summary(book: Book, console: Console) -> None:
     _heading(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
-    for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book)):
+    for table in (
+        tables.memory_table(book),
+        inferred_table(book),
+        tables.toll_table(book),
+        listing(book),
+        clocks_table(book),
+    ):
         if table is not None:
             console.print()
             _print_table(table, console, width)
