@@ -42,7 +42,8 @@ struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
   uint64_t iterations, control_iterations; /* of the shorter batch, as an earlier visit found it; 0: not known */
   enum toll_priority priority;
-  char target[64];
+  char target[160];
+  char marks[128]; /* the line for marks, `-` for standard output; empty: none are made */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
@@ -173,6 +174,15 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 enum toll_status toll_crew_placed(struct toll_run *r);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
+
+/* ---- mark.c: a clock at the other end of a line ----------------------------------------------------------------- */
+
+/* Before a visit's first sample: marks are counted from 0 again. TOLL_FAILED where the line is refused. */
+enum toll_status toll_marks_open(struct toll_run *r);
+bool toll_marks_are_on(void);
+uint64_t toll_marks_made(void);
+/* One byte, if the visit asked for marks. */
+void toll_mark(void);
 
 /* ---- sample.c ------------------------------------------------------------------------------------------------- */
 

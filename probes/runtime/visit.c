@@ -208,6 +208,7 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
+  if (toll_marks_open(r) != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
   toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));

@@ -32,6 +32,7 @@ def run(
     precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
     against: Annotated[list[str] | None, typer.Option(help="visit in turns with: NAME=VALUE, ABI, probe")] = None,
+    clock: Annotated[str | None, typer.Option(help="who times: pty or serial:PATH [the target itself]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
@@ -51,7 +52,7 @@ def run(
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
-        targets, precision, priority, tuple(against or ()), beside,
+        targets, precision, priority, tuple(against or ()), beside, clock,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)

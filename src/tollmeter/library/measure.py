@@ -103,7 +103,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     built is another one than the run's."""
     fixed = (
         options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
-        options.against,
+        options.against, options.clock,
     )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(

@@ -34,3 +34,4 @@ class Options(NamedTuple):
     priority: str | None = None
     against: tuple[str, ...] = ()
     beside: bool = False
+    clock: str | None = None

@@ -26,7 +26,7 @@ from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, clock_of, own_abis
+from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -53,7 +53,7 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
-    targets = names(options.target)
+    targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
     places.bring_sources(patterns(options.words, places.suites()), may_install)

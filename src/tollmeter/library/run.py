@@ -155,6 +155,7 @@ def measure(
     target: str | None = None,
     precision: str | None = None,
     priority: str | None = None,
+    clock: str | None = None,
     seed: int | None = None,
     cpus: str | None = None,
     out: str | Path | None = None,
@@ -170,7 +171,7 @@ def measure(
 
     options = Options(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority,
+        priority, clock=clock,
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:

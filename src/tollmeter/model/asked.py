@@ -177,7 +177,8 @@ class Pair(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound.
+    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
+    the probe marks its batches for a clock elsewhere; empty for none.
     """
 
     id: int
@@ -190,5 +191,6 @@ class Visit(Record, frozen=True):
     deadline_ms: int
     iterations: int = 0
     control_iterations: int = 0
+    marks: str = ""
     priority: Priority = "normal"
     wall_ms: int = 0

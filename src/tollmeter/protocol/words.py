@@ -20,4 +20,5 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--control-iterations={visit.control_iterations}",
         f"--priority={visit.priority}",
     )
-    return options + tuple(f"{name}={value}" for name, value in visit.point.parameters)
+    marks = (f"--marks={visit.marks}",) if visit.marks else ()
+    return options + marks + tuple(f"{name}={value}" for name, value in visit.point.parameters)

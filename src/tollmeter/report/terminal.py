@@ -19,6 +19,7 @@ from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Profile, Suite
 from tollmeter.report import groups, profiles, tables, ways_out, worth
 from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
@@ -66,7 +67,9 @@ def _opening(book: Book, console: Console, width: int) -> None:
 
 
 def _all_tables(book: Book) -> list[Table]:
-    told = (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book))
+    told = (
+        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
+    )  # fmt: skip
     return [table for table in told if table is not None]
 
 
@@ -76,7 +79,7 @@ def _few_tables(book: Book) -> list[Table]:
     if book.suite is not None and book.suite.published:
         told: tuple[Table | None, ...] = (tables.memory_table(book),)
     elif few is not None:
-        told = (tables.memory_table(book), few)
+        told = (tables.memory_table(book), few, clocks_table(book))
     else:
         told = (tables.memory_table(book), _brief(tables.toll_table(book, groups.best_known(book))) or listing(book))
     return [table for table in told if table is not None]
