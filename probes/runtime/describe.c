@@ -89,6 +89,7 @@ void toll_describe(const struct toll_probe *probe) {
   toll_put_bool("control", probe->control != NULL);
   toll_put_bool("switches", probe->switches);
   toll_put_bool("faults", probe->faults);
+  toll_put_bool("serves", probe->serves);
   put_metrics(probe->metrics);
   put_parameters(probe->parameters);
   put_roles(probe->roles);

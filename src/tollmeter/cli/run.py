@@ -29,6 +29,8 @@ def run(
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
+    folder: Annotated[Path | None, typer.Option(help="for files of probes, on the disk to measure [the run's]")] = None,
+    peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
@@ -42,7 +44,8 @@ def run(
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
-        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
+        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority,
+        folder, peer,
     )  # fmt: skip
     if resume:
         from tollmeter.cli.answer import finished

@@ -18,13 +18,24 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import Ground, Prepared, budget_of, for_measuring, head_of, same_machine, same_plan, used
+from tollmeter.library.peer import serving
+from tollmeter.library.prepare import (
+    LONGEST_FOLDER,
+    Ground,
+    Prepared,
+    budget_of,
+    for_measuring,
+    head_of,
+    same_machine,
+    same_plan,
+    used,
+)
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import read_request
+from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
@@ -60,12 +71,15 @@ def measured(ready: Prepared, options: Options, observing: Observing) -> Measure
     with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
         known = learned(ready.request)
         work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
-        return _go(work, journal, options.began, observing)
+        return _placed(work, ready.request, journal, options.began, observing)
 
 
 def resumed(name: str, options: Options, observing: Observing) -> Measured:
     """Goes on with a run that was interrupted, or whose budget was spent."""
-    fixed = (options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority)
+    fixed = (
+        options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
+        options.folder, options.peer,
+    )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"
@@ -79,7 +93,17 @@ def resumed(name: str, options: Options, observing: Observing) -> Measured:
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
     with Journal.resume(folder) as journal:
         work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
-        return _go(work, journal, options.began, observing)
+        return _placed(work, request, journal, options.began, observing)
+
+
+def _placed(work: _Work, request: Request, journal: Journal, began: float, observing: Observing) -> Measured:
+    """With a folder for the probes' files, and the other end of a network where one was asked for."""
+    own = journal.folder.resolve()
+    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
+    ends = [made.path for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    with serving(request.peer, ends) as peer:
+        plan = msgspec.structs.replace(work.plan, folder=folder, peer=peer)
+        return _go(work._replace(plan=plan), journal, began, observing)
 
 
 def _go(work: _Work, journal: Journal, began: float, observing: Observing) -> Measured:

@@ -24,3 +24,5 @@ class Options(NamedTuple):
     target: str | None = None
     precision: str | None = None
     priority: str | None = None
+    folder: Path | None = None
+    peer: str | None = None

@@ -157,6 +157,8 @@ def measure(
     priority: str | None = None,
     seed: int | None = None,
     cpus: str | None = None,
+    folder: str | Path | None = None,
+    peer: str | None = None,
     out: str | Path | None = None,
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
@@ -169,11 +171,11 @@ def measure(
 
     options = Options(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority,
+        priority, Path(folder) if folder else None, peer,
     )  # fmt: skip
-    folder = measured(prepared(options), options, unseen).folder
-    run = open(folder)
-    remember(places.RUNS, remembered(run.book, learned(read_request(folder))))
+    kept = measured(prepared(options), options, unseen).folder
+    run = open(kept)
+    remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
     return run
 
 

@@ -83,7 +83,8 @@ class Point(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none.
+    none. folder: where it may make files; empty for the place's own choice. peer: where another machine serves it, as
+    the probe reads that.
     """
 
     id: int
@@ -97,3 +98,5 @@ class Visit(Record, frozen=True):
     iterations: int = 0
     control_iterations: int = 0
     priority: Priority = "normal"
+    folder: str = ""
+    peer: str = ""

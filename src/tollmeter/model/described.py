@@ -48,6 +48,7 @@ class Probe(Record, frozen=True):
     control: bool = False
     switches: bool = False
     faults: bool = False
+    serves: bool = False
 
 
 class Build(Record, frozen=True):

@@ -23,7 +23,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI.
+    core is, by target and ABI. folder: where probes may make files; empty for the run's own. peer: the host that is
+    the other end of a network.
     """
 
     id: str
@@ -42,6 +43,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     priority: Priority = "normal"
     runs_sd: dict[str, float] = {}
     widths: dict[str, dict[str, float]] = {}
+    folder: str = ""
+    peer: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
