@@ -56,8 +56,10 @@ static enum toll_status prepare(struct toll_run *r) {
   const struct route *way = &ways[toll_choice(r, "route")];
   if (find_service(r, way->service, &remote->address) != TOLL_OK) return toll_refused(r);
   remote->file = reach(&remote->address, way->type);
-  if (remote->file >= 0) return TOLL_OK;
-  return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
+  if (remote->file < 0)
+    return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
+  if (way->once != send_and_receive) reset(remote->file); /* each question of theirs is a connection of its own */
+  return TOLL_OK;
 }
 
 static void call(struct toll_run *r) {
