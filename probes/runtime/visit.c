@@ -31,6 +31,14 @@ unsigned toll_choice(const struct toll_run *r, const char *parameter) {
   return r->visit->request.settings[index_of(r, parameter)].choice;
 }
 
+const char *toll_folder(const struct toll_run *r) {
+  return r->visit->request.folder;
+}
+
+const char *toll_peer(const struct toll_run *r) {
+  return r->visit->request.peer;
+}
+
 void toll_report(struct toll_run *r, const char *metric, double value) {
   struct toll_visit *visit = r->visit;
   if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};

@@ -35,3 +35,5 @@ class Options(NamedTuple):
     against: tuple[str, ...] = ()
     beside: bool = False
     clock: str | None = None
+    folder: Path | None = None
+    peer: str | None = None

@@ -178,7 +178,8 @@ class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
     none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
-    the probe marks its batches for a clock elsewhere; empty for none.
+    the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
+    place's own choice. peer: where another machine serves it, as the probe reads that.
     """
 
     id: int
@@ -194,3 +195,5 @@ class Visit(Record, frozen=True):
     marks: str = ""
     priority: Priority = "normal"
     wall_ms: int = 0
+    folder: str = ""
+    peer: str = ""

@@ -25,6 +25,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
     core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
+    folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
     """
 
     id: str
@@ -45,6 +46,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     widths: dict[str, dict[str, float]] = {}
     against: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
+    folder: str = ""
+    peer: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
