@@ -9,22 +9,32 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
 
 COUNTED = "instructions"
+TURNS, CONTROL_LOOP = "turns", "control-loop"
+"""A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
+
+NO_TURNS = "The control loop was not timed where this was."
+THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why."""
+    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. thin: a row
+    of it has too few visits for an interval.
+    """
 
     values: Sequence[Estimate] = ()
     unit: str = ""
     gap: str = ""
+    thin: bool = False
 
 
 def study(book: Book) -> Study | None:
@@ -36,11 +46,19 @@ def study(book: Book) -> Study | None:
 
 
 def measured(book: Book, claim: Published) -> Measured:
+    found = _measured(book, claim)
+    rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted)]
+    return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
+
+
+def _measured(book: Book, claim: Published) -> Measured:
     if claim.row is None:
         return Measured(gap=claim.missing or "No probe measures this yet.")
     rows = picked(book, claim.row)
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
+    if claim.unit == TURNS:
+        return _in_turns(book, rows)
     if claim.over is None:
         return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit)
     others = picked(book, claim.over)
@@ -50,9 +68,32 @@ def measured(book: Book, claim: Published) -> Measured:
     return Measured(_ranked(ratios), "ratio") if ratios else Measured(gap=NOT_TOGETHER)
 
 
+def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
+    """Each time beside the control loop of its own place, clock and ABI."""
+    found = []
+    for row in rows:
+        loops = [
+            loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
+            (loop.target, loop.clock) == (row.target, row.clock)
+        ]  # fmt: skip
+        if loops and row.unit == "ns" and (row.median or 0) > 0:
+            turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
+            found.append(ratio_of(turn, row))
+    return Measured(_ranked(found), TURNS) if found else Measured(gap=NO_TURNS)
+
+
+def _inverse(loop: Row) -> dict[str, float | None]:
+    """A rate's time in ns, with its ends in their places."""
+    median, low, high = (1e9 / end if end else None for end in (loop.median, loop.high, loop.low))
+    return {"median": median, "low": low, "high": high}
+
+
 def _judged(book: Book, claim: Published) -> Claim:
+    return judge(claim, measured(book, claim))
+
+
+def judge(claim: Published, found: Measured) -> Claim:
     """here: the middle one of several rows; low, high: the ends of them all."""
-    found = measured(book, claim)
     values = found.values
     verdict, reason = _verdict(claim, found)
     return Claim(
@@ -67,6 +108,8 @@ def _judged(book: Book, claim: Published) -> Claim:
 def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | None]:
     if not found.values:
         return "cannot tell", found.gap
+    if found.thin:
+        return "cannot tell", THIN.format(LEAST_VISITS)
     if claim.value is None:
         return "cannot tell", "The study gives no number that could be held against this one."
     if claim.unit != found.unit:

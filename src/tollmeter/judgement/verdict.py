@@ -24,7 +24,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "interrupted"
     if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
         return "too short"
-    return "busy" if _set_aside(timed) > MOST_SET_ASIDE or _is_unsettled(run) else "quiet"
+    return "busy" if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) else "quiet"
 
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:
@@ -54,7 +54,7 @@ def _is_short(visits: Sequence[int], *, counted: bool) -> bool:
     return median_low(visits) < LEAST_VISITS if visits else not counted
 
 
-def _set_aside(rows: Sequence[Row]) -> float:
+def set_aside_share(rows: Sequence[Row]) -> float:
     """Share of the samples taken. Rows of one visit share its samples: they are counted alike above and below."""
     aside = sum(row.set_aside for row in rows)
     taken = aside + sum(row.samples for row in rows)

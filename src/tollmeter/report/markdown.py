@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tollmeter.model import Book, Finding, Row
-from tollmeter.report import tables
+from tollmeter.report import tables, worth
 from tollmeter.report.dossier import command
+from tollmeter.report.doubt import of_row
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
-from tollmeter.report.numbers import count, quantity
-from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.numbers import count
+from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
 
@@ -47,10 +48,11 @@ def _study(book: Book) -> list[str]:
     suite = book.suite
     if suite is None or not suite.published:
         return []
-    told = answers(book, suite)
+    found = told(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
-    return [*asked, _table(claims_table(told)), *said]
+    common = [text(sentence) for sentence in (found.tally, *found.common)]
+    said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
+    return [*asked, *common, _table(claims_table(found.answers)), *said]
 
 
 def _lengths(book: Book) -> list[str]:
@@ -60,8 +62,8 @@ def _lengths(book: Book) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     head = text(f"{section.title} ({section.place})" if section.place else section.title)
-    told = [_table(table) for table in (section.rates, section.gains) if table is not None]
-    return [f"## {head}", *told, *([_listed(section.said)] if section.said else [])]
+    made = [_table(table) for table in (section.rates, section.gains) if table is not None]
+    return [f"## {head}", *made, *([_listed(section.said)] if section.said else [])]
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -89,8 +91,8 @@ def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[
 
 
 def _findings(book: Book) -> str:
-    told = [_finding(book, finding) for finding in tables.findings(book)]
-    return "\n".join(["## Findings", "", *told]) if told else ""
+    found = [_finding(book, finding) for finding in tables.findings(book)]
+    return "\n".join(["## Findings", "", *found]) if found else ""
 
 
 def _finding(book: Book, finding: Finding) -> str:
@@ -99,7 +101,15 @@ def _finding(book: Book, finding: Finding) -> str:
 
 
 def _sure(book: Book) -> str:
-    said = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
+    said = (
+        worth.verdict(book),
+        worth.unanswered(book),
+        worth.held_back(book),
+        tables.unfinished(book),
+        book.index.run.summary,
+        tables.sureness(book),
+        tables.missing(book),
+    )
     return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
 
 
@@ -113,7 +123,7 @@ def _rows(book: Book) -> str:
 
 def _row(row: Row) -> tuple[str, ...]:
     parameters = ", ".join(f"{name} {value}" for name, value in row.parameters.items())
-    median = str(quantity(row.median, row.unit, row.low, row.high))
+    median = str(of_row(row))
     words = (row.probe, parameters, row.abi, row.target, row.clock, row.metric, median, count(row.samples))
     return tuple(text(word) for word in words)
 
