@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 import tollmeter
-from tollmeter.cli import export, layout, report, run, show
+from tollmeter.cli import export, layout, report, run, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -34,6 +34,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "list": list_.list_,
     "show": show.show,
     "report": report.report,
+    "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,
 }

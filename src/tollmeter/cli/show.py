@@ -22,12 +22,17 @@ def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
 ) -> None:
     """Print a run's answer."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     folder = places.find_run(run)
+    if follow:
+        from tollmeter.cli import watching
+
+        watching.follow(folder)
     if raw:
         write(written(raw_samples(folder), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
