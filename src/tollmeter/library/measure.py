@@ -19,6 +19,7 @@ from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Ground, Prepared, budget_of, for_measuring, head_of, same_machine, same_plan, used
+from tollmeter.library.reuse import Reused, reused
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
@@ -57,10 +58,20 @@ def measured(ready: Prepared, options: Options, observing: Observing) -> Measure
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
-        known = learned(ready.request)
-        work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
+    found = reused(ready, executables)
+    request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
+    with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
+        done = _taken_over(found, journal) if found else ()
+        work = _Work(ready.plan, ready.machine, executables, done, built_s=ready.built_s, learned=learned(request))
         return _go(work, journal, options.began, observing)
+
+
+def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
+    """The other run's visits, now in this journal too."""
+    say(found.sentence)
+    for stream in found.streams:
+        journal.append(stream)
+    return found.outcomes
 
 
 def resumed(name: str, options: Options, observing: Observing) -> Measured:

@@ -95,7 +95,8 @@ class RunInfo(Record, frozen=True):
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
     precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
     state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
-    unanswered: why the question that was asked has no answer, empty where it has one.
+    unanswered: why the question that was asked has no answer, empty where it has one. reused: which visits were taken
+    over from another run; empty where none were.
     """
 
     id: str
@@ -114,3 +115,4 @@ class RunInfo(Record, frozen=True):
     verdict: RunVerdict = "quiet"
     summary: str = ""
     unanswered: str = ""
+    reused: str = ""

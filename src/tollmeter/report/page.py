@@ -143,6 +143,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
         ("Missing", tables.missing(book)),
+        ("Taken over", book.index.run.reused),
     )
     return [(name, said) for name, said in told if said]
 

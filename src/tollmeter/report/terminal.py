@@ -52,7 +52,12 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 
 def _opening(book: Book, console: Console, width: int) -> None:
     """What it is, how much that is worth, and whether it is an answer."""
-    for line, style in ((tables.answer(book), "bold"), (worth.verdict(book), ""), (worth.unanswered(book), "")):
+    for line, style in (
+        (tables.answer(book), "bold"),
+        (worth.verdict(book), ""),
+        (worth.unanswered(book), ""),
+        (book.index.run.reused, "dim"),
+    ):
         if line:
             _wrapped(console, line, width, style=style)
     console.print()

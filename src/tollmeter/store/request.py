@@ -23,7 +23,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI.
+    core is, by target and ABI. reused: what was taken over from another run, in a sentence; not written where empty.
     """
 
     id: str
@@ -42,10 +42,12 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     priority: Priority = "normal"
     runs_sd: dict[str, float] = {}
     widths: dict[str, dict[str, float]] = {}
+    reused: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
-    text = toml.dumps(msgspec.to_builtins(request))
+    table = msgspec.to_builtins(request)
+    text = toml.dumps({name: value for name, value in table.items() if name != "reused" or value})
     (folder / NAME).write_text(f"# What was asked. Measured values are in journal.jsonl.\n{text}", encoding="utf-8")
 
 
