@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,9 @@ SMALL = "kernel.loop"
 
 # Tests run as whoever starts them, which may be root: none of them installs a package on the machine.
 os.environ["TOLL_INSTALL"] = "no"
+# A run of a test does not wait for one that somebody measures with, and does not keep them waiting.
+os.environ["TOLL_LOCK"] = tempfile.mkdtemp(prefix="toll-lock-")
+atexit.register(shutil.rmtree, os.environ["TOLL_LOCK"], ignore_errors=True)
 # Nor do they depend on where they are started: on a terminal that can do little, or in the background, where Ctrl-C is
 # ignored by a process and by all that it starts.
 os.environ["TERM"] = "xterm-256color"

@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.quiet import before_others, kept_on
 from tollmeter.conduct.stopping import Stopping
+from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
@@ -26,7 +28,7 @@ from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
 
-__all__ = ["Judge", "Observer", "Stage", "Stopping", "before_others", "conduct", "kept_on"]
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
@@ -59,7 +61,8 @@ class Observer(Protocol):
 
 
 class Stage(NamedTuple):
-    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds."""
+    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds.
+    watch: on what else goes on here; None where nothing is measured here."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]
@@ -68,6 +71,7 @@ class Stage(NamedTuple):
     observer: Observer
     stopping: Stopping
     now: Callable[[], float] = time.monotonic
+    watch: Watch | None = None
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
@@ -140,7 +144,8 @@ class _Run:
         return self._stage.now() - self._began
 
     def note(self, status: str, reason: str | None = None) -> Session:
-        session = Session(status, self._seconds_before + self.elapsed(), reason)
+        seen = self._stage.watch.seen() if self._stage.watch else None
+        session = Session(status, self._seconds_before + self.elapsed(), reason, seen)
         self._stage.journal.note(session)
         return session
 

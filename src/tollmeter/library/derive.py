@@ -17,6 +17,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
+from tollmeter.store.profiles import kept
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def open_run(folder: Path) -> Book:
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
+    from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
@@ -61,7 +63,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes, known)
     levels = hierarchy(table, probes, machine)
-    run = _run_info(contents, request, folder)
+    run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
     done = settlement(outcomes, probes, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
@@ -74,6 +76,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
+        profiles=tuple(kept(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
@@ -183,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision,
+        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ def usual_precision(against: Sequence[str]) -> float:
 
 
 class Options(NamedTuple):
-    """began: monotonic seconds."""
+    """began: monotonic seconds. beside: another run, if one measures already."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -33,3 +33,7 @@ class Options(NamedTuple):
     precision: str | None = None
     priority: str | None = None
     against: tuple[str, ...] = ()
+    beside: bool = False
+    clock: str | None = None
+    folder: Path | None = None
+    peer: str | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -26,10 +27,14 @@ from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, clock_of, own_abis
+from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
+
+
+LONGEST_FOLDER = 1000
+"""Bytes of a path that a probe takes."""
 
 
 class Prepared(NamedTuple):
@@ -53,17 +58,20 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
-    targets = names(options.target)
+    targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
     places.bring_sources(patterns(options.words, places.suites()), may_install)
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    if may_install and places.brought(catalog, suite):
+        catalog = places.made_ready(abis, targets, may_install)
+        built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
-    told, clock = _machine(catalog, targets)
+    told, clock = machine_of(catalog, targets)
     machine = measured_caches(told, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
@@ -81,6 +89,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         precision=share(options.precision) if options.precision else usual_precision(options.against),
         against=options.against,
         priority=priority_named(options.priority or "real-time"),
+        folder=str(folder_for_files(options.folder)) if options.folder else "",
+        peer=options.peer or "",
     )
     request = _with_history(request, machine)
     plan = _plan(request, catalog, machine)
@@ -124,6 +134,18 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     )
 
 
+def folder_for_files(folder: Path) -> Path:
+    """Raises Failure (2) for what no probe could make a file in."""
+    whole = folder.resolve()
+    if not whole.is_dir():
+        raise Failure(f"--folder {folder}: there is no such folder")
+    if not os.access(whole, os.W_OK | os.X_OK):
+        raise Failure(f"--folder {folder}: nobody may write there but its owner")
+    if len(os.fsencode(whole)) > LONGEST_FOLDER:
+        raise Failure(f"--folder {folder}: its path is longer than {LONGEST_FOLDER} bytes")
+    return whole
+
+
 def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:
     """What was typed, else what the run had before, else what the suite needs, else the usual."""
     if options.budget is None and before is not None:
@@ -136,7 +158,7 @@ def for_measuring(budget_seconds: float) -> float:
     return max(budget_seconds / 2, budget_seconds - finishing)
 
 
-def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
+def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
     """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
     prefers them, since machine and rows are to be of the same.
     """
@@ -197,7 +219,7 @@ def _probe_record(plan: Plan, name: str) -> dict[str, object]:
 
 def same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
     """The machine as it was then. Raises Failure (5) where this is another one."""
-    then, (now, _) = contents.head.machine, _machine(catalog, request.targets)
+    then, (now, _) = contents.head.machine, machine_of(catalog, request.targets)
     if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
         raise Failure(
             f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5

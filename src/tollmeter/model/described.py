@@ -48,6 +48,8 @@ class Probe(Record, frozen=True):
     control: bool = False
     switches: bool = False
     faults: bool = False
+    library: str | None = None
+    serves: bool = False
 
 
 class Build(Record, frozen=True):

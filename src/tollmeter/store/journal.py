@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from tollmeter.files import open_regular
-from tollmeter.model import Failure, Outcome
+from tollmeter.model import Failure, Outcome, Surroundings
 from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, check_order, clean, head, outcome, read_line, seal
 from tollmeter.root import COMMAND
 from tollmeter.store.request import NAME as REQUEST
@@ -42,11 +42,13 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: its wall time, over all sessions of the run."""
+    """How measuring ended. seconds: its wall time, over all sessions of the run. surroundings: of the last session that
+    looked."""
 
     status: str
     seconds: float
     reason: str | None
+    surroundings: Surroundings | None = None
 
 
 class Contents(NamedTuple):
@@ -130,7 +132,7 @@ class Journal:
         """How far the run came, and by how many visits; the last note counts."""
         record = {
             "k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason,
-            "visits": self._visits,
+            "visits": self._visits, "surroundings": msgspec.to_builtins(session.surroundings),
         }  # fmt: skip
         self.append(seal([record]))
 
@@ -218,6 +220,7 @@ class _Note(msgspec.Struct):
     seconds: float
     reason: str | None = None
     visits: int | None = None
+    surroundings: Surroundings | None = None
 
 
 def _session(line: Line, visits: int) -> Session:
@@ -228,7 +231,7 @@ def _session(line: Line, visits: int) -> Session:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
     if note.visits not in (None, visits):
         raise Damaged(f"it tells of {note.visits} visits, and {visits} stand before it")
-    return Session(note.status, note.seconds, note.reason)
+    return Session(note.status, note.seconds, note.reason, note.surroundings)
 
 
 def _regular(folder: Path) -> Path:
