@@ -32,7 +32,7 @@ PLAIN_LOOPS := $(if $(IS_CLANG),-mllvm -disable-loop-idiom-all,-fno-tree-loop-di
 # What Clang warns of and gcc does not, though both are told not to: fields left out by name, options for the linker.
 CLANG_CALM  := $(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-missing-designated-field-initializers \
                -Wno-unused-command-line-argument)
-CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
+CFLAGS   := -O2 -g1 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
             -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
 STD_CXX  := -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++ -Wno-missing-field-initializers
@@ -44,6 +44,23 @@ identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
 
 SOURCES  := $(filter-out $(RUNTIME)/%,$(wildcard probes/*/*.c probes/*/*.cc))
 PROBES   := $(subst /,.,$(patsubst probes/%,%,$(basename $(SOURCES))))
+
+# FAMILY/NAME=LIBRARY for each probe that says so, and what that is compiled with: the whole of C++, and what the host tool
+# has brought (libraries.toml), if this ABI has a C++ library. Whether they are there the probe asks itself; `ready` is made
+# when one came, so that the probe is then made anew.
+LIBRARIES  := build/libraries
+USERS      := $(shell sed -n 's|^ *\.library = "\(.*\)",$$|\1|;T;F;p' $(SOURCES) | sed 's|^probes/||' | \
+                paste -d= - - | sed 's|\.cc*=|=|')
+library     = $(patsubst $1=%,%,$(filter $1=%,$(USERS)))
+MULTILIB   := $(if $(filter -m32,$(ABI_FLAGS)),32,$(if $(filter -mx32,$(ABI_FLAGS)),x32))
+STD_LIBRARY = -std=c++20 -fno-threadsafe-statics -Wno-missing-field-initializers -I$(LIBRARIES) $(addprefix \
+                -isystem ,$(wildcard $(LIBRARIES)/*/usr/include $(LIBRARIES)/*/usr/include/eigen3 \
+                $(if $(MULTILIB),$(LIBRARIES)/*/usr/include/*/c++/*/$(MULTILIB))))
+HAS_CXX    := $(shell $(CC) $(ABI_FLAGS) $(STD_LIBRARY) -include bits/c++config.h -x c++ -E /dev/null >/dev/null 2>&1 && \
+                echo yes)
+CXX_LIBRARY = $(addprefix -L,$(if $(MULTILIB),$(wildcard $(LIBRARIES)/*/usr/lib/gcc/*/*/$(MULTILIB)))) -lstdc++
+is_whole    = $(and $(HAS_CXX),$(call library,$1))
+readiness   = $(if $(call library,$1),$(wildcard $(LIBRARIES)/*/ready))
 
 SHARED   := $(wildcard $(RUNTIME)/*.c $(RUNTIME)/*.$(ARCH).S)
 ARCHIVE  := $(OUT)/libtoll.a
@@ -78,15 +95,18 @@ $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
 define probe
 $(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
-$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE)
-	@mkdir -p $$(@D) && $(CC) $(STD_CXX) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call readiness,$1)
+	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
            $(ARCHIVE) $(SOFT_OF_ARM)
-	@$(CC) $(CFLAGS) $(LINK) $$^ $(LIBS) -o $$@
+	@$(CC) $(CFLAGS) $(LINK) $$^ $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))
+
+# What a probe is linked with that is not ours.
+-include $(wildcard probes/*/*/*.mk)
 
 -include $(wildcard $(OBJ)/runtime/*.d $(OBJ)/*/*/*.d)

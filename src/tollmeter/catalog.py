@@ -11,8 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from tollmeter.files import read_regular
 from tollmeter.model import Build, Failure, Probe, Record, Suite
 from tollmeter.protocol import Damaged, clean, description
+
+_MOST_BYTES = 1 << 20
+"""Of a suite's file."""
 
 
 class Executable(Record, frozen=True):
@@ -131,7 +135,7 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
 def read_suite(path: Path) -> Suite:
     """One suite file (docs/suites.md). Raises Failure with a sentence for what it cannot mean."""
     try:
-        table = clean(_one_line(tomllib.loads(path.read_text(encoding="utf-8"))))
+        table = clean(_one_line(tomllib.loads(read_regular(path, _MOST_BYTES).decode())))
         suite = msgspec.convert({"name": path.stem, **table}, Suite)
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error

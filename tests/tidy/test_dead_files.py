@@ -35,6 +35,7 @@ def test_every_header_is_included() -> None:
     included = {
         name for source in under("", ".c", ".cc", ".h", ".S") for name in re.findall(r'#include "(.*)"', text(source))
     }
+    included |= {name for recipe in under("", ".mk") for name in re.findall(r"-include \S*/(\w+\.h)", text(recipe))}
     hold(
         f"{header} is included by nothing; delete it"
         for header in under("", ".h")

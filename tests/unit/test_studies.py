@@ -150,3 +150,12 @@ def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
     printed["study"]["claims"][1]["reason"] = None
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(printed, schema())
+
+
+def test_a_count_of_instructions_is_held_against_no_time() -> None:
+    told = judged([entry("new", 100.0, clock="virtual")], claim(100.0))
+    assert (told.verdict, told.here) == ("cannot tell", 100.0)
+    ratio = judged(
+        [entry("new", 100.0, clock="virtual"), entry("old", 50.0, clock="virtual")], claim(2.0, "ratio", over=OLD)
+    )
+    assert ratio.verdict == "holds"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 import pytest
@@ -19,11 +20,10 @@ from tollmeter.report.markdown import render as markdown
 from tollmeter.report.terminal import study, summary
 
 
-def printed(book: Book, width: int, *, colour: bool = False) -> str:
+def printed(book: Book, width: int, *, colour: bool = False, whole: bool = True) -> str:
     stream = io.StringIO()
-    summary(
-        book, Console(file=stream, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
-    )
+    system: Literal["truecolor"] | None = "truecolor" if colour else None
+    summary(book, Console(file=stream, width=width, force_terminal=colour, color_system=system), whole=whole)
     return stream.getvalue()
 
 

@@ -19,6 +19,7 @@ from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
 from tollmeter.toolchain.build import Gap, Made, build_all
+from tollmeter.toolchain.libraries import READY
 
 NOTHING_RAN, INTERRUPTED = 6, 130
 
@@ -58,6 +59,7 @@ def _is_fresh() -> bool:
     if not stamp.is_file() or stamp.read_text(encoding="utf-8").strip() != platform.machine():
         return False
     sources = [path for name in ("Makefile", "abis", "probes") for path in (ROOT / name, *(ROOT / name).rglob("*"))]
+    sources += (ROOT / "build/libraries").glob(f"*/{READY}")
     return all(path.stat().st_mtime <= stamp.stat().st_mtime for path in sources)
 
 

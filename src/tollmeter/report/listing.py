@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tollmeter.model import Book, Row
-from tollmeter.report.numbers import quantity, size
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import size
 from tollmeter.report.tables import Column, Line, Table, table
 from tollmeter.root import COMMAND
 
@@ -16,13 +17,13 @@ MOST_ROWS = 40
 LOCAL = "local, hardware"
 
 
-def listing(book: Book) -> Table | None:
+def listing(book: Book, most: int = MOST_ROWS) -> Table | None:
     """Every row with a number, what tells it from its neighbours, and where it ran if that was not all one place. None
     where there are more than a person reads on a terminal, unless no other table would show any: those are of a
     machine's own clock. Then the typical ones stand here, and where the rest is.
     """
     rows = [row for row in book.index.rows if row.status == "ok"]
-    if not rows or (len(rows) > MOST_ROWS and any(row.clock == "hardware" for row in rows)):
+    if not rows or (len(rows) > most and any(row.clock == "hardware" for row in rows)):
         return None
     shown = rows if len(rows) <= MOST_ROWS else _typical(rows, book)[:MOST_ROWS]
     abis, places = {row.abi for row in shown}, {_place(row) for row in shown}
@@ -66,7 +67,7 @@ def _place(row: Row) -> str:
 def _line(row: Row, rows: Sequence[Row], book: Book, told: tuple[bool, bool]) -> Line:
     varied = ", ".join(f"{name} {_value(book, row, name)}" for name in row.parameters if _varies(name, row.probe, rows))
     words = [f"{row.probe} {varied}".rstrip(), row.metric, *[row.abi] * told[0], *[_place(row)] * told[1]]
-    return Line((*words, quantity(row.median, row.unit, row.low, row.high)))
+    return Line((*words, of_row(row)))
 
 
 def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:

@@ -12,6 +12,8 @@ from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+FREE = "There an exception itself is free: only the instructions of its handler's path count."
+ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,15 @@ def _answer(book: Book, claim: Published) -> Answer:
     found = measured(book, claim)
     here = _here(found)
     concerns = claim.row is None or here != DASH
-    said = " ".join(part for part in (found.gap, timed_by(book, found), concerns and claim.correction) if part)
+    parts = (found.gap, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    said = " ".join(part for part in parts if part)
     return Answer(claim.what, claim.figure, here, said)
+
+
+def _free(claim: Published, found: Measured) -> str:
+    """Where an emulator counts instructions, entering its kernel costs none."""
+    counted = found.of is not None and found.of.clock == "virtual"
+    return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
 
 
 def _here(found: Measured) -> Here:

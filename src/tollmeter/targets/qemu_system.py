@@ -55,6 +55,7 @@ class Board(NamedTuple):
     """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are.
 
     ours: a file of build/emulator, process 1 under Debian's kernel, or where that is None what boots in its place.
+    abi: the one that runs there when none is asked for; empty where that is this machine's own.
     cpu: the architecture, where a CPU of it runs the machine as well as an emulator does.
     """
 
@@ -64,13 +65,17 @@ class Board(NamedTuple):
     kernel: Wanted | None
     ours: str
     command_line: str
+    abi: str = ""
     cpu: str = ""
+
+
+_ARM = "arm-hard"
 
 
 def _bare_arm(machine: str) -> Board:
     """Its second serial line is the wire, as in a guest: the first is for what the supervisor itself has to say."""
     words = ("-machine", machine, "-m", "1024")
-    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000")
+    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
 
 
 BOARDS = {
@@ -90,6 +95,7 @@ BOARDS = {
         kernel=Wanted("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
         ours="init.arm",
         command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
+        abi=_ARM,
     ),
     "bare:vexpress-a9": _bare_arm("vexpress-a9"),
     "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),

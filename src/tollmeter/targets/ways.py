@@ -49,6 +49,8 @@ def clock_of(target: str) -> Clock:
         raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
     if kind == "ssh":
         check_host(place)
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
     return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
@@ -75,6 +77,12 @@ def for_abi(target: str, abi: Abi) -> str:
     if own is None:
         raise Failure(f"its file names no {OWN[target]} that runs it")
     return own
+
+
+def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
+    """What is meant where boards are named and no ABI: what runs there. Empty where a target runs this machine's."""
+    found = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 import tomllib
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import elf, zig
 from tollmeter.toolchain.accepting import accept, write
@@ -33,6 +35,11 @@ from tollmeter.toolchain.making import make
 
 BROKEN = "broken.json"
 ANY_CPU = "*"
+_MOST_BYTES = 1 << 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
+_WORD = re.compile(r"[A-Za-z0-9._/,=+:@-]+")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 
 # What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
 # C and for C++ without its library, and a static link finds its archives.
@@ -79,19 +86,31 @@ class Made(NamedTuple):
 
 def read_abi(path: Path) -> Abi:
     """One ABI file. Raises Failure with a sentence for what it cannot mean."""
+    if not _NAME.fullmatch(path.stem):
+        raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
         abi = msgspec.convert({**table, "name": path.stem}, Abi)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise Failure(f"{path.name} is no ABI file: {error}") from error
     unknown = sorted(set(abi.elf) - set(elf.READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
-    words = chain(*map(compiler_words, abi.compiler), abi.flags)
-    unsafe = [word for word in words if set(word) & set(" \t\n'\"$`\\#;")]
-    if unsafe:
-        raise Failure(f"{path.name}: make cannot pass on {unsafe[0]!r}; a compiler or flag has no blank and no quote")
+    _check_words(path.name, abi)
     return abi
+
+
+def _check_words(name: str, abi: Abi) -> None:
+    """make hands them to a shell, and apt-get takes a name that begins with a dash for an option."""
+    compilers = ((one,) if isinstance(one, str) else one for one in abi.compiler)
+    for word in chain(*compilers, abi.compiler_cxx, abi.flags):
+        if not _WORD.fullmatch(word):
+            raise Failure(
+                f"{name}: {word!r} is no word of a command; a compiler or flag has letters, digits, . _ / , = + : @ -"
+            )
+    for package in abi.packages:
+        if not _PACKAGE.fullmatch(package):
+            raise Failure(f"{name}: {package!r} is no name of a Debian package")
 
 
 def read_abis(folder: Path) -> dict[str, Abi]:
@@ -253,9 +272,15 @@ def broken_of(folder: Path) -> dict[str, str]:
 
 
 def probe_names(folder: Path) -> set[str]:
-    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME."""
+    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME. make hands these to a shell too.
+
+    Raises Failure (2) for a name that is none."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
-    return {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+    names = {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+    for name in names:
+        if not _PROBE.fullmatch(name):
+            raise Failure(f"probes/ holds a file for {name!r}, which is no name of a probe: FAMILY.NAME is meant")
+    return names
 
 
 def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
@@ -266,7 +291,15 @@ def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:
     """Removes executables and descriptions whose source is gone."""
-    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "libsoft.a", "layout.o", "manifest.json", BROKEN}
+    kept = {
+        *probes,
+        *(f"{probe}.describe" for probe in probes),
+        "libtoll.a",
+        "libsoft.a",
+        "layout.o",
+        "manifest.json",
+        BROKEN,
+    }
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
