@@ -70,6 +70,7 @@ def hollow(tree: Path) -> Path:
     (tree / "src/tollmeter/toolchain").mkdir(parents=True)
     for name in ("build.py", "accepting.py", "making.py", "elf.py", "floats.py"):
         (tree / "src/tollmeter/toolchain" / name).touch()
+    (tree / "src/tollmeter/__main__.py").touch()
     return tree
 
 
