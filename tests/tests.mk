@@ -17,8 +17,8 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-faults test-python-others bench \
-        lock schema
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-faults test-python-others faults \
+        bench lock schema
 
 test: set-up-tests
 	@echo 'lint, unit tests of the runtime, fuzzing: a minute or two'
@@ -52,6 +52,12 @@ test-python-faults:
 	@$(PYTHON) -m pytest -m 'not machine' tests/faults
 test-python-others:
 	@$(PYTHON) -m pytest -m 'not machine' $(filter-out tests/faults,$(patsubst %/,%,$(wildcard tests/*/)))
+
+# COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
+COUNT ?= 200
+SEED  ?= 4711
+faults:
+	@TOLL_INSTALL=no PYTHONPATH=tests:src $(PYTHON) -m storm --count $(COUNT) --seed $(SEED)
 
 bench:
 	@./toll --set-up
