@@ -95,7 +95,7 @@ class Surroundings(Record, frozen=True):
     """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
     control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
     share of the measured CPUs' time that other programs took; None where nobody tells. company: another run measured
-    beside it.
+    beside it. left_behind: processes that its probes left, and that were ended with it.
     """
 
     nice: int = 0
@@ -104,6 +104,7 @@ class Surroundings(Record, frozen=True):
     throttled_s: float = 0.0
     others: Portion | None = None
     company: bool = False
+    left_behind: int = 0
 
 
 class RunInfo(Record, frozen=True):
