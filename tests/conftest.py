@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import progress
 from tollmeter.model import Abi
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
@@ -31,8 +30,11 @@ os.environ["TERM"] = "xterm-256color"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    progress.register(config)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests run on several workers at once. Those of ssh take turns: they look for each other's servers and probes."""
+    for item in items:
+        if "ssh" in item.nodeid:
+            item.add_marker(pytest.mark.xdist_group("ssh"))
 
 
 @pytest.fixture(scope="session")

@@ -125,8 +125,9 @@ static void emit_growth(const char *key, uint64_t before, uint64_t after) {
     toll_put_count(key, after - before);
 }
 
-void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       const struct toll_burst bursts[2]) {
+void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
+                       double width_between_hz) {
+  const struct toll_witness *before = &first->witness, *after = &last->witness;
   toll_record_open("witness");
   toll_put_count("i", index);
   emit_growth("involuntary", before->involuntary, after->involuntary);
@@ -138,9 +139,10 @@ void toll_emit_witness(uint64_t index, const struct toll_witness *before, const 
   emit_growth("steal_ticks", before->steal_ticks, after->steal_ticks);
   toll_put_count("frequency_khz", after->frequency_khz);
   emit_growth("delay_ns", before->delay_ns, after->delay_ns);
-  toll_put_real("control_before_hz", bursts[0].chain_hz);
-  toll_put_real("control_hz", bursts[1].chain_hz);
-  toll_put_real("width_before_hz", bursts[0].width_hz);
-  toll_put_real("width_hz", bursts[1].width_hz);
+  toll_put_real("control_before_hz", first->burst.chain_hz);
+  toll_put_real("control_hz", last->burst.chain_hz);
+  toll_put_real("width_before_hz", first->burst.width_hz);
+  toll_put_real("width_between_hz", width_between_hz);
+  toll_put_real("width_hz", last->burst.width_hz);
   toll_record_close();
 }

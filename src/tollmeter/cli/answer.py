@@ -47,7 +47,7 @@ def finished(measured: Measured, options: Options) -> int:
         say(session.reason)
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
-    code = exit_code(book.outcomes, book.index.rows, session)
+    code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
     for failure in (*_page_failures(book, folder), *_print_failures(book, options.form, folder)):
         say(failure.sentence)
         code = gravest(code, failure.exit_code)

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import export, layout, report, run, selftest, show
+from tollmeter.cli import export, layout, new, profile, report, run, selftest, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -38,7 +38,9 @@ VERBS: dict[str, Callable[..., Any]] = {
     "report": report.report,
     "export": export.export,
     "layout": layout.layout,
+    "new": new.new,
     "selftest": selftest.selftest,
+    "profile": profile.profile,
 }
 
 

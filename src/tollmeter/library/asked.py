@@ -30,6 +30,16 @@ def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -
     return Asked(_joined([_named(name, suites, catalog) for name in names]), settings)
 
 
+def patterns(words: Sequence[str], suites: Mapping[str, Suite]) -> list[str]:
+    """Probes' names and globs that the words come to, before anything is built that could tell whether they exist."""
+    named = [word for word in words if "=" not in word] or [DEFAULT]
+    return [
+        pattern
+        for word in named
+        for pattern in ([select.probe for select in suites[word].select] if word in suites else [word])
+    ]
+
+
 def _setting(word: str) -> tuple[str, tuple[Value, ...]]:
     name, _, written = word.partition("=")
     return name, tuple(text.strip() for text in written.split(","))
@@ -42,6 +52,9 @@ def _named(name: str, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
         return read_suite(Path(name))
     probes = catalog.probes()
     found = [probe for probe in probes.values() if fnmatchcase(probe.probe, name)]
+    left_out = [sentence for (probe, _), sentence in catalog.broken.items() if probe == name]
+    if left_out and not found:
+        raise Failure(f"{name} was left out of the build: {left_out[0]}", 1)
     if not found:
         raise unknown("suite or probe", name, [*suites, *probes])
     question = found[0].question if len(found) == 1 else f"What do the {len(found)} probes {name} measure?"
@@ -56,6 +69,8 @@ def _joined(several: Sequence[Suite]) -> Suite:
         question=" ".join(suite.question for suite in several),
         select=tuple(select for suite in several for select in suite.select),
         published=tuple(claim for suite in several for claim in suite.published),
+        program=tuple(program for suite in several for program in suite.program),
+        worth=next((suite.worth for suite in several if suite.worth), None),
     )
 
 

@@ -18,6 +18,7 @@ from tollmeter.model import (
     ClockReading,
     Failure,
     Machine,
+    Marks,
     Outcome,
     Point,
     Priority,
@@ -92,6 +93,7 @@ class _Witness(Record, frozen=True):
     control_before_hz: float | None = 0.0
     width_hz: float | None = 0.0
     width_before_hz: float | None = 0.0
+    width_between_hz: float | None = 0.0
     delay_ns: Count | None = None
 
 
@@ -234,6 +236,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
         at_ns=visit.at_ns,
         pinned=visit.pinned,
         priority=visit.priority,
+        marks=_only(lines, "marks", Marks),
         stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
     )
 
@@ -291,6 +294,7 @@ def _sample(taken: _Sample, seen: _Witness) -> Sample:
         control_before_hz=seen.control_before_hz or 0.0,
         width_hz=seen.width_hz or 0.0,
         width_before_hz=seen.width_before_hz or 0.0,
+        width_between_hz=seen.width_between_hz or 0.0,
         delay_ns=seen.delay_ns,
     )
     return Sample(

@@ -22,11 +22,13 @@ from markupsafe import Markup
 from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
 from tollmeter.report import look, tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import sections
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers, claims_table, remarks
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -100,10 +102,15 @@ def _study(book: Book) -> dict[str, Any]:
     """What a study asked and published beside what is here, and rates over length whoever asked for them."""
     suite = book.suite if book.suite and book.suite.published else None
     told = answers(book, suite) if suite else ()
+    taken = largest(book)
     return {
         "study": suite,
         "claims": claims_table(told) if told else None,
         "remarks": remarks(told),
+        "listings": listings(book),
+        "programs": program_tables(book),
+        "attribution": attribution_table(taken) if taken else None,
+        "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(book)],
         "sections": [section for section in sections(book) if section.first or section.several],
     }
 

@@ -2,8 +2,8 @@
 """index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`), and one for each list of an index,
-one column a field of its record in model/; what is neither text nor a number inside a field is JSON.
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`), and one for each list of
+records in an index, one column a field of its record in model/; what is neither text nor a number in a field is JSON.
 """
 
 from __future__ import annotations
@@ -97,8 +97,13 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         _make_tables(db)
         about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": tollmeter.__version__}
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        for name, record in (("run", index.run), ("machine", index.machine), ("study", index.study)):
-            db.execute("INSERT INTO documents VALUES (?, ?)", (name, _json(record)))
+        documents = (
+            ("run", index.run),
+            ("machine", index.machine),
+            ("study", index.study),
+            ("held_back", index.held_back),
+        )
+        db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(told)) for name, told in documents])
         tables = {
             "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
             "inferred": index.inferred, "tolls": index.tolls,
@@ -136,6 +141,7 @@ def _index(db: sqlite3.Connection) -> Index:
         inferred=_records(db, "inferred", Inference),
         tolls=_records(db, "tolls", Toll),
         study=msgspec.convert(documents["study"], Study | None),
+        held_back=tuple(documents["held_back"]),
     )
     for complaint in complaints(index):
         raise ValueError(complaint)

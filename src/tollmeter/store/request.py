@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
-from tollmeter.model import PRECISION, Failure, Priority, Record, Suite, Value
+from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
 from tollmeter.protocol import clean
 from tollmeter.store import toml
 
@@ -24,7 +24,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI.
+    core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
+    folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
     """
 
     id: str
@@ -43,6 +44,10 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     priority: Priority = "normal"
     runs_sd: dict[str, float] = {}
     widths: dict[str, dict[str, float]] = {}
+    against: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    folder: str = ""
+    peer: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
