@@ -11,7 +11,7 @@ from tollmeter.model.asked import Point
 from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, Status
 
 
-class Witness(Record, frozen=True):
+class Witness(Record, frozen=True, gc=False):
     """What happened beside one sample.
 
     control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
@@ -35,7 +35,7 @@ class Witness(Record, frozen=True):
     delay_ns: int | None = None
 
 
-class Sample(Record, frozen=True):
+class Sample(Record, frozen=True, gc=False):
     """Times in ns of the body over n and 2n iterations, and of the control likewise.
 
     control_iterations: the control's own n; 0 where it is the body's. lanes: for each background companion, iterations
