@@ -24,6 +24,7 @@ from tollmeter.protocol import outcome
 ROOT = Path(__file__).parents[2]
 ERRORS = (errno.EPERM, errno.ENOSYS)
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
+_NO_FILTER = 99
 _LOAD, _EQUAL, _RETURN, _ALLOW, _ERRNO = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
 
 # By their numbers on x86_64 (asm/unistd_64.h). What no program can start without is left out: execve, mmap, exit.
@@ -61,13 +62,13 @@ def denying(call: str, error: int) -> Callable[[], None]:
         )
     )
     libc = ctypes.CDLL(None, use_errno=True)
-    kept = ctypes.create_string_buffer(program)
-    head = ctypes.create_string_buffer(struct.pack("H6xQ", len(program) // 8, ctypes.addressof(kept)))
+    steps = ctypes.create_string_buffer(program)
 
     def deny() -> None:
+        head = ctypes.create_string_buffer(struct.pack("H6xQ", len(program) // 8, ctypes.addressof(steps)))
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         if libc.prctl(_SECCOMP, _FILTER, ctypes.byref(head)) != 0:
-            os._exit(99)
+            os._exit(_NO_FILTER)
 
     return deny
 
@@ -89,6 +90,8 @@ def _probe(call: str, error: int, probe: str) -> str | None:
     failure, which it tells."""
     words = [str(ROOT / "build/x86_64" / probe), "--samples=4", "--sample-ns=100000", "--deadline-ms=3000"]
     told = ended(words, 20, preexec_fn=denying(call, error))
+    if told.code == _NO_FILTER:
+        return "the kernel does not take the filter"
     if call in UNENDING:
         return None
     if told.code is None:
