@@ -176,7 +176,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
 def _neighbour() -> Iterator[None]:
     """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
     script = _SPIN.format(parent=os.getpid())
-    words = ["sh", "-c", '"$@" > /dev/null & echo $!', "sh", sys.executable, "-I", "-c", script]
+    words = ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh", sys.executable, "-I", "-c", script]
     started = subprocess.run(words, capture_output=True, check=True, text=True)
     try:
         yield
