@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tollmeter.model import Metric, Outcome, Probe, Row, Toll
 
 HERE = "local"
+ACCOUNTS = ("cpu-time", "resident-peak", "faults-of-operation", "footprint")
+"""What the system accounts to a process, and what that wanders through: told beside a time."""
+
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
