@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# All probes for one ABI. src/tollmeter/build.py reads abis/NAME.toml and calls make once for each ABI, with
+# All probes for one ABI. src/tollmeter/toolchain reads abis/NAME.toml and calls make once for each ABI, with
 #
 #   ABI        its name, and that of its folder in build/
 #   CC         the compiler found for it, ABI_FLAGS its flags
@@ -17,6 +17,14 @@ RUNTIME := probes/runtime
 # nobody builds them for.
 SOFT_FLOAT := $(if $(filter -mx32,$(ABI_FLAGS)),,$(firstword \
               $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.builtins-$(ARCH).a)))
+
+# On ARM libgcc has them whatever the float ABI. But Debian's for the hard ABI are Thumb-2 code and the others' ARM code, so
+# that a ratio of ABIs would be one of encodings: all take the soft ABI's, where it is installed. Of that library only what
+# adds and multiplies: it is assembly, and bound to no float ABI, as what is compiled is.
+LIBGCC_OF_SOFT := $(and $(filter arm,$(ARCH)),$(filter -mfloat-abi=hard,$(ABI_FLAGS)),$(lastword $(sort \
+                  $(wildcard /usr/lib/gcc-cross/arm-linux-gnueabi/*/libgcc.a))))
+SOFT_MEMBERS   := _arm_addsubdf3.o _arm_muldivdf3.o _arm_addsubsf3.o _arm_muldivsf3.o
+SOFT_OF_ARM    := $(if $(LIBGCC_OF_SOFT),$(OUT)/libsoft.a)
 
 # Clang, which zig is too, has another name for what keeps a loop from becoming a call of memcpy.
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
@@ -74,6 +82,10 @@ $(OUT)/layout.o: abis/layout.c $(RECIPE)
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
 	@rm -f $@ && $(AR) rcsD $@ $^
 
+$(OUT)/libsoft.a: $(LIBGCC_OF_SOFT)
+	@rm -f $@ && mkdir -p $(OBJ)/soft && $(AR) x --output $(OBJ)/soft $< $(SOFT_MEMBERS) && \
+	  $(AR) rcsD $@ $(SOFT_MEMBERS:%=$(OBJ)/soft/%)
+
 $(OBJ)/runtime/%.c.o: $(RUNTIME)/%.c $(RECIPE)
 	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
 $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
@@ -88,10 +100,13 @@ $(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call readiness,$1)
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
-           $(ARCHIVE)
+           $(ARCHIVE) $(SOFT_OF_ARM)
 	@$(CC) $(CFLAGS) $(LINK) $$^ $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))
+
+# What a probe is linked with that is not ours.
+-include $(wildcard probes/*/*/*.mk)
 
 -include $(wildcard $(OBJ)/runtime/*.d $(OBJ)/*/*/*.d)

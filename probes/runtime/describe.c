@@ -85,6 +85,13 @@ static void emit_build(void) {
   toll_record_close();
 }
 
+const char *toll_description_lacks(const struct toll_probe *probe) {
+  if (!probe->body) return "no body: there is nothing to time";
+  if (!probe->check) return "no check: a wrong answer must have no number";
+  if (!probe->metrics || !probe->metrics->name) return "no metric: nobody knows what its time is of";
+  return NULL;
+}
+
 void toll_describe(const struct toll_probe *probe) {
   toll_record_open("probe");
   toll_put_count("protocol", TOLL_PROTOCOL);

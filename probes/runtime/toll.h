@@ -56,8 +56,9 @@ enum toll_source {
   TOLL_GAUGE       /* a value that the probe gave with toll_report() */
 };
 
-/* Unit is one of: ns cycle instruction B/s flop/s op/s B fault ratio count.
- * A time in ns or cycle is divided by work.operations; a rate is work.bytes, work.flops or work.operations over time. */
+/* Unit is one of: ns cycle instruction B/s bit/s flop/s op/s B fault ratio count.
+ * A time in ns or cycle is divided by work.operations; a rate is work.bytes (or their bits), work.flops or
+ * work.operations over time. */
 struct toll_metric {
   const char *name, *unit;
   enum toll_better better;

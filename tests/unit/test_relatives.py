@@ -11,7 +11,7 @@ import pytest
 from books import derived, empty, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.relatives import relatives
-from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite, Worth
+from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.markdown import render
 from tollmeter.report.programs import program_remarks, program_tables
 
@@ -21,9 +21,9 @@ PROBE = probe(
     metric("resident_peak", "B", means="resident-peak", source="gauge"),
     name="any.program",
 )
-WORTH = Worth(abi="x32", otherwise="Another kernel would tell.")
+MEND = "Another kernel would tell."
 SUITE = Suite(
-    name="old-paper", question="?", select=(Select(probe="*"),), source="A paper", worth=WORTH,
+    name="old-paper", question="?", select=(Select(probe="*"),), source="A paper", worth="x32", mend=MEND,
     published=(Published(what="a", figure="b", missing="c"),),
     program=(Program(what="flow", probe="any.program", memory="-20 %", time="-40 %"),
              Program(what="list", probe="any.program", parameters={"way": "list"}, primitive=True)),
@@ -59,7 +59,7 @@ def test_an_emulated_guest_tells_memory_and_no_time() -> None:
     assert found(made, "memory").value == pytest.approx(0.7)
     assert found(made, "memory").target == "guest:x32"
     assert found(made, "time").value is None
-    assert found(made, "time").reason == WORTH.otherwise
+    assert found(made, "time").reason == MEND
 
 
 def test_a_guest_by_the_hardwares_clock_tells_both() -> None:

@@ -25,6 +25,7 @@ FORMATS = ("table", "json", "csv", "md")
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
     attribute: Annotated[str | None, typer.Option(help="what two ABIs differ by: x86_64,x32")] = None,
 ) -> None:
@@ -39,7 +40,7 @@ def show(
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:
-        print_book(open_run(folder), form)
+        print_book(open_run(folder), form, whole=every)
 
 
 def print_attribution(book: Book, words: str, form: str) -> None:
@@ -66,8 +67,8 @@ def print_attribution(book: Book, words: str, form: str) -> None:
 
 def _untimed(book: Book, abis: Sequence[str]) -> str:
     sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
-    worth = book.suite.worth if book.suite else None
-    return f"{sentence}. {worth.otherwise}" if worth and worth.abi in abis else sentence
+    about = book.suite is not None and book.suite.worth in abis
+    return f"{sentence}. {book.suite.mend}" if book.suite and about else sentence
 
 
 def _print_attribution(told: Sequence[Attribution], form: str) -> None:
@@ -90,10 +91,10 @@ def print_index(index: Index, form: str) -> None:
         write(written(rows_table(index.rows), form))
 
 
-def print_book(book: Book, form: str) -> None:
-    """What `toll run` ends with, too."""
+def print_book(book: Book, form: str, *, whole: bool = False) -> None:
+    """What `toll run` ends with, too. whole: of the table, every line."""
     if form == "table":
-        _print_table(book)
+        _print_table(book, whole)
     elif form == "md":
         from tollmeter.report.markdown import render
 
@@ -102,9 +103,9 @@ def print_book(book: Book, form: str) -> None:
         print_index(book.index, form)
 
 
-def _print_table(book: Book) -> None:
+def _print_table(book: Book, whole: bool) -> None:
     from rich.console import Console
 
     from tollmeter.report.terminal import summary
 
-    summary(book, Console(highlight=False))
+    summary(book, Console(highlight=False), whole=whole)

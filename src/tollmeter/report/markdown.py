@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
@@ -52,7 +53,8 @@ def _study(book: Book) -> list[str]:
     told = answers(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
-    return [*asked, _table(claims_table(told)), *said, *_programs(book)]
+    listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
+    return [*asked, _table(claims_table(told)), *said, *listed, *_programs(book)]
 
 
 def _programs(book: Book) -> list[str]:

@@ -48,7 +48,7 @@ def _table(book: Book, told: Sequence[Relative]) -> Table:
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
     title = f"{TITLES[told[0].measure]}, against {told[0].over}"
-    about = book.suite.worth.abi if book.suite and book.suite.worth else ""
+    about = book.suite.worth if book.suite else ""
     columns = [Column(title), *(Column(abi, right=True) for abi in abis), Column(f"published, {about}".rstrip(", "))]
     return table(title, columns, rows)
 
@@ -136,7 +136,7 @@ def largest(book: Book) -> tuple[Attribution, ...]:
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
-    about = [book.suite.worth.abi] if book.suite.worth else []
+    about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
     found = (attributed(book, main, abi) for abi in others)
     return next((told[:LARGEST] for told in found if told), ())

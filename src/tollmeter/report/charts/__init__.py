@@ -10,7 +10,18 @@ from dataclasses import replace
 from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
-from tollmeter.report.charts import alignment, arithmetic, cores, generic, kernel, load, memory, steadiness, transfer
+from tollmeter.report.charts import (
+    alignment,
+    arithmetic,
+    cores,
+    generic,
+    kernel,
+    load,
+    memory,
+    programs,
+    steadiness,
+    transfer,
+)
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.files import save
 
@@ -34,6 +45,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     arithmetic.speed_up,
     alignment.access,
     alignment.copy,
+    programs.attribution,
     memory.latency_by_abi,
     memory.bandwidth_by_abi,
     memory.bandwidth_by_kernel,
