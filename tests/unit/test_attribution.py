@@ -12,8 +12,9 @@ import pytest
 from books import empty, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.attribution import Attribution, attributed
-from tollmeter.model import Book, Parameter, Row
-from tollmeter.report.programs import attribution_table, in_words, why_not
+from tollmeter.model import Book, Parameter, Program, Row, Select, Suite
+from tollmeter.report.charts import charts
+from tollmeter.report.programs import attribution_table, in_words, largest, named, why_not
 
 KIB, MIB = 1 << 10, 1 << 20
 PROGRAM = probe(
@@ -158,3 +159,15 @@ def test_it_is_told_in_words_and_as_a_table() -> None:
     table = attribution_table(told)
     assert [column.name for column in table.columns][1:3] == ["x86_64", "x32"]
     assert len(table.rows) == 4
+
+
+def test_the_largest_differences_are_a_stacked_bar() -> None:
+    suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), worth="x32",
+                  program=(Program(what="program", probe="any.program"),))  # fmt: skip
+    made = msgspec.structs.replace(book(*CHASE, [1024, 16384, 65536, 262144]), suite=suite)
+    drawn = next(chart for chart in charts(made) if chart.name == "attribution")
+    (bars,) = drawn.spec["datasets"].values()
+    one = largest(made)[0]
+    shares = [bar["share"] for bar in bars if bar["label"] == named(one)]
+    assert sum(shares) == pytest.approx(100 * one.saved_ns / one.first_ns)
+    assert drawn.spec["encoding"]["x"]["stack"] == "zero"

@@ -18,6 +18,7 @@ from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Ground, Prepared, budget_of, for_measuring, head_of, same_machine, same_plan, used
+from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
@@ -99,6 +100,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
     catalog = places.made_ready(request.abis, request.targets, may_install)
+    catalog = with_workloads(catalog, request.suite, request.abis)
     machine = same_machine(folder, request, contents, catalog)
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))

@@ -6,7 +6,19 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Listed, Pair, Point, Program, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import (
+    Archive,
+    Listed,
+    Pair,
+    Point,
+    Program,
+    Published,
+    RowOf,
+    Select,
+    Suite,
+    Visit,
+    Workload,
+)
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -50,10 +62,10 @@ from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, 
 from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Surroundings, Witness, Work
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim",
-    "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Better", "Book", "Build", "Cache",
+    "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
     "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Metric", "Opposed", "OpposedVerdict", "Outcome",
     "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Program", "Published", "Record", "Relative", "Role",
     "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Source", "State", "StateName", "Status",
-    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

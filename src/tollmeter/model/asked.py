@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from tollmeter.model.base import Priority, Record, Value
 
@@ -66,6 +68,31 @@ class Listed(Record, frozen=True, forbid_unknown_fields=True):
     differs: str = ""
 
 
+class Archive(Record, frozen=True, forbid_unknown_fields=True):
+    """A source in Debian's archive. holds: a file that every copy of it has; beside: a binary package that lies beside
+    it."""
+
+    archive: str
+    sha256: str
+    holds: str
+    beside: str
+
+
+class Workload(Record, frozen=True, forbid_unknown_fields=True):
+    """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
+    for one that the machine has; start: the command itself; verify: what it must print, among else.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
+    what: str
+    start: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    verify: Annotated[str, msgspec.Meta(min_length=1)]
+    build: tuple[tuple[str, ...], ...] = ()
+    source: Archive | None = None
+    abi: tuple[str, ...] = ("native",)
+    target: tuple[str, ...] = ()
+
+
 class Program(Record, frozen=True, forbid_unknown_fields=True):
     """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
 
@@ -99,6 +126,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     published: tuple[Published, ...] = ()
     listing: tuple[Listed, ...] = ()
     program: tuple[Program, ...] = ()
+    workload: tuple[Workload, ...] = ()
     worth: str = ""
 
 
