@@ -32,7 +32,7 @@ PLAIN_LOOPS := $(if $(IS_CLANG),-mllvm -disable-loop-idiom-all,-fno-tree-loop-di
 # What Clang warns of and gcc does not, though both are told not to: fields left out by name, options for the linker.
 CLANG_CALM  := $(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-missing-designated-field-initializers \
                -Wno-unused-command-line-argument)
-CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
+CFLAGS   := -O2 -g1 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
             -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
 STD_CXX  := -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++ -Wno-missing-field-initializers

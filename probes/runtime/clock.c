@@ -17,9 +17,11 @@ static uint64_t stopped_at, left_out;
 
 void toll_watch_stop(void) {
   stopped_at = toll_now_ns();
+  toll_profile_pause(true);
 }
 
 void toll_watch_go(void) {
+  toll_profile_pause(false);
   left_out += toll_now_ns() - stopped_at;
 }
 

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import ROOT, all_points, build_broken, cost, describe, visit, visits
-from tollmeter.model import Abi, Outcome, Value
+from probes.visiting import ROOT, all_points, build_broken, cost, describe, executable, visit, visits
+from tollmeter.catalog import Executable
+from tollmeter.library.profiling import Wanted, take
+from tollmeter.model import Abi, Build, Outcome, Point, Value
+from tollmeter.targets.profiled import Asked
 
 pytestmark = pytest.mark.machine
 
+NO_BUILD = Build(probe="", abi="", compiler="", flags="")
 X86 = platform.machine() in ("x86_64", "i686")
 BREAKS = (
     (
@@ -207,3 +211,14 @@ def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi:
     build_broken(tmp_path, own_abi, own_compiler, [blind, ("alignment/receive_path_packed.c", "", "")])
     done = visit(own_abi.name, "alignment.receive_path_packed", root=tmp_path, fault="corrupt", samples=40)
     assert done.status == "wrong_answer"
+
+
+def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name: str) -> None:
+    path = executable(own_abi_name, "alignment.copy")
+    point = Point(
+        probe="alignment.copy", abi=own_abi_name, target="local", parameters=(("routine", "bytes"), ("bytes", 1500))
+    )
+    for by_signal in (False, True):
+        made = Executable(path=str(path), probe=describe(own_abi_name, "alignment.copy"), build=NO_BUILD)
+        found = take(Wanted(point, made), Asked(300, by_signal))
+        assert found.reason is None and found.part("copy_bytes") > 0.5, found

@@ -17,6 +17,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
+from tollmeter.store.profiles import kept
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
+        profiles=tuple(kept(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
@@ -184,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision, surroundings=contents.session.surroundings,
+        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 

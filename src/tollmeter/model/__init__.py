@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from tollmeter.model.asked import (
     Archive,
+    Beside,
+    BreakEven,
     Listed,
+    Option,
     Pair,
     Point,
     Program,
     Published,
+    PublishedShare,
     RowOf,
     Select,
     Suite,
@@ -59,13 +63,15 @@ from tollmeter.model.derived import (
     Toll,
 )
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Surroundings, Witness, Work
+from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Surroundings, Witness, Work
+from tollmeter.model.profiled import Profile, Share
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Better", "Book", "Build", "Cache",
-    "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
-    "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Metric", "Opposed", "OpposedVerdict", "Outcome",
-    "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Program", "Published", "Record", "Relative", "Role",
-    "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Source", "State", "StateName", "Status",
-    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Beside", "Better", "Book", "BreakEven",
+    "Build", "Cache", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding",
+    "Index", "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric",
+    "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
+    "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
+    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
+    "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

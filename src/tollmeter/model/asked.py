@@ -42,9 +42,10 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
 class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
-    figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
-    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet. about:
-    "caches" where nothing but a real machine's time could answer, since no emulator has any.
+    figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
+    is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
+    or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" where nothing but a
+    real machine's time could answer, since no emulator has any.
     """
 
     what: str
@@ -109,12 +110,52 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
     primitive: bool = False
 
 
-class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source, published, program, listing: of a
-    study. worth: the ABI of which the answer says whether it is worth it.
+class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
 
-    budget: wall time that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own
-    time, said wherever an emulator's stands beside a claim, or none.
+    function: str
+    left: float
+    right: float
+    here: tuple[str, ...] = ()
+
+
+class Beside(Record, frozen=True, forbid_unknown_fields=True):
+    """Two profiles that are shown side by side, and what a study published of the same two."""
+
+    left: RowOf
+    right: RowOf
+    titles: tuple[str, str]
+    shares: tuple[PublishedShare, ...] = ()
+
+
+class Option(Record, frozen=True, forbid_unknown_fields=True):
+    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
+    others are held against."""
+
+    what: str
+    row: RowOf
+    costs: str
+
+
+class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
+    """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
+
+    each, once, without: rows of times; thing: what there are several of.
+    """
+
+    thing: str
+    each: RowOf
+    once: RowOf
+    without: RowOf
+
+
+class Suite(Record, frozen=True, forbid_unknown_fields=True):
+    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
+    worth: of a study.
+
+    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer. budget: wall time
+    that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever
+    an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -128,6 +169,10 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     program: tuple[Program, ...] = ()
     workload: tuple[Workload, ...] = ()
     worth: str = ""
+    profile: tuple[Select, ...] = ()
+    beside: Beside | None = None
+    option: tuple[Option, ...] = ()
+    break_even: BreakEven | None = None
 
 
 class Point(Record, frozen=True):
@@ -152,7 +197,9 @@ class Pair(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound.
+    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
+    the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
+    place's own choice. peer: where another machine serves it, as the probe reads that.
     """
 
     id: int
@@ -165,5 +212,8 @@ class Visit(Record, frozen=True):
     deadline_ms: int
     iterations: int = 0
     control_iterations: int = 0
+    marks: str = ""
     priority: Priority = "normal"
     wall_ms: int = 0
+    folder: str = ""
+    peer: str = ""

@@ -24,6 +24,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
+from tollmeter.model.profiled import Profile
 
 
 class State(Record, frozen=True):
@@ -275,6 +276,7 @@ class Index(Record, frozen=True):
     study: Study | None = None
     held_back: tuple[str, ...] = ()
     opposed: tuple[Opposed, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 class Book(Record, frozen=True):

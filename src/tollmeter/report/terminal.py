@@ -16,15 +16,16 @@ from rich.text import Text
 
 from tollmeter.judgement import opposed
 from tollmeter.judgement.attribution import Attribution
-from tollmeter.model import Book, Finding, Suite
-from tollmeter.report import groups, tables, worth
+from tollmeter.model import Book, Finding, Profile, Suite
+from tollmeter.report import groups, profiles, tables, ways_out, worth
 from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
 from tollmeter.root import COMMAND
 
@@ -43,8 +44,8 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
-    for told in book.index.opposed:
-        _wrapped(console, opposed.sentence(told), width, hanging=INDENT)
+    for pair in book.index.opposed:
+        _wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
     shown = _all_tables(book) if whole else _few_tables(book)
@@ -59,27 +60,32 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 
 def _opening(book: Book, console: Console, width: int) -> None:
     """What it is, how much that is worth, and whether it is an answer."""
-    for line, style in ((tables.answer(book), "bold"), (worth.verdict(book), ""), (worth.unanswered(book), "")):
+    for line, style in (
+        (tables.answer(book), "bold"),
+        (worth.verdict(book), ""),
+        (worth.unanswered(book), ""),
+        (book.index.run.reused, "dim"),
+    ):
         if line:
             _wrapped(console, line, width, style=style)
     console.print()
 
 
 def _all_tables(book: Book) -> list[Table]:
-    told = (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book))
-    return [table for table in told if table is not None]
+    every = (
+        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
+    )  # fmt: skip
+    return [table for table in every if table is not None]
 
 
 def _few_tables(book: Book) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
     few = listing(book, FEW_ROWS)
     if book.suite is not None and book.suite.published:
-        told: tuple[Table | None, ...] = (tables.memory_table(book),)
-    elif few is not None:
-        told = (tables.memory_table(book), few)
+        chosen = None
     else:
-        told = (tables.memory_table(book), _brief(tables.toll_table(book, groups.best_known(book))) or listing(book))
-    return [table for table in told if table is not None]
+        chosen = few or _brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
+    return [table for table in (tables.memory_table(book), chosen, clocks_table(book)) if table is not None]
 
 
 def _brief(table: Table | None) -> Table | None:
@@ -106,15 +112,18 @@ def study(book: Book, suite: Suite, console: Console) -> None:
     _wrapped(console, suite.question, width, style="bold")
     if suite.source:
         _wrapped(console, f"Source: {suite.source}", width, style="dim")
-    told = answers(book, suite)
-    if told:
+    found = told(book, suite)
+    for sentence in (found.tally, *found.common) if found.answers else ():
+        _wrapped(console, sentence, width)
+    if found.answers:
         console.print()
-        _print_table(claims_table(told), console, width)
+        _print_table(claims_table(found.answers), console, width)
         console.print()
-    for number, said in remarks(told):
+    for number, said in remarks(found.answers):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
     _attempts(book, console, width)
     _programs(book, console, width)
+    _ways_out(book, suite, console, width)
     _lengths(book, console, width)
 
 
@@ -149,6 +158,25 @@ def attribution(told: Sequence[Attribution], console: Console, width: int | None
     console.print()
 
 
+def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
+    """The study's profiles beside ours, what to do, and from how many on it pays."""
+    for pair in ways_out.pairs(book, suite):
+        side_by_side(pair.left, pair.right, console, pair.titles)
+        if pair.published is not None:
+            console.print()
+            _print_table(pair.published, console, width)
+    for reason in ways_out.unprofiled(book):
+        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
+    for ways in ways_out.ways_out(book, suite):
+        console.print()
+        _wrapped(console, f"In {ways.place}", width, style="bold")
+        _print_table(ways.table, console, width)
+        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
+    for even in ways_out.break_evens(book, suite):
+        console.print()
+        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
+
+
 def _lengths(book: Book, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
     found = sections(book)
@@ -174,6 +202,26 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
 
 
+def single_profile(profile: Profile, console: Console) -> None:
+    """Prints one profile by function, and how it was made."""
+    width = _width(console)
+    console.print()
+    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
+    _print_table(profiles.profile_table(profile), console, width)
+    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
+
+
+def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
+    """Prints two profiles by function with the change, and what changed in words."""
+    width = _width(console)
+    console.print()
+    for title, one in zip(titles, (left, right), strict=True):
+        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
+    _print_table(profiles.beside_table(left, right, titles), console, width)
+    for said in (profiles.verdict(left, right), profiles.source_of(left)):
+        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
+
+
 def clean(text: str) -> str:
     """Control characters, escape sequences among them, become a visible mark."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
@@ -190,16 +238,16 @@ def _heading(book: Book, console: Console, width: int) -> None:
 
 def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
-    told, held = tables.findings(book), worth.held_back(book)
-    if told or held:
+    found, held = tables.findings(book), worth.held_back(book)
+    if found or held:
         _out(console, Text("Findings", style="bold"))
-    for finding in told if whole else told[:FEW_FINDINGS]:
+    for finding in found if whole else found[:FEW_FINDINGS]:
         _finding(finding, console, width, whole)
-    if len(told) > FEW_FINDINGS and not whole:
-        _indented(console, [f"and {len(told) - FEW_FINDINGS} more"], "dim")
+    if len(found) > FEW_FINDINGS and not whole:
+        _indented(console, [f"and {len(found) - FEW_FINDINGS} more"], "dim")
     if held:
         _wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
-    if told or held:
+    if found or held:
         console.print()
 
 

@@ -245,10 +245,11 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
     raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
 
 
-def open_here(root: Path, target: str) -> Target:
-    """A target with what it needs from build/emulator. Raises Failure where that cannot be made, or opened."""
+def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
+    """A target with what it needs from build/emulator, and what else is to be made there. Raises Failure where that
+    cannot be made, or the target opened."""
     emulator = root / "build/emulator"
-    for need in needs(target):
+    for need in (*needs(target), *also):
         done = subprocess.run(
             ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
             cwd=root, capture_output=True, text=True, check=False, env=_outside_make(),
