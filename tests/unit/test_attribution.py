@@ -148,6 +148,26 @@ def test_an_emulators_time_is_attributed_to_nothing() -> None:
     assert attributed(book(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
 
 
+def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
+    """The narrow ABI ran in an emulated guest alone, beside the wide one."""
+    wide, narrow = SIMPLEX
+    sizes = [1024, 16384, 65536, 262144]
+    made = book(wide, narrow, sizes)
+    here = [one for one in made.index.rows if one.abi != "x32"]
+    noise = random.Random(3)
+    there = [msgspec.structs.replace(one, target="guest:x32") for size in sizes
+             for model, abi in ((wide, "x86_64"), (narrow, "x32"))
+             for one in rows_of(model, abi, size, noise, ("virtual", "none"))]  # fmt: skip
+    counts = [msgspec.structs.replace(one, median=one.parameters["size"] * (100 if one.abi == "x86_64" else 104))
+              if one.metric == "solve" else one for one in there if one.clock == "virtual"]  # fmt: skip
+    one = at(attributed(with_rows(made, [*here, *counts]), "x86_64", "x32"), 262144)
+    truth = time_of(wide, 262144) - time_of(narrow, 262144)
+    assert one.second_ns is None
+    assert one.saved_ns == pytest.approx(truth, rel=0.2)
+    assert "would save" in in_words(one)
+    assert next(found.ns for found in one.parts if found.name == "unexplained") is None
+
+
 def test_it_is_told_in_words_and_as_a_table() -> None:
     told = attributed(book(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
     one = at(told, 262144)

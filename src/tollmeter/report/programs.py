@@ -106,8 +106,9 @@ def in_words(one: Attribution) -> str:
     saved = ", ".join(f"{quantity(part.ns, 'ns')} {_WORDS[part.name]}{_of(one, part)}" for part in told)
     rest = next(part.ns for part in one.parts if part.name == "unexplained")
     verb = "saves" if one.saved_ns >= 0 else "costs"
+    verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
     head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {quantity(abs(one.saved_ns), 'ns')}"
-    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else ""
+    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else "by counts, since its time was not measured"
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
