@@ -11,8 +11,8 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.gains import gains
 from tollmeter.judgement.verdict import is_known
-from tollmeter.judgement.worth import worth
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
@@ -54,7 +54,7 @@ def study(book: Book) -> Study | None:
         source=suite.source,
         claims=tuple(_judged(book, claim) for claim in suite.published),
         relatives=told,
-        worth=worth(suite.worth, told) if suite.worth else "",
+        worth=gains(suite.worth, suite.mend, told) if suite.worth else "",
     )
 
 

@@ -31,6 +31,7 @@ from tollmeter.library.prepare import (
     used,
 )
 from tollmeter.library.reuse import Reused, reused
+from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
@@ -137,6 +138,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
     catalog = places.made_ready(request.abis, request.targets, may_install)
+    catalog = with_workloads(catalog, request.suite, request.abis)
     machine = same_machine(folder, request, contents, catalog)
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))

@@ -19,6 +19,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "operation-of-n": ("n",),
 }  # fmt: skip
 """The numbers that a meaning is of, by the names of parameters: whoever reads the meaning reads them."""
+
+ACCOUNTS = ("cpu-time", "resident-peak", "faults-of-operation", "footprint")
+"""What the system accounts to a process, and what that wanders through: told beside a time."""
+
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
