@@ -116,6 +116,7 @@ struct toll_burst {
   double chain_hz, width_hz;
 };
 struct toll_burst toll_burst_measure(void);
+double toll_width_measure(void); /* the half of it that a neighbour lowers; 0 where instructions are counted */
 void toll_emit_clock(struct toll_clock clock);
 void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
@@ -123,7 +124,7 @@ void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
 #define TOLL_UNSEEN UINT64_MAX
 
-/* delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
+/* What the system does not tell is TOLL_UNSEEN. delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
  * system does not tell. */
 struct toll_witness {
   uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz, delay_ns;
@@ -132,9 +133,30 @@ struct toll_witness {
 /* Opens the files that a witness reads, once for a process. */
 void toll_witness_open(const int *cpus, unsigned cpu_count);
 struct toll_witness toll_witness_read(void);
-/* bursts: before and after the sample. */
-void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       const struct toll_burst bursts[2]);
+/* What is seen between two samples. */
+struct toll_look {
+  struct toll_witness witness;
+  struct toll_burst burst;
+};
+/* first, last: before and after the sample; width_between_hz: in its middle. */
+void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
+                       double width_between_hz);
+
+/* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
+
+extern const struct toll_metric toll_account_metrics[]; /* what is told; ends with {0} */
+struct toll_account {
+  uint64_t cpu_ns, minor_faults, major_faults;
+};
+/* CPU time is the calling thread's, faults are the process's. */
+struct toll_account toll_account_read(void);
+void toll_account_begin(void); /* once the program has run once */
+/* Adds what bodies of so many iterations took since `before`. */
+void toll_account_body(const struct toll_account *before, uint64_t iterations);
+/* Bytes of the heap and of maps without a file, from a file that is written as /proc/PID/maps; 0 where it cannot be read. */
+void toll_account_maps(const char *path, double *heap, double *mapped);
+/* Reports all of it; operations: of one iteration. Under an emulator of the CPU alone only the executable's size. */
+void toll_account_report(struct toll_run *r, double operations);
 
 /* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
 
@@ -204,6 +226,8 @@ void toll_priority_drop(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
 
+/* What a probe must say of itself and doesn't, NULL where it says all. Such a one is not built. */
+const char *toll_description_lacks(const struct toll_probe *probe);
 void toll_describe(const struct toll_probe *probe);
 void toll_machine(void);
 

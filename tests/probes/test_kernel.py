@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
+import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,8 +79,8 @@ BREAKS = (
     ("kernel/switch.c", "    visit_footprint(ring, r->worker);\n", "", {"footprint": 4096}),
     (
         "kernel/call_object.c",
-        "kind->send(channel, &channel->answer, channel->server[1], question | yes);",
-        "kind->send(channel, &channel->answer, channel->server[1], question | !yes);",
+        "send(&call->channel, OWNER, question | yes);",
+        "send(&call->channel, OWNER, question | !yes);",
         {"channel": "pipe"},
     ),
     (
@@ -158,11 +161,55 @@ def test_every_point_has_a_number_or_a_sentence(abi: str, name: str) -> None:
         assert done.status == "ok" or (done.status == "unsupported" and done.reason), (done.point, done.reason)
 
 
-def test_every_channel_asks_in_both_maps_on_one_cpu_and_on_two(abi: str) -> None:
+def siblings(cpu: int) -> set[int]:
+    """The other threads of its core, as the system tells."""
+    told = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    spans = told.read_text(encoding="ascii").strip().split(",") if told.exists() else []
+    return {n for span in spans for n in range(int(span.split("-")[0]), int(span.split("-")[-1]) + 1)} - {cpu}
+
+
+def test_every_channel_asks_everyone_on_every_placement(abi: str) -> None:
     points = all_points(describe(abi, "kernel.call_object"))
+    own, *others = sorted(os.sched_getaffinity(0))
+    there = {
+        "one_cpu": True,
+        "two_cpus": bool(set(others) - siblings(own)),
+        "sibling": bool(set(others) & siblings(own)),
+    }
     for done in visits(abi, "kernel.call_object", points):
-        needs_two = done.point.values()["placement"] == "two_cpus"
-        assert done.status == ("unsupported" if needs_two and not TWO_CPUS else "ok"), (done.point, done.reason)
+        point = done.point.values()
+        placed = there[str(point["placement"])] and (point["map"] != "same_thread" or point["placement"] == "one_cpu")
+        assert done.status == ("ok" if placed else "unsupported"), (done.point, done.reason)
+
+
+def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_name: str) -> None:
+    """System V's queues and semaphores have no owner that could die."""
+
+    def kept() -> str:
+        return "".join(Path(f"/proc/sysvipc/{kind}").read_text(encoding="ascii") for kind in ("msg", "sem"))
+
+    if not Path("/proc/sysvipc/msg").exists():
+        pytest.skip("this kernel has no System V IPC")
+    before = kept()
+    for channel in ("sysv_queue", "sysv_semaphore"):
+        words = [executable(own_abi_name, "kernel.call_object"), "--stay"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as held:
+            assert held.stdin and held.stdout
+            held.stdin.write(f"channel={channel} map=same_thread --samples=1 --sample-ns=1000\n".encode())
+            held.stdin.flush()
+            while b'{"k":"end"' not in held.stdout.readline():
+                pass
+            assert kept() != before
+            os.killpg(held.pid, signal.SIGKILL)
+        limit = time.monotonic() + 10
+        while kept() != before and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert kept() == before
+
+
+def test_one_thread_alone_pays_for_no_switch(abi: str) -> None:
+    alone, other = (visit(abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
+    assert cost(alone) < 0.8 * cost(other)
 
 
 def test_two_ends_on_two_cpus_are_refused_where_there_is_one(own_abi_name: str) -> None:
@@ -400,3 +447,10 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
     name, *words = probe.split()
     done = visit(abi, name, **dict(word.split("=") for word in words))
     assert done.status == "unsupported" and "--target guest" in str(done.reason)
+
+
+def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str) -> None:
+    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=4).samples]
+    assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))
+    assert all(later.control_before_hz == one.control_hz for one, later in itertools.pairwise(seen))
+    assert all(witness.width_between_hz not in (0, witness.width_hz, witness.width_before_hz) for witness in seen)

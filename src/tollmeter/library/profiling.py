@@ -67,7 +67,7 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
     suite, settings = asked(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_asked(catalog, selects, settings, abis)
-    ground = Ground(catalog, machine_of(catalog, targets), settings, abis)
+    ground = Ground(catalog, machine_of(catalog, targets)[0], settings, abis)
     found = wanted_by(selects, ground)
     if not found:
         raise Failure(f"nothing of {suite.name} runs here", 6)

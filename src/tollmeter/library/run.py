@@ -163,6 +163,7 @@ def measure(
     the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
     was measured until then in the folder.
     """
+    from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured
     from tollmeter.library.observing import unseen
     from tollmeter.library.prepare import prepared
@@ -171,7 +172,9 @@ def measure(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
         priority,
     )  # fmt: skip
-    folder = measured(prepared(options), options, unseen).folder
+    ready = prepared(options)
+    with Stopping() as stopping:
+        folder = measured(ready, options, unseen, stopping).folder
     run = open(folder)
     remember(places.RUNS, remembered(run.book, learned(read_request(folder))))
     return run

@@ -9,24 +9,30 @@ from __future__ import annotations
 from tollmeter.model.asked import (
     Beside,
     BreakEven,
+    Listed,
     Option,
+    Pair,
     Point,
+    Program,
     Published,
     PublishedShare,
     RowOf,
     Select,
     Suite,
     Visit,
+    Worth,
 )
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
+    RATIO_PRECISION,
     UNITS,
     Better,
     ClaimVerdict,
     Clock,
     Failure,
     InferenceKind,
+    OpposedVerdict,
     Portion,
     Priority,
     Record,
@@ -48,20 +54,23 @@ from tollmeter.model.derived import (
     Inference,
     Lengths,
     Level,
+    Opposed,
+    Relative,
     Row,
     State,
     Study,
     Toll,
 )
-from tollmeter.model.described import Abi, Build, Cache, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Witness, Work
+from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
+from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Surroundings, Witness, Work
 from tollmeter.model.profiled import Profile, Share
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "Claim",
-    "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference",
-    "InferenceKind", "Lengths", "Level", "Machine", "Metric", "Option", "Outcome", "Parameter", "Point", "Portion",
-    "Priority", "Probe", "Profile", "Published", "PublishedShare", "Record", "Role", "Row", "RowOf", "RunInfo",
-    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
-    "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Beside", "Better", "Book", "BreakEven", "Build",
+    "Cache", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index",
+    "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Metric", "Opposed",
+    "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Profile",
+    "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict",
+    "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
+    "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Worth",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 
 local               this machine                            hardware
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
-guest:BOARD         an emulated machine, its own kernel     virtual
+guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 """
@@ -20,7 +20,7 @@ from tollmeter.protocol import clean
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest, board_of
+from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
 
@@ -49,7 +49,9 @@ def clock_of(target: str) -> Clock:
         raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
     if kind == "ssh":
         check_host(place)
-    return CLOCKS[kind]
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
+    return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
 def lack(target: str) -> Lack | None:
@@ -75,6 +77,12 @@ def for_abi(target: str, abi: Abi) -> str:
     if own is None:
         raise Failure(f"its file names no {OWN[target]} that runs it")
     return own
+
+
+def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
+    """What is meant where boards are named and no ABI: what runs there. Empty where a target runs this machine's."""
+    found = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
