@@ -57,5 +57,5 @@ def _print(profiles: list[Profile]) -> None:
         if one.reason:
             say(f"{one.probe} {one.abi}: no profile: {one.reason}")
     told = [one for one in profiles if not one.reason]
-    shown = [side_by_side(*told)] if len(told) == 2 else list(map(alone, told))
+    shown = [side_by_side(told[0], told[1])] if len(told) == 2 else list(map(alone, told))
     blocks(shown, Console(highlight=False))

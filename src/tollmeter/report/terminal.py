@@ -23,6 +23,7 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Line, Table
