@@ -15,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -164,24 +164,30 @@ def ssh(folder: Path) -> Iterator[Stand]:
 
 
 @contextmanager
-def sshd(folder: Path, port: int = 0) -> Iterator[list[str]]:
-    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh."""
+def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[list[str]]:
+    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh.
+
+    within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens.
+    """
     server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if server is None:
         pytest.skip("no sshd here: apt-get install openssh-server")
     port = port or _free_port()
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
-    (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    (folder / "known").write_text(f"[{address}]:{port} {(folder / 'host.pub').read_text()}")
     configuration = folder / "sshd_config"
     configuration.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv TMPDIR\n"
     )
     _make_run_folder()
-    with subprocess.Popen([server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [*within, server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL
+    ) as process:
         try:
-            _await_port(port)
+            if not within:
+                _await_port(port)
             yield [
                 "-F", "none", "-p", str(port), "-i", f"{folder}/user", "-o", f"UserKnownHostsFile={folder}/known",
                 "-o", "GlobalKnownHostsFile=none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",

@@ -57,7 +57,7 @@ schema:
 	@$(PYTHON) -m tollmeter.store.document >docs/show.schema.json
 
 # Each file takes the versions of those before it, where it names them with -c.
-LOCKED := pyproject.toml $(foreach one,charts parquet zig dev,requirements-$(one).in)
+LOCKED := pyproject.toml $(foreach one,charts parquet serial zig dev,requirements-$(one).in)
 lock:
 	python3 -m venv build/pip-tools
 	build/pip-tools/bin/pip install -q pip-tools

@@ -17,6 +17,7 @@
 
 #include "channel.h"
 #include "channel_memory.h"
+#include "keeper.h"
 
 /* ---- POSIX ---- */
 
@@ -48,33 +49,16 @@ static inline uint32_t channel_dequeue(struct channel *channel, enum channel_sid
 
 /* ---- System V ---- */
 
-/* Waits, in a session of its own, until no process of the visit is left that holds the other end of a pipe. */
-static inline bool channel_keep(void (*remove)(int number), int number) {
-  int life[2];
-  char nothing;
-  if (number < 0 || pipe(life) < 0) return false;
-  const pid_t keeper = fork();
-  if (keeper == 0) {
-    setsid();
-    close(life[1]);
-    for (int file = 0; file < life[0]; file++) close(file);
-    while (read(life[0], &nothing, 1) < 0) continue;
-    remove(number);
-    _exit(0);
-  }
-  if (keeper < 0) remove(number);
-  close(life[0]);
-  return keeper > 0;
-}
-
-static inline void channel_remove_queue(int number) {
-  msgctl(number, IPC_RMID, NULL);
+static inline void channel_remove_queue(const void *number) {
+  msgctl(*(const int *)number, IPC_RMID, NULL);
 }
 
 static inline bool channel_open_sysv_queue(struct channel *channel) {
+  channel_connect(channel, -1, -1);
+  if (!keep_until_end(channel_remove_queue, &channel->end[ASKER].in)) return false;
   const int queue = msgget(IPC_PRIVATE, 0600);
   channel_connect(channel, queue, queue);
-  return channel_keep(channel_remove_queue, queue);
+  return queue >= 0;
 }
 
 struct channel_message {
@@ -95,14 +79,16 @@ static inline uint32_t channel_dequeue_sysv(struct channel *channel, enum channe
   return message.word;
 }
 
-static inline void channel_remove_semaphores(int number) {
-  semctl(number, 0, IPC_RMID);
+static inline void channel_remove_semaphores(const void *number) {
+  semctl(*(const int *)number, 0, IPC_RMID);
 }
 
 static inline bool channel_open_sysv_semaphores(struct channel *channel) {
+  channel_connect(channel, -1, -1);
+  if (!keep_until_end(channel_remove_semaphores, &channel->end[ASKER].in)) return false;
   const int semaphores = semget(IPC_PRIVATE, CHANNEL_SIDES, 0600);
   channel_connect(channel, semaphores, semaphores);
-  return channel_keep(channel_remove_semaphores, semaphores);
+  return semaphores >= 0;
 }
 
 static inline void channel_change(struct channel *channel, enum channel_side semaphore, short by) {

@@ -15,6 +15,7 @@ enum {
   TOLL_MOST_GAUGES = 32,
   TOLL_LONGEST_LINE = 65536,
   TOLL_REASON_BYTES = 256,
+  TOLL_FOLDER_BYTES = 1024,
   TOLL_EXIT_USAGE = 2,
   TOLL_EXIT_DEADLINE = 124
 };
@@ -30,6 +31,9 @@ bool toll_find_field(const char *path, const char *key, char *text, size_t room)
 
 /* ---- request.c: the words of a visit -------------------------------------------------------------------------- */
 
+/* What outlasts a restart of the system, and so lies on a disk where there is one. */
+#define TOLL_USUAL_FOLDER "/var/tmp"
+
 struct toll_setting {
   uint64_t number; /* a size or count */
   unsigned choice; /* index of a choice */
@@ -42,7 +46,10 @@ struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
   uint64_t iterations, control_iterations; /* of the shorter batch, as an earlier visit found it; 0: not known */
   enum toll_priority priority;
-  char target[64];
+  char target[160];
+  char marks[128];                /* the line for marks, `-` for standard output; empty: none are made */
+  char folder[TOLL_FOLDER_BYTES]; /* for files of a visit */
+  char peer[64];                  /* where another machine serves; empty: nowhere */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
@@ -173,6 +180,15 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 enum toll_status toll_crew_placed(struct toll_run *r);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
+
+/* ---- mark.c: a clock at the other end of a line ----------------------------------------------------------------- */
+
+/* Before a visit's first sample: marks are counted from 0 again. TOLL_FAILED where the line is refused. */
+enum toll_status toll_marks_open(struct toll_run *r);
+bool toll_marks_are_on(void);
+uint64_t toll_marks_made(void);
+/* One byte, if the visit asked for marks. */
+void toll_mark(void);
 
 /* ---- sample.c ------------------------------------------------------------------------------------------------- */
 

@@ -133,6 +133,7 @@ struct toll_probe {
   bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
   bool faults;                   /* likewise for page faults */
   bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */
+  bool serves;                   /* with TOLL_SERVE in its environment it is the other end on another machine */
   const char *library; /* what it is compiled with beside the C library, by its name in probes/libraries.toml */
   int revision;        /* raised whenever the number means something else */
 };
@@ -162,6 +163,10 @@ struct toll_run {
 
 uint64_t toll_number(const struct toll_run *r, const char *parameter); /* a TOLL_SIZE or TOLL_COUNT */
 unsigned toll_choice(const struct toll_run *r, const char *parameter); /* index into the parameter's choices */
+/* Where a probe may make files, and has to remove them: the run's own folder, or what the person named. */
+const char *toll_folder(const struct toll_run *r);
+/* Where another machine serves this visit, as the host wrote it; empty where there is none. */
+const char *toll_peer(const struct toll_run *r);
 void toll_report(struct toll_run *r, const char *metric, double value);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */

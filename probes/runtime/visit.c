@@ -31,6 +31,14 @@ unsigned toll_choice(const struct toll_run *r, const char *parameter) {
   return r->visit->request.settings[index_of(r, parameter)].choice;
 }
 
+const char *toll_folder(const struct toll_run *r) {
+  return r->visit->request.folder;
+}
+
+const char *toll_peer(const struct toll_run *r) {
+  return r->visit->request.peer;
+}
+
 void toll_report(struct toll_run *r, const char *metric, double value) {
   struct toll_visit *visit = r->visit;
   if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
@@ -208,6 +216,7 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
+  if (toll_marks_open(r) != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
   toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));

@@ -39,8 +39,8 @@ def casts(
     for file, trouble in found.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
     say(
-        f"{len(rows)} casts in {found.units} files, by {compiler} for {chosen.name}; what is cast from void * or by way of "
-        "an integer is not among them, since the compiler takes it for aligned"
+        f"{len(rows)} casts in {found.units} files, by {compiler} for {chosen.name}; what is cast from void * or by "
+        "way of an integer is not among them, since the compiler takes it for aligned"
     )
     return UNREAD if found.units and len(found.troubles) == found.units else 0
 

@@ -32,8 +32,11 @@ def run(
     precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
     against: Annotated[list[str] | None, typer.Option(help="visit in turns with: NAME=VALUE, ABI, probe")] = None,
+    clock: Annotated[str | None, typer.Option(help="who times: pty or serial:PATH [the target itself]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
+    folder: Annotated[Path | None, typer.Option(help="for files of probes, on the disk to measure [the run's]")] = None,
+    peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
@@ -51,7 +54,7 @@ def run(
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
-        targets, precision, priority, tuple(against or ()), beside,
+        targets, precision, priority, tuple(against or ()), beside, clock, folder, peer,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)

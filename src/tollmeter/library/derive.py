@@ -75,8 +75,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
-        profiles=tuple(kept(folder)),
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
+        profiles=tuple(kept(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
@@ -186,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision, surroundings=contents.session.surroundings,
+        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 

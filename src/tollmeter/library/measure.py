@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,22 +18,35 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import Ground, Prepared, budget_of, for_measuring, head_of, same_machine, same_plan, used
+from tollmeter.library.peer import serving
+from tollmeter.library.prepare import (
+    LONGEST_FOLDER,
+    Ground,
+    Prepared,
+    budget_of,
+    for_measuring,
+    head_of,
+    same_machine,
+    same_plan,
+    used,
+)
+from tollmeter.library.reuse import Reused, reused
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import read_request
+from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
 
-PROFILE_S = 1.5
-"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
 _LEAST_S = 2.0
 
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
+
+PROFILE_S = 1.5
+"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
 
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
@@ -67,15 +81,17 @@ def measured(
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
-        known = learned(ready.request)
-        work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
+    found = reused(ready, executables)
+    request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
+    with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
+        taken = _taken_over(found, journal) if found else ()
+        work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(work, journal, options, observing, stopping)
-        if ready.request.suite.profile and done.session.status != "interrupted":
-            _profile(ready, folder, options.quiet)
-        return done
+        done = _go(_placed(work, request, journal), journal, options, observing, stopping)
+    if request.suite.profile and done.session.status != "interrupted":
+        _profile(ready, folder, options.quiet)
+    return done
 
 
 def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
@@ -86,11 +102,20 @@ def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
     profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
 
 
+def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
+    """The other run's visits, now in this journal too."""
+    say(found.sentence)
+    for stream in found.streams:
+        journal.append(stream)
+    return found.outcomes
+
+
 class Interrupted(NamedTuple):
     """A run that was interrupted, or whose budget was spent, with what is still to be done of it."""
 
     folder: Path
     work: _Work
+    request: Request
 
     @property
     def plan(self) -> Plan:
@@ -102,7 +127,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     built is another one than the run's."""
     fixed = (
         options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
-        options.against,
+        options.against, options.clock, options.folder, options.peer,
     )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
@@ -117,19 +142,28 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
     work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
-    return Interrupted(folder, work)
+    return Interrupted(folder, work, request)
 
 
 def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
-        return _go(half.work, journal, options, observing, stopping)
+        return _go(_placed(half.work, half.request, journal), journal, options, observing, stopping)
+
+
+def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
+    """With a folder for the probes' files, and the other end of a network where one was asked for."""
+    own = journal.folder.resolve()
+    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
+    return work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=request.peer))
 
 
 def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     began = time.monotonic()
-    with _watched(work.plan, options, stopping) as watch:
+    ends = [made.path for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    with _watched(work.plan, options, stopping) as watch, serving(work.plan.peer, ends) as peer:
+        work = work._replace(plan=msgspec.structs.replace(work.plan, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
         return Measured(journal.folder, _conducted(work, journal, _Eyes(observing, stopping, watch), started))

@@ -34,3 +34,6 @@ class Options(NamedTuple):
     priority: str | None = None
     against: tuple[str, ...] = ()
     beside: bool = False
+    clock: str | None = None
+    folder: Path | None = None
+    peer: str | None = None

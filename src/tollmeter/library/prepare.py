@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -26,10 +27,14 @@ from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, clock_of, own_abis
+from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
+
+
+LONGEST_FOLDER = 1000
+"""Bytes of a path that a probe takes."""
 
 
 class Prepared(NamedTuple):
@@ -53,7 +58,7 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
-    targets = names(options.target)
+    targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
     places.bring_sources(patterns(options.words, places.suites()), may_install)
@@ -84,6 +89,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         precision=share(options.precision) if options.precision else usual_precision(options.against),
         against=options.against,
         priority=priority_named(options.priority or "real-time"),
+        folder=str(folder_for_files(options.folder)) if options.folder else "",
+        peer=options.peer or "",
     )
     request = _with_history(request, machine)
     plan = _plan(request, catalog, machine)
@@ -125,6 +132,18 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         precision=request.precision,
         against=request.against,
     )
+
+
+def folder_for_files(folder: Path) -> Path:
+    """Raises Failure (2) for what no probe could make a file in."""
+    whole = folder.resolve()
+    if not whole.is_dir():
+        raise Failure(f"--folder {folder}: there is no such folder")
+    if not os.access(whole, os.W_OK | os.X_OK):
+        raise Failure(f"--folder {folder}: nobody may write there but its owner")
+    if len(os.fsencode(whole)) > LONGEST_FOLDER:
+        raise Failure(f"--folder {folder}: its path is longer than {LONGEST_FOLDER} bytes")
+    return whole
 
 
 def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:

@@ -155,8 +155,11 @@ def measure(
     target: str | None = None,
     precision: str | None = None,
     priority: str | None = None,
+    clock: str | None = None,
     seed: int | None = None,
     cpus: str | None = None,
+    folder: str | Path | None = None,
+    peer: str | None = None,
     out: str | Path | None = None,
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
@@ -170,13 +173,13 @@ def measure(
 
     options = Options(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority,
+        priority, clock=clock, folder=Path(folder) if folder else None, peer=peer,
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:
-        folder = measured(ready, options, unseen, stopping).folder
-    run = open(folder)
-    remember(places.RUNS, remembered(run.book, learned(read_request(folder))))
+        kept = measured(ready, options, unseen, stopping).folder
+    run = open(kept)
+    remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
     return run
 
 

@@ -40,9 +40,10 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
 class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
-    figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
-    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet. about:
-    "caches" where nothing but a real machine's time could answer, since no emulator has any.
+    figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
+    is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
+    or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" where nothing but a
+    real machine's time could answer, since no emulator has any.
     """
 
     what: str
@@ -134,9 +135,9 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
     worth: of a study.
 
-    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer.
-    budget: wall time that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own
-    time, said wherever an emulator's stands beside a claim, or none.
+    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer. budget: wall time
+    that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever
+    an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -146,13 +147,13 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     source: str | None = None
     mend: str = ""
     published: tuple[Published, ...] = ()
+    listing: tuple[Listed, ...] = ()
+    program: tuple[Program, ...] = ()
+    worth: Worth | None = None
     profile: tuple[Select, ...] = ()
     beside: Beside | None = None
     option: tuple[Option, ...] = ()
     break_even: BreakEven | None = None
-    listing: tuple[Listed, ...] = ()
-    program: tuple[Program, ...] = ()
-    worth: Worth | None = None
 
 
 class Point(Record, frozen=True):
@@ -177,7 +178,9 @@ class Pair(Record, frozen=True):
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound.
+    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
+    the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
+    place's own choice. peer: where another machine serves it, as the probe reads that.
     """
 
     id: int
@@ -190,5 +193,8 @@ class Visit(Record, frozen=True):
     deadline_ms: int
     iterations: int = 0
     control_iterations: int = 0
+    marks: str = ""
     priority: Priority = "normal"
     wall_ms: int = 0
+    folder: str = ""
+    peer: str = ""

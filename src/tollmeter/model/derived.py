@@ -274,9 +274,9 @@ class Index(Record, frozen=True):
     inferred: tuple[Inference, ...] = ()
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
-    profiles: tuple[Profile, ...] = ()
     held_back: tuple[str, ...] = ()
     opposed: tuple[Opposed, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 class Book(Record, frozen=True):

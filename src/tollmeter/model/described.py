@@ -49,6 +49,7 @@ class Probe(Record, frozen=True):
     switches: bool = False
     faults: bool = False
     library: str | None = None
+    serves: bool = False
 
 
 class Build(Record, frozen=True):

@@ -66,12 +66,25 @@ class ClockReading(Record, frozen=True):
     cost_ns: float = 0.0
 
 
+class Marks(Record, frozen=True):
+    """What came of a visit's marks over a line whose other end has the clock. empty_ns: from one mark to the next with
+    nothing between; own_ratio: the target's own time over the line's, for the same work."""
+
+    came: int = 0
+    lost: int = 0
+    doubled: int = 0
+    inserted: int = 0
+    empty_ns: float | None = None
+    own_ratio: float | None = None
+
+
 class Outcome(Record, frozen=True):
     """All that one visit brought back.
 
     controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
     visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
+    marks: of a visit by an external clock.
     """
 
     visit: int
@@ -90,6 +103,7 @@ class Outcome(Record, frozen=True):
     pinned: bool | None = None
     priority: Priority = "normal"
     stays: bool = False
+    marks: Marks | None = None
 
 
 class Surroundings(Record, frozen=True):
@@ -113,7 +127,8 @@ class RunInfo(Record, frozen=True):
     precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
     state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
     unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the samples,
-    those that lack evidence. surroundings: None where nobody looked.
+    those that lack evidence. surroundings: None where nobody looked. reused: which visits were taken over from another
+    run; empty where none were.
     """
 
     id: str
@@ -134,3 +149,4 @@ class RunInfo(Record, frozen=True):
     surroundings: Surroundings | None = None
     summary: str = ""
     unanswered: str = ""
+    reused: str = ""

@@ -38,12 +38,17 @@ __all__ = [
 _PAIRWISE = "core-to-core"
 _MOST_PAIRS = 28
 """Every pair of 8 CPUs; of more CPUs a seeded choice of as many."""
+_HERE = "local"
+"""Whose folder is the host's, and whose network."""
 _DEADLINE_MS = 15_000
 """Thirty times what the longest visit takes; a probe that hangs costs the run no more than this."""
 
 
 class Plan(Record, frozen=True):
-    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice."""
+    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice.
+
+    folder: where probes on this machine may make files. peer: where another machine serves them.
+    """
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -56,6 +61,8 @@ class Plan(Record, frozen=True):
     priority: Priority = "real-time"
     precision: float = PRECISION
     against: dict[Point, Point] = {}
+    folder: str = ""
+    peer: str = ""
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
@@ -92,6 +99,7 @@ class Plan(Record, frozen=True):
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=_DEADLINE_MS, iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
+            folder=self.folder if point.target == _HERE else "", peer=self.peer if point.target == _HERE else "",
         )  # fmt: skip
 
 

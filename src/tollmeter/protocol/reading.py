@@ -18,6 +18,7 @@ from tollmeter.model import (
     ClockReading,
     Failure,
     Machine,
+    Marks,
     Outcome,
     Point,
     Priority,
@@ -235,6 +236,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
         at_ns=visit.at_ns,
         pinned=visit.pinned,
         priority=visit.priority,
+        marks=_only(lines, "marks", Marks),
         stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
     )
 

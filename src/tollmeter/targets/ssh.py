@@ -48,6 +48,10 @@ read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0""
 # A visit that starts at the same moment sees that the folder is closed, or is seen here.
 _END = """for group in "$folder"/group.*; do [ -e "$group" ] && kill -KILL "-${group##*.}" "$(cat "$folder"/probe)"
 rm -f "$group" "$folder"/probe; done 2> /dev/null"""
+# What sshd tells of the connection is this machine's own address, as the peer reaches it.
+_SERVE = """printf 'address %s\\n' "$(set -- $SSH_CONNECTION; echo "$3")"
+exec env -i PATH="$PATH" LC_ALL=C TOLL_SERVE=1 {there}"""
+
 _CLOSE = f': > "$folder"/closed; {_END}'
 
 
@@ -95,6 +99,16 @@ class Ssh:
             command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
             nowhere = subprocess.DEVNULL
             self._asking.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
+
+    def serve(self, executable: str) -> subprocess.Popen[bytes]:
+        """Starts a probe there as the other end of a network, for as long as its standard input is open. It says two
+        lines: this machine's address, and its ports. Raises Failure where it cannot be started."""
+        script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self._connection.command(script), env=self._connection.environment, stdin=pipe, stdout=pipe, stderr=pipe,
+            start_new_session=True,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""

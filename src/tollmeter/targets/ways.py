@@ -6,6 +6,8 @@ qemu-user:ARCH      an emulated CPU, this kernel            instructions
 guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
+serial:PATH         a board at the end of a serial line     hardware
+TARGET+LINE         the same, timed by this machine         external
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import NamedTuple
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Target
+from tollmeter.targets.external_clock import ExternalClock
+from tollmeter.targets.lines import check_line, open_line
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
 from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
@@ -31,6 +35,9 @@ NATIVE = "native"
 CLOCKS: dict[str, Clock] = {
     "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
 }  # fmt: skip
+BY = "+"
+"""Between a target and the line whose other end times it."""
+TIMED_BY_LINE = (LOCAL,)
 OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 """Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
 
@@ -42,8 +49,22 @@ class Lack(NamedTuple):
     packages: tuple[str, ...]
 
 
+def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
+    """The targets with a line's other end for their clock; this machine where none was named. Raises Failure."""
+    if line is None:
+        return tuple(targets)
+    check_line(line)
+    return tuple(f"{target}{BY}{line}" for target in targets or (LOCAL,))
+
+
 def clock_of(target: str) -> Clock:
     """Raises Failure for a name that is no target's."""
+    inner, by, line = target.partition(BY)
+    if by:
+        check_line(line)
+        if inner not in TIMED_BY_LINE:
+            raise Failure(f"{clean(inner)!r} is not timed over a line: {', '.join(TIMED_BY_LINE)} is")
+        return "external"
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
         raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
@@ -56,8 +77,9 @@ def clock_of(target: str) -> Clock:
 
 def lack(target: str) -> Lack | None:
     """What is missing here for a target, None where nothing is. ssh is not asked: only the other machine knows."""
-    kind, _, place = target.partition(":")
     clock_of(target)
+    target = target.partition(BY)[0]
+    kind, _, place = target.partition(":")
     if kind == "qemu-user" and emulator_of(place) is None:
         return Lack(f"no qemu-{place}", (PACKAGE,))
     if kind in ("guest", "bare"):
@@ -99,7 +121,8 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
         except Failure as failure:
             refused.append(failure)
             continue
-        named[name] = name in abi.runs or (name == LOCAL and runs_here) or name.startswith("ssh:")
+        inner = name.partition(BY)[0]
+        named[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith("ssh:")
     if not named:
         raise refused[0]
     return tuple(name for name, fits in named.items() if fits) or tuple(named)
@@ -107,8 +130,11 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
 
 def open_target(target: str, emulator: Path) -> Target:
     """emulator: the folder build/emulator. Raises Failure with a sentence where it cannot be opened."""
-    kind, _, place = target.partition(":")
     clock_of(target)
+    inner, by, line = target.partition(BY)
+    if by:
+        return ExternalClock(target, open_target(inner, emulator), open_line(line))
+    kind, _, place = target.partition(":")
     if kind == "qemu-user":
         return QemuUser(place, emulator / "count.so")
     if kind in ("guest", "bare"):
