@@ -231,20 +231,16 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
 
 @pytest.mark.skipif(not X86, reason="elsewhere the CPU traps by itself, or never")
 def test_a_hundred_thousand_traps_give_a_hundred_thousand_right_values(abi: str) -> None:
-    """Batches of 4200 and 8400 iterations, of eight loads each; each value is compared, and each trap counted."""
-    words = [
-        "--samples=1",
-        "--sample-ns=170000000",
-        "--iterations=4200",
-        "op=trapped",
-        "width=4",
-        "offset=1",
-        "where=in_line",
-    ]
-    told = subprocess.run([executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=60)
-    done = outcome(told.stdout)
-    assert done.status == "ok", done.reason
-    assert sum(3 * 8 * sample.iterations for sample in done.samples) >= 100_000
+    """Visit after visit, since a loud neighbour makes each shorter; each value is compared, and each trap counted."""
+    words = ["--samples=8", "--sample-ns=20000000", "op=trapped", "width=4", "offset=1", "where=in_line"]
+    traps = 0
+    while traps < 100_000:
+        told = subprocess.run(
+            [executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=60
+        )
+        done = outcome(told.stdout)
+        assert done.status == "ok", done.reason
+        traps += sum(3 * 8 * sample.iterations for sample in done.samples)
 
 
 def test_a_handler_that_gathers_the_wrong_bytes_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
