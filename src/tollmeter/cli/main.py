@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import export, layout, new, profile, report, run, selftest, serve, show
+from tollmeter.cli import casts, export, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -42,6 +42,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "new": new.new,
     "selftest": selftest.selftest,
     "profile": profile.profile,
+    "casts": casts.casts,
 }
 
 

@@ -16,14 +16,15 @@ from rich.text import Text
 
 from tollmeter.judgement import opposed
 from tollmeter.judgement.attribution import Attribution
-from tollmeter.model import Book, Finding, Profile, Suite
-from tollmeter.report import groups, profiles, tables, ways_out, worth
+from tollmeter.model import Book, Finding, Suite
+from tollmeter.report import groups, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
@@ -123,7 +124,7 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
     _attempts(book, console, width)
     _programs(book, console, width)
-    _ways_out(book, suite, console, width)
+    blocks(ways_out.answer(book, suite), console)
     _lengths(book, console, width)
 
 
@@ -158,25 +159,6 @@ def attribution(told: Sequence[Attribution], console: Console, width: int | None
     console.print()
 
 
-def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
-    """The study's profiles beside ours, what to do, and from how many on it pays."""
-    for pair in ways_out.pairs(book, suite):
-        side_by_side(pair.left, pair.right, console, pair.titles)
-        if pair.published is not None:
-            console.print()
-            _print_table(pair.published, console, width)
-    for reason in ways_out.unprofiled(book):
-        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
-    for ways in ways_out.ways_out(book, suite):
-        console.print()
-        _wrapped(console, f"In {ways.place}", width, style="bold")
-        _print_table(ways.table, console, width)
-        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
-    for even in ways_out.break_evens(book, suite):
-        console.print()
-        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
-
-
 def _lengths(book: Book, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
     found = sections(book)
@@ -202,24 +184,17 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
 
 
-def single_profile(profile: Profile, console: Console) -> None:
-    """Prints one profile by function, and how it was made."""
+def blocks(told: Sequence[Block], console: Console) -> None:
+    """Prints titles, tables and sentences that belong together."""
     width = _width(console)
-    console.print()
-    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
-    _print_table(profiles.profile_table(profile), console, width)
-    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
-
-
-def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
-    """Prints two profiles by function with the change, and what changed in words."""
-    width = _width(console)
-    console.print()
-    for title, one in zip(titles, (left, right), strict=True):
-        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
-    _print_table(profiles.beside_table(left, right, titles), console, width)
-    for said in (profiles.verdict(left, right), profiles.source_of(left)):
-        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
+    for block in told:
+        console.print()
+        for title in block.titles:
+            _wrapped(console, title, width, style="bold")
+        for table in block.tables:
+            _print_table(table, console, width)
+        for sentence in block.said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
 
 
 def clean(text: str) -> str:
