@@ -78,7 +78,7 @@ class SerialLine:
         return ended.output
 
     def _asked(self, told: Sequence[str], limit_s: float) -> Ended:
-        """The first of three attempts that is whole, or the last. Raises OSError where the board cannot start it, Failure
+        """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
         where it says nothing: then it is not asked again."""
         if self._silent:
             raise self._silent
