@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 
 import msgspec
 
@@ -37,8 +38,8 @@ class ExternalClock:
         self.name = name
         self._inner, self._line = inner, line
 
-    def prepare(self, executables: Sequence[str]) -> None:
-        self._inner.prepare(executables)
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
+        self._inner.prepare(executables, limit_s)
 
     def describe(self, executable: str) -> bytes:
         return self._inner.describe(executable)

@@ -13,6 +13,7 @@ import re
 import select
 import time
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,7 @@ class SerialLine:
         self._port = Port(name.removeprefix("serial:"))
         self._silent: Failure | None = None
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to do: what the board has was put there before it started."""
 
     def describe(self, executable: str) -> bytes:

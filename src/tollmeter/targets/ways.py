@@ -3,7 +3,7 @@
 
 local               this machine                            hardware
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
-guest:BOARD         an emulated machine, its own kernel     virtual
+guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 serial:PATH         a board at the end of a serial line     hardware
@@ -24,7 +24,7 @@ from tollmeter.targets.external_clock import ExternalClock
 from tollmeter.targets.lines import check_line, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest, board_of
+from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.targets.ssh import Ssh
@@ -76,7 +76,9 @@ def clock_of(target: str) -> Clock:
         check_host(place)
     if kind == "serial":
         parts_of(place)
-    return CLOCKS[kind]
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
+    return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
 def lack(target: str) -> Lack | None:
