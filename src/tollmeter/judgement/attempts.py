@@ -75,11 +75,11 @@ def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: st
     samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
     seen = [control_around(sample) for all_of_it in samples.values() for sample, _ in all_of_it]
     usual = median([hz for hz in seen if hz]) if any(seen) else 0.0
-    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=_exits(book, row)) for one, row in own)
+    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
     return Place(target, abi, clock, usual, tests)
 
 
-def _exits(book: Book, row: Row) -> float | None:
+def exits_of(book: Book, row: Row) -> float | None:
     """What the same point says of its host."""
     point = row.probe, row.abi, row.target, row.parameters
     beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)
