@@ -17,6 +17,8 @@ from tollmeter.numbers.meanings import meaning
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3
+OWN_EXITS = 0.5
+"""A turn: below it, a guest's entries are the hardware's own."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.judgement.studies import Measured, measured, timed_by
+from tollmeter.judgement.attempts import OWN_EXITS, exits_of
+from tollmeter.judgement.studies import Measured, measured, picked, timed_by
 from tollmeter.model import Book, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
@@ -49,9 +50,16 @@ def _answer(book: Book, claim: Published) -> Answer:
     found = measured(book, claim)
     here = _here(found)
     concerns = claim.row is None or here != DASH
-    parts = (found.gap, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    parts = (found.gap, timed_by(book, found), _free(claim, found), _host(book, claim), concerns and claim.correction)
     said = " ".join(part for part in parts if part)
     return Answer(claim.what, claim.figure, here, said)
+
+
+def _host(book: Book, claim: Published) -> str:
+    """That each crossing of a guest's was its host's, where it was."""
+    if claim.row is None or not any((exits_of(book, row) or 0.0) > OWN_EXITS for row in picked(book, claim.row)):
+        return ""
+    return "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
 def _free(claim: Published, found: Measured) -> str:
