@@ -11,9 +11,9 @@ from tollmeter.model import Row, Toll
 from tollmeter.numbers.known import core_clocks_hz
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
-from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
 from tollmeter.report.charts.curves import Curves, charted, named_by
+from tollmeter.report.charts.dots import dots, level_rungs, rung
 from tollmeter.report.numbers import cycles, quantity, time
 
 HAND_OFF = Subject(
@@ -47,7 +47,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
         "What does each boundary cost, from the first cache to another process?",
         tuple(sorted(means)),
     )
-    yield subject.chart(bars(rungs, "ns", "time, each step of the axis ten times the last"), rows)
+    yield subject.chart(dots(rungs, "ns", "time, each step of the axis ten times the last"), rows)
 
 
 def _toll_rung(row: Row, toll: Toll) -> Datum:
@@ -57,18 +57,18 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*HAND_OFF.means)), HAND_OFF)
+    yield from dotted(bench, bench.own(bench.meaning(*HAND_OFF.means)), HAND_OFF)
 
 
 def traps(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
+    yield from dotted(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
 
 
 def faults(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
+    yield from dotted(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
 
 
-def barred(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
+def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
     """A bar a row, where there are two to compare."""
     alike = [row for row in rows if row.unit == rows[0].unit and row.median is not None and row.median > 0]
     if len(alike) < 2:
@@ -76,7 +76,7 @@ def barred(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
     labels = _labels(bench, alike)
     said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in alike)
     rungs = [rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True)]
-    yield subject.chart(bars(rungs, alike[0].unit, x_title), alike)
+    yield subject.chart(dots(rungs, alike[0].unit, x_title), alike)
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
