@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import Measured, judge, measured, timed_by
+from tollmeter.judgement.attempts import OWN_EXITS, exits_of
+from tollmeter.judgement.studies import Measured, judge, measured, picked, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
@@ -89,8 +90,22 @@ def _answer(book: Book, claim: Published) -> Answer:
     here = _here(found)
     concerns = claim.row is None or here != DASH
     why = judged.reason if claim.value is not None and judged.reason != found.gap else ""
-    parts = (found.gap, why, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    parts = (
+        found.gap,
+        why,
+        timed_by(book, found),
+        _free(claim, found),
+        _host(book, claim),
+        concerns and claim.correction,
+    )
     return Answer(claim.what, claim.figure, here, judged.verdict, " ".join(part.strip() for part in parts if part))
+
+
+def _host(book: Book, claim: Published) -> str:
+    """That each crossing of a guest's was its host's, where it was."""
+    if claim.row is None or not any((exits_of(book, row) or 0.0) > OWN_EXITS for row in picked(book, claim.row)):
+        return ""
+    return "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
 def _free(claim: Published, found: Measured) -> str:
