@@ -15,12 +15,12 @@ from tollmeter.library.derive import open_index, open_run, raw_samples
 from tollmeter.model import Book, Index
 from tollmeter.store.export import rows_table, written
 
-FORMATS = ("table", "json", "csv", "md")
+FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
 ) -> None:
     """Print a run's answer."""
@@ -50,6 +50,10 @@ def print_book(book: Book, form: str) -> None:
         from tollmeter.report.markdown import render
 
         write(render(book).encode())
+    elif form == "lmbench":
+        from tollmeter.report.lmbench import summary
+
+        write(summary(book.index).encode())
     else:
         print_index(book.index, form)
 

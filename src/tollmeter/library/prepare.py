@@ -17,7 +17,7 @@ import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
-from tollmeter.library import places
+from tollmeter.library import places, set_up
 from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
@@ -28,6 +28,7 @@ from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of
+from tollmeter.toolchain.packages import bring_libraries
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -60,6 +61,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     nothing can run."""
     abis, targets = names(options.abi), names(options.target)
     began = time.monotonic()
+    if may_install and bring_libraries(places.ROOT, options.words):
+        set_up.build()
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
