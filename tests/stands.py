@@ -8,6 +8,7 @@ emulator, no compiler, no sshd) is skipped, with what is missing.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
@@ -100,9 +101,12 @@ def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
 
 
 def emulator_file(name: str) -> Path:
-    """One of build/emulator, made where it is missing."""
+    """One of build/emulator, made where it is missing, by one worker at a time."""
     made = ROOT / "build/emulator" / name
-    done = subprocess.run(["make", "-s", f"build/emulator/{name}"], cwd=ROOT, capture_output=True, check=False)
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with (made.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["make", "-s", f"build/emulator/{name}"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"build/emulator/{name} cannot be made here")
     return made

@@ -72,9 +72,9 @@ static bool parse_cpus(const char *text, struct toll_request *request) {
   return true;
 }
 
-static bool parse_target(const char *text, struct toll_request *request) {
-  if (!*text || strlen(text) >= sizeof request->target) return false;
-  strcpy(request->target, text);
+static bool parse_text(const char *text, char *field, size_t room) {
+  if (!*text || strlen(text) >= room) return false;
+  strcpy(field, text);
   return true;
 }
 
@@ -90,12 +90,6 @@ static bool parse_path(const char *text, char *path, size_t room) {
   }
   path[length] = '\0';
   return !*text && path[0] == '/';
-}
-
-static bool parse_peer(const char *text, struct toll_request *request) {
-  if (strlen(text) >= sizeof request->peer) return false;
-  strcpy(request->peer, text);
-  return true;
 }
 
 static bool parse_priority(const char *text, struct toll_request *request) {
@@ -118,9 +112,10 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
                  {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
                  {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
-  if (strcmp(name, "target") == 0) return parse_target(value, request);
+  if (strcmp(name, "target") == 0) return parse_text(value, request->target, sizeof request->target);
+  if (strcmp(name, "marks") == 0) return parse_text(value, request->marks, sizeof request->marks);
   if (strcmp(name, "folder") == 0) return parse_path(value, request->folder, sizeof request->folder);
-  if (strcmp(name, "peer") == 0) return parse_peer(value, request);
+  if (strcmp(name, "peer") == 0) return parse_text(value, request->peer, sizeof request->peer);
   if (strcmp(name, "priority") == 0) return parse_priority(value, request);
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strcmp(name, options[i].name) != 0) continue;

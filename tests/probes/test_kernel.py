@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import signal
@@ -531,3 +532,10 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
     name, *words = probe.split()
     done = visit(abi, name, **dict(word.split("=") for word in words))
     assert done.status == "unsupported" and "--target guest" in str(done.reason)
+
+
+def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str) -> None:
+    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=4).samples]
+    assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))
+    assert all(later.control_before_hz == one.control_hz for one, later in itertools.pairwise(seen))
+    assert all(witness.width_between_hz not in (0, witness.width_hz, witness.width_before_hz) for witness in seen)

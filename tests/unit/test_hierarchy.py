@@ -314,6 +314,21 @@ def test_latency_and_reading_that_agree_keep_the_interval() -> None:
     assert (agreed.size_low, agreed.size_high) == (alone.size_low, alone.size_high)
 
 
+def test_a_level_is_read_by_the_fastest_kernel_or_has_a_gap() -> None:
+    """Where the fast one was not reached, the slow one is no stand-in for it."""
+    slow = reads(dict.fromkeys(caches.grid(4 * KIB, 128 * MIB, 2), 20e9))
+    fast = [
+        msgspec.structs.replace(row, parameters={**row.parameters, "kernel": "widest"}, median=90e9) for row in slow
+    ]
+    both = named(hierarchy(walk() + slow + fast, PROBES, SOUND))["L1d"]
+    assert (both.read_bytes_per_second, both.read_by) == (90e9, "widest")
+    gone = [msgspec.structs.replace(row, status="interrupted", median=None) for row in fast]
+    level = named(hierarchy(walk() + slow + gone, PROBES, SOUND))["L1d"]
+    assert (level.read_bytes_per_second, level.read_by) == (None, None)
+    never = [msgspec.structs.replace(row, status="unsupported", median=None) for row in fast]
+    assert named(hierarchy(walk() + slow + never, PROBES, SOUND))["L1d"].read_bytes_per_second is not None
+
+
 def test_reading_that_never_falls_says_nothing_of_a_size() -> None:
     level = named(hierarchy(walk(64 * MIB) + shared_cache(128 * MIB), PROBES, SOUND))["L3"]
     assert (level.reading_low, level.reading_high) == (None, None)

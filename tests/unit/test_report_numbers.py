@@ -57,9 +57,27 @@ def test_sizes_as_people_write_them(size: int, text: str) -> None:
 @given(st.floats(min_value=1e-3, max_value=1e9), st.floats(min_value=1e-4, max_value=0.5))
 def test_digits_end_where_the_interval_does(ns: float, share: float) -> None:
     figure = numbers.time(ns, ns * (1 - share), ns * (1 + share))
-    significant = len(re.sub(r"[^0-9]", "", figure.number).lstrip("0"))
-    assert significant <= 3
-    assert share < 0.0301 or significant <= 2 or "." not in figure.number
+    for number in figure.number.split(" to "):
+        significant = len(re.sub(r"[^0-9]", "", number).lstrip("0"))
+        assert significant <= 3 or "." not in number
+        assert share < 0.0301 or significant <= 2 or "." not in number
+
+
+def test_a_wide_interval_stands_in_the_place_of_its_middle() -> None:
+    assert str(numbers.time(467, 303, 745)) == "303 to 745 ns"
+    assert str(numbers.time(467, 430, 500)) == "467 ns ±8 %"
+    assert str(numbers.size(1 << 20, 0.5 * (1 << 20), 2 * (1 << 20))) == "0.50 to 2.0 MiB"
+
+
+def test_a_guess_says_of_how_many_samples_it_is_and_no_more_digits() -> None:
+    assert str(numbers.roughly(96.4, "ns", 2)) == "~ 96 ns (2 samples)"
+    assert str(numbers.roughly(1234.0, "ns", 1)) == "~ 1.2 µs (1 sample)"
+    assert numbers.roughly(None, "ns", 2) == numbers.NOTHING
+
+
+def test_one_of_two_is_two_numbers() -> None:
+    assert str(numbers.either(14.2, 137.4, "ns")) == "14 or 140 ns"
+    assert str(numbers.either(467.0, 22_800.0, "ns")) == "470 ns or 23 µs"
 
 
 def test_a_wider_interval_shows_fewer_digits() -> None:

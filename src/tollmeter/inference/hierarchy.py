@@ -18,7 +18,7 @@ import numpy as np
 
 from tollmeter.inference.knees import Fit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
-from tollmeter.inference.reach import Within, fastest, reading_reach, reading_rows
+from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import native, with_meaning
@@ -174,6 +174,7 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     by_turns = seen.by_turns(place)
     size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
     latency, low, high = _latency(seen, place)
+    reads = None if missing_kernels(seen.rows, seen.probes, within) else fastest(seen.reading, within)
     loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
     return Level(
         level=name,
@@ -183,7 +184,8 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         os_size_bytes=_os_size(name, seen.machine),
         latency_ns=latency,
         latency_cycles=latency * clock / 1e9 if clock else None,
-        read_bytes_per_second=fastest(seen.reading, within),
+        read_bytes_per_second=reads[0] if reads else None,
+        read_by=reads[1] if reads else None,
         parallelism=parallelism(_most_inside(loads, within)),
         latency_low=low,
         latency_high=high,

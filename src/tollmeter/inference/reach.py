@@ -17,11 +17,12 @@ from scipy.optimize import isotonic_regression
 from tollmeter.inference.answers import middle
 from tollmeter.inference.sweeps import inside, size_of
 from tollmeter.model import Probe, Row
-from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.meanings import meaning, with_meaning
 from tollmeter.numbers.stats import Array
 
 Within = tuple[float, float]
 
+READING = "read-bandwidth-of-size"
 SAME_RATE, OTHER_RATE = 1.1, 1.25
 LEAST_BEYOND = 2
 
@@ -29,16 +30,32 @@ LEAST_BEYOND = 2
 def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[Row]]:
     """Read bandwidth over size, one list for each probe and kernel, nearest first."""
     by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in inside(with_meaning(rows, probes, "read-bandwidth-of-size"), (0, np.inf)):
+    for row in inside(with_meaning(rows, probes, READING), (0, np.inf)):
         if row.unit == "B/s":
             by_kernel[row.probe, str(row.parameters.get("kernel"))].append(row)
     return [sorted(kernel, key=size_of) for kernel in by_kernel.values()]
 
 
-def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> float | None:
-    """Rate of the fastest kernel: the median over the sizes well inside the level."""
-    rates = [[middle(row) for row in inside(kernel, within)] for kernel in kernels]
-    return max((float(np.median(kernel)) for kernel in rates if kernel), default=None)
+def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> set[str]:
+    """Kernels that were asked to read well inside a level and have no number at any size there, though this machine
+    could give one: the fastest may be among them."""
+    asked = [row for row in rows if meaning(row, probes) == READING and within[0] <= _size(row) <= within[1]]
+    numbered = {str(row.parameters.get("kernel")) for row in asked if row.status == "ok"}
+    return {str(row.parameters.get("kernel")) for row in asked if row.status != "unsupported"} - numbered
+
+
+def _size(row: Row) -> float:
+    size = row.parameters.get("size")
+    return float(size) if isinstance(size, int) else np.nan
+
+
+def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> tuple[float, str] | None:
+    """Rate of the fastest kernel, the median over the sizes well inside the level, and its name."""
+    seen = [inside(kernel, within) for kernel in kernels]
+    rates = [
+        (float(np.median([middle(row) for row in own])), str(own[0].parameters.get("kernel"))) for own in seen if own
+    ]
+    return max(rates, default=None)
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:

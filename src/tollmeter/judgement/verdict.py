@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run as a whole is worth, in one word."""
+"""What a run as a whole is worth, in one word; and whether the question that it was asked has an answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from statistics import median_low
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Row, RunInfo, RunVerdict
+from tollmeter.model import Row, RunInfo, RunVerdict, Study, Surroundings
 
 MOST_SET_ASIDE = 0.1
 LEAST_SETTLED = 0.5
 MOST_SHARED = 0.5
+MOST_OTHERS = 0.2
+MOST_UNSEEN = 0.1
 STOPPED = ("interrupted", "measuring")
+MOST_UNREACHED = 0.25
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
@@ -23,7 +26,43 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "interrupted"
     if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
         return "too short"
-    return "busy" if _set_aside(timed) > MOST_SET_ASIDE or _is_unsettled(run) else "quiet"
+    if run.surroundings and is_held_back(run.surroundings):
+        return "held back"
+    if _set_aside(timed) > MOST_SET_ASIDE or _is_unsettled(run) or (run.surroundings and has_others(run.surroundings)):
+        return "busy"
+    return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
+
+
+def is_held_back(seen: Surroundings) -> bool:
+    """The system gives this run less than an ordinary program gets: what it measured is that, and not the machine."""
+    return seen.nice > 0 or seen.policy in ("idle", "batch") or seen.throttled_s > 0
+
+
+def has_others(seen: Surroundings) -> bool:
+    """Somebody else worked on the CPUs that were measured."""
+    return seen.company or (seen.others or 0.0) > MOST_OTHERS
+
+
+def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:
+    """Why the run's question has no answer, as a sentence's part; empty where it has one. run: with its verdict. What
+    this machine cannot do at all is an answer too."""
+    if not any(row.status == "ok" for row in rows):
+        return "no row has a number"
+    if run.verdict == "too short":
+        return f"most numbers rest on fewer than {LEAST_VISITS} visits"
+    possible = [row for row in rows if row.status != "unsupported"]
+    unreached = sum(row.status == "interrupted" for row in possible)
+    if unreached > MOST_UNREACHED * len(possible):
+        return f"{unreached} of {len(possible)} rows were not reached"
+    judged = [claim for claim in study.claims if claim.value is not None] if study else []
+    if judged and all(claim.verdict == "cannot tell" for claim in judged):
+        return f"none of the study's {len(judged)} figures could be held against what was measured"
+    return ""
+
+
+def is_known(row: Row) -> bool:
+    """Whether a row has visits enough for an interval. A count needs one; what has no number needs none."""
+    return row.status != "ok" or row.clock == "instructions" or row.visits >= LEAST_VISITS
 
 
 def _is_short(visits: Sequence[int], *, counted: bool) -> bool:

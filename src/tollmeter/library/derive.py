@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tollmeter.library.options import usual_precision
 from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
+from tollmeter.store.profiles import kept
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -40,12 +42,12 @@ def open_run(folder: Path) -> Book:
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
-    from tollmeter.findings import all_findings
+    from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
+    from tollmeter.judgement.opposed import opposed
     from tollmeter.judgement.settlement import sentence, settlement
-    from tollmeter.judgement.studies import study
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import known_of, rows
@@ -55,16 +57,17 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    known = known_of(outcomes, probes, learned(request), request.precision)
+    precision = PRECISION if request.against else request.precision  # against another point: of their ratio
+    known = known_of(outcomes, probes, learned(request), precision)
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes, known)
     levels = hierarchy(table, probes, machine)
-    run = _run_info(contents, request, folder)
+    run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
     done = settlement(outcomes, probes, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
-        summary=sentence(done, table, request.precision, request.budget_seconds),
+        summary=sentence(done, table, precision, request.budget_seconds),
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, table))
     fallen = lengths(outcomes, table, probes, machine, levels)
@@ -72,6 +75,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
+        opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
+        profiles=tuple(kept(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
@@ -81,8 +86,41 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         request=_asked(request),
         suite=request.suite,
     )
-    judged = msgspec.structs.replace(derived, findings=tuple(all_findings(bare)), study=study(bare))
-    return msgspec.structs.replace(bare, index=judged)
+    return _judged(bare)
+
+
+def _judged(bare: Book) -> Book:
+    """With its findings, a study's claims, and whether the question was answered."""
+    from tollmeter.findings import all_findings
+    from tollmeter.findings._carried import carried
+    from tollmeter.judgement.studies import study
+    from tollmeter.judgement.verdict import unanswered
+
+    told, run = study(bare), bare.index.run
+    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told))
+    findings = all_findings(bare)
+    known = _of_known_rows(bare)
+    found = carried(run.verdict, findings, findings if known is bare else all_findings(known))
+    index = msgspec.structs.replace(
+        bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back
+    )  # fmt: skip
+    return msgspec.structs.replace(bare, index=index)
+
+
+def _of_known_rows(book: Book) -> Book:
+    """The same run as if the rows that rest on too few visits were not there; itself where all have enough."""
+    from tollmeter.inference.hierarchy import hierarchy
+    from tollmeter.inference.inferred import inferred
+    from tollmeter.judgement.verdict import is_known
+
+    whole = book.index
+    rows = tuple(row for row in whole.rows if is_known(row))
+    if len(rows) == len(whole.rows):
+        return book
+    levels = hierarchy(rows, book.probes, whole.machine)
+    told = inferred(rows, book.probes, levels, whole.machine)
+    index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=told)
+    return msgspec.structs.replace(book, index=index)
 
 
 def learned(request: Request) -> Learned:
@@ -148,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision,
+        precision=request.precision, surroundings=contents.session.surroundings,
     )  # fmt: skip
 
 
@@ -165,7 +203,9 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def command(request: Request) -> str:
     words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
-    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != PRECISION else []
+    usual = usual_precision(request.against)
+    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
+    words += [word for other in request.against for word in ("--against", other)]
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []

@@ -13,6 +13,7 @@ from tollmeter.model.base import (
     ClaimVerdict,
     Clock,
     InferenceKind,
+    OpposedVerdict,
     Portion,
     Record,
     Severity,
@@ -23,6 +24,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
+from tollmeter.model.profiled import Profile
 
 
 class State(Record, frozen=True):
@@ -77,6 +79,8 @@ class Level(Record, frozen=True):
     reading_low, reading_high: up to the first, reading goes at this level's rate, and from the second on more slowly;
     of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
     states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
+    read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
+    level has no number there, and may be the fastest.
     """
 
     level: str
@@ -93,6 +97,7 @@ class Level(Record, frozen=True):
     reading_low: float | None = None
     reading_high: float | None = None
     states: tuple[State, ...] = ()
+    read_by: str | None = None
 
 
 class Fall(Record, frozen=True):
@@ -168,7 +173,7 @@ class Inference(Record, frozen=True):
 class Toll(Record, frozen=True):
     """One line of the toll table. toll: in words; typical: these are what the probe's own words say, and not a point
     that stands under its own name. note: a second mode, or what the row says beside its
-    number. reason: why value is None.
+    number. reason: why value is None. visits, samples: what value rests on.
     """
 
     toll: str
@@ -186,6 +191,8 @@ class Toll(Record, frozen=True):
     states: tuple[State, ...] = ()
     note: str = ""
     reason: str | None = None
+    visits: int = 0
+    samples: int = 0
 
 
 class Claim(Record, frozen=True):
@@ -205,15 +212,57 @@ class Claim(Record, frozen=True):
     reason: str | None = None
 
 
+class Relative(Record, frozen=True):
+    """What a program needs under one ABI, as a multiple of what it needs under another, both in one place. measure: of
+    memory, the most that was ever resident; of time, the CPU's. published: the study's word for it. reason: why value
+    is None.
+    """
+
+    what: str
+    primitive: bool
+    measure: Literal["memory", "time"]
+    abi: str
+    over: str
+    target: str | None
+    value: float | None
+    low: float | None
+    high: float | None
+    published: str = ""
+    reason: str | None = None
+
+
 class Study(Record, frozen=True):
-    """What a run of a study says of each thing that was published."""
+    """What a run of a study says of each thing that was published. relatives: the lines of its tables; worth: whether
+    the ABI that it is about is worth it here, in a sentence; empty where nothing of it can be told.
+    """
 
     source: str | None
     claims: tuple[Claim, ...]
+    relatives: tuple[Relative, ...] = ()
+    worth: str = ""
+
+
+class Opposed(Record, frozen=True):
+    """One point against another that was visited in turns with it. ratio: of the point's median over the other's, in
+    the metric's unit, with its 95 % interval; blocks: layouts of each that it is made of.
+    """
+
+    metric: str
+    unit: Unit
+    point: str
+    against: str
+    ratio: float
+    low: float
+    high: float
+    blocks: int
+    verdict: OpposedVerdict
 
 
 class Index(Record, frozen=True):
-    """What `toll show RUN --format json` prints, and all that findings, report and exports are made from."""
+    """What `toll show RUN --format json` prints, and all that findings, report and exports are made from.
+
+    held_back: names of findings that the rows would give and a run like this cannot carry.
+    """
 
     format: int
     run: RunInfo
@@ -225,6 +274,9 @@ class Index(Record, frozen=True):
     inferred: tuple[Inference, ...] = ()
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
+    held_back: tuple[str, ...] = ()
+    opposed: tuple[Opposed, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 class Book(Record, frozen=True):

@@ -102,7 +102,7 @@ def _toll(row: Row, name: str, typical: bool, ns_per_unit: float, core_clock_hz:
         value=value, low=low, high=high, typical=typical,
         cycles=value * core_clock_hz / 1e9 if core_clock_hz else None,
         states=tuple(_in_ns(state, ns_per_unit) for state in row.states),
-        note=_note(row, value, ns_per_unit),
+        note=_note(row, value, ns_per_unit), visits=row.visits, samples=row.samples,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--control-iterations={visit.control_iterations}",
         f"--priority={visit.priority}",
     )
-    places = []
+    places = [f"--marks={visit.marks}"] if visit.marks else []
     if visit.folder:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if visit.peer:

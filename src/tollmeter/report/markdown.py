@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables
+from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count, quantity
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
@@ -50,7 +53,19 @@ def _study(book: Book) -> list[str]:
     told = answers(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
-    return [*asked, _table(claims_table(told)), *said]
+    listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
+    return [*asked, _table(claims_table(told)), *said, *listed, *_programs(book)]
+
+
+def _programs(book: Book) -> list[str]:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    return [*map(_table, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
+
+
+def attribution(told: Sequence[Attribution]) -> list[str]:
+    if not told:
+        return []
+    return [_table(attribution_table(told)), _listed([*map(in_words, told), *why_not(told)])]
 
 
 def _lengths(book: Book) -> list[str]:

@@ -16,7 +16,7 @@ MINUS = "−"
 TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-RATES = {"B/s": "B/s", "flop/s": "FLOPS", "op/s": "/s"}
+RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 ODD_BYTES = 1 << 16
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": ""}
 
@@ -81,16 +81,38 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
 
 
 WIDE = 0.2
-"""Half of an interval, as a share, from which on its ends are written out: nobody reads +-302 %."""
+"""Half of an interval, as a share, from which on its ends stand in its place: nobody reads +-302 %."""
 
 
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
-    """With its interval: as a percentage, or where that is wide from end to end in the same unit."""
+    """With its interval: as a percentage; or where that is wide its ends in place of a middle that nobody knows."""
     half = half_width(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
-    ends = f"{plain(low / step, 2)} to {plain(high / step, 2)}"
-    return replace(figure, sure=f"({ends} {figure.unit})".replace(" )", ")"))
+    return Figure(f"{plain(low / step, 2)} to {plain(high / step, 2)}", figure.unit)
+
+
+def two_digits(value: float, unit: str) -> Figure:
+    """As much as is kept in mind, without an interval: 120 ns, 2.2 µs."""
+    keep = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
+    rounded = round(value / keep) * keep
+    return replace(quantity(rounded, unit, rounded * (1 - WIDE / 2), rounded * (1 + WIDE / 2)), sure="")
+
+
+def roughly(value: float | None, unit: str, samples: int) -> Figure:
+    """A number that rests on too little for an interval: two digits, and how many samples it is made of."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    figure = two_digits(value, unit)
+    return Figure(f"~ {figure.number}", figure.unit, f"({count(samples)} sample{'' if samples == 1 else 's'})")
+
+
+def either(first: float, second: float, unit: str) -> Figure:
+    """A number that is one or the other of two, in the unit of the second: 14 or 137 ns."""
+    one, other = two_digits(first, unit), two_digits(second, unit)
+    if one.unit == other.unit:
+        return Figure(f"{one.number} or {other.number}", other.unit)
+    return Figure(f"{one.number} {one.unit} or {other.number}", other.unit)
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.judgement.studies import Measured, measured, picked
+from tollmeter.judgement.studies import Measured, measured, timed_by
 from tollmeter.model import Book, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, plain, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+FREE = "There an exception itself is free: only the instructions of its handler's path count."
+ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,15 @@ def answers(book: Book, suite: Suite) -> tuple[Answer, ...]:
 
 def claims_table(told: Sequence[Answer]) -> Table:
     """What was published beside what is here; a number in brackets leads to what `remarks` says."""
-    numbers = {id(answer): number for number, answer in enumerate((a for a in told if a.said), start=1)}
-    rows = [
-        Line((answer.what, answer.published, answer.here, f"({numbers[id(answer)]})" if answer.said else ""))
-        for answer in told
-    ]
+    numbers = {said: number for number, said in remarks(told)}
+    rows = [Line((answer.what, answer.published, answer.here, numbers.get(answer.said, ""))) for answer in told]
     return table("What", [Column("What"), Column("published"), Column("here", right=True), Column("")], rows)
 
 
 def remarks(told: Sequence[Answer]) -> list[tuple[str, str]]:
-    return [(f"({number})", answer.said) for number, answer in enumerate((a for a in told if a.said), start=1)]
+    """Numbered as they are met; what several claims share is said once."""
+    said = dict.fromkeys(answer.said for answer in told if answer.said)
+    return [(f"({number})", text) for number, text in enumerate(said, start=1)]
 
 
 def _answer(book: Book, claim: Published) -> Answer:
@@ -48,16 +49,15 @@ def _answer(book: Book, claim: Published) -> Answer:
     found = measured(book, claim)
     here = _here(found)
     concerns = claim.row is None or here != DASH
-    said = " ".join(part for part in (found.gap, _clock(book, claim, here), concerns and claim.correction) if part)
+    parts = (found.gap, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    said = " ".join(part for part in parts if part)
     return Answer(claim.what, claim.figure, here, said)
 
 
-def _clock(book: Book, claim: Published, here: Here) -> str:
-    """That a number was made by an emulator, wherever it was."""
-    if claim.row is None or here == DASH:
-        return ""
-    places = {row.target for row in picked(book, claim.row) if row.clock == "virtual"}
-    return " ".join(f"In virtual time of {target}." for target in sorted(places))
+def _free(claim: Published, found: Measured) -> str:
+    """Where an emulator counts instructions, entering its kernel costs none."""
+    counted = found.of is not None and found.of.clock == "virtual"
+    return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
 
 
 def _here(found: Measured) -> Here:

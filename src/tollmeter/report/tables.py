@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from tollmeter.experiment.evidence import reasons
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
+from tollmeter.report.doubt import of_toll
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -25,12 +27,14 @@ from tollmeter.report.numbers import (
     count,
     cycles,
     duration,
+    either,
     percent,
     plain,
     quantity,
     rate,
     size,
     time,
+    two_digits,
 )
 
 Cell = Figure | str
@@ -42,11 +46,14 @@ ENDED = ("ok", "settled", "budget")
 
 @dataclass(frozen=True)
 class Column:
-    """right: numbers stand in it; sure: some of them carry an interval."""
+    """right: numbers stand in it; sure: some of them carry an interval; spare: where there is no room for all columns,
+    the one with the highest goes first, and one with 0 stays.
+    """
 
     name: str
     right: bool = False
     sure: bool = False
+    spare: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
     """Notes which columns hold an interval."""
     sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)
             for place in range(len(columns))]  # fmt: skip
-    return Table(title, tuple(Column(c.name, c.right, s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
+    return Table(title, tuple(replace(c, sure=s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
 
 
 def machine_facts(book: Book) -> tuple[str, ...]:
@@ -82,7 +89,7 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
     parts = [short_cpu(machine.cpu), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
     parts += [f"{plain(memory, 2)} GiB" if memory >= 1 else str(size(machine.memory_bytes)), machine.kernel, guest]
     if machine.core_clock_hz:
-        parts.append(f"{machine.core_clock_hz / 1e9:.2f} GHz measured")
+        parts.append(f"{machine.core_clock_hz / 1e9:.2f} GHz")
     return tuple(parts)
 
 
@@ -110,8 +117,16 @@ def memory_table(book: Book) -> Table | None:
     """Each level beside what the system says of it; `!` where the two are further apart than the interval explains."""
     if not book.index.hierarchy:
         return None
-    columns = [Column("Memory"), Column("measured size", True), Column(""),
-               *(Column(name, True) for name in ("OS says", "latency", "cycles", "read", "parallel"))]  # fmt: skip
+    columns = [
+        Column("Memory"),
+        Column("measured size", True),
+        Column(""),
+        Column("OS says", True, spare=1),
+        Column("latency", True),
+        Column("cycles", True, spare=2),
+        Column("read", True),
+        Column("parallel", True, spare=3),
+    ]
     return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
 
 
@@ -131,8 +146,9 @@ def _level(level: Level) -> tuple[Cell, ...]:
 def _answers_in(level: Level) -> Cell:
     """Its latency, or two of them where some of its sizes are answered from beyond it in some visits."""
     beyond = [state for state in level.states if state.state == "second"]
-    found = time(level.latency_ns, level.latency_low, level.latency_high)
-    return f"{found} or {time(beyond[0].median)}" if beyond else found
+    if beyond and level.latency_ns:
+        return either(level.latency_ns, beyond[0].median, "ns")
+    return time(level.latency_ns, level.latency_low, level.latency_high)
 
 
 def disagrees(level: Level) -> bool:
@@ -143,24 +159,25 @@ def disagrees(level: Level) -> bool:
     return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
 
 
-def toll_table(book: Book) -> Table | None:
-    """Lines with a number, cheapest first; then those that have none, with the reason."""
-    paid = [toll for toll in book.index.tolls if toll.value is not None]
+def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
+    """Lines with a number, cheapest first; then those that have none, with the reason. tolls: all, unless given."""
+    told = book.index.tolls if tolls is None else tolls
+    paid = [toll for toll in told if toll.value is not None]
     if not paid:
         return None
     both = any(_shared(toll) for toll in paid)
-    names = ("median", "core shared", "fit in 1 ms") if both else ("median", "in cycles", "fit in 1 ms")
-    columns = [Column("Tolls (one CPU unless said)"), *(Column(name, True) for name in names)]
-    gaps = [toll for toll in book.index.tolls if toll.value is None]
-    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in gaps]
+    beside = Column("core shared" if both else "in cycles", True, spare=2)
+    columns = [Column("Tolls"), Column("whole core" if both else "time", True), beside]
+    columns += [Column("fit in 1 ms", True, spare=1)]
+    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
 def _toll(toll: Toll, both: bool) -> Line:
     """both: whether what it becomes on a shared core has a column, in place of the cycles."""
-    value, shared = toll.value or 0.0, _shared(toll)
+    shared = _shared(toll)
     beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
-    return Line((toll.toll, time(value, toll.low, toll.high), beside, about(per_ms(value))), toll.note)
+    return Line((toll.toll, of_toll(toll), beside, about(per_ms(toll.value or 0.0))), toll.note)
 
 
 def _shared(toll: Toll) -> State | None:
@@ -197,8 +214,13 @@ def answer(book: Book) -> str:
         parts.append(f"a load takes {near} and {far}")
     paid = {meaning(toll, book.probes): toll for toll in reversed(book.index.tolls) if toll.typical and toll.value}
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
-    parts += [f"{words} takes {_brief(paid[means].value)}" for means, words in named if means in paid]
+    parts += [f"{words} {_takes(paid[means])}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
+
+
+def _takes(toll: Toll) -> str:
+    known = "" if toll.visits >= LEAST_VISITS else "about "
+    return f"takes {known}{_brief(toll.value)}"
 
 
 def upper(sentence: str) -> str:
@@ -207,8 +229,7 @@ def upper(sentence: str) -> str:
 
 def _brief(ns: float | None) -> str:
     """Two digits: what is said in a sentence is not looked up."""
-    figure = time(ns, ns and ns * 0.9, ns and ns * 1.1)
-    return f"{figure.number} {figure.unit}"
+    return str(two_digits(ns, "ns")) if ns else DASH
 
 
 def set_aside(book: Book) -> tuple[int, int, Counter[str]]:

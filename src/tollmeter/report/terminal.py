@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run on a terminal: the answer in columns, at most 100 wide and readable at 80.
+"""The end of a run on a terminal: the answer in columns, at most 100 wide and readable at 60.
 
 Nothing rests on colour alone, and a control character in a name from a machine never reaches the terminal.
 """
@@ -9,39 +9,97 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding, Suite
-from tollmeter.report import tables
+from tollmeter.judgement import opposed
+from tollmeter.judgement.attribution import Attribution
+from tollmeter.model import Book, Finding, Profile, Suite
+from tollmeter.report import groups, profiles, tables, ways_out, worth
+from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
-from tollmeter.report.numbers import Figure
+from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers, claims_table, remarks
 from tollmeter.report.tables import Cell, Line, Table
 from tollmeter.root import COMMAND
 
 WIDEST, NARROWEST = 100, 40
 INDENT = 2
-LEAST_LABEL = 22
+WRAPPED, LEAST_LABEL = 24, 12
+FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 4, 1, 5
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
-def summary(book: Book, console: Console) -> None:
-    """Prints machine, a study's own answer, memory table, toll table, a small run's rows, findings, closing lines."""
+def summary(book: Book, console: Console, *, whole: bool = False) -> None:
+    """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
+    known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead.
+    """
     width = _width(console)
-    _heading(book, console, width)
+    _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
-    for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book)):
-        if table is not None:
-            console.print()
-            _print_table(table, console, width)
-    if book.index.findings:
-        _findings(book, console, width)
-    _closing(book, console, width)
+    for told in book.index.opposed:
+        _wrapped(console, opposed.sentence(told), width, hanging=INDENT)
+        console.print()
+    _heading(book, console, width)
+    shown = _all_tables(book) if whole else _few_tables(book)
+    for table in shown:
+        _print_table(table, console, width)
+        console.print()
+    if not whole:
+        _left_out(book, console, width)
+    _findings(book, console, width, whole)
+    (_closing if whole else _ending)(book, console, width)
+
+
+def _opening(book: Book, console: Console, width: int) -> None:
+    """What it is, how much that is worth, and whether it is an answer."""
+    for line, style in ((tables.answer(book), "bold"), (worth.verdict(book), ""), (worth.unanswered(book), "")):
+        if line:
+            _wrapped(console, line, width, style=style)
+    console.print()
+
+
+def _all_tables(book: Book) -> list[Table]:
+    told = (
+        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
+    )  # fmt: skip
+    return [table for table in told if table is not None]
+
+
+def _few_tables(book: Book) -> list[Table]:
+    """A few rows are all shown as they are; a study has had its table already."""
+    few = listing(book, FEW_ROWS)
+    if book.suite is not None and book.suite.published:
+        told: tuple[Table | None, ...] = (tables.memory_table(book),)
+    elif few is not None:
+        told = (tables.memory_table(book), few, clocks_table(book))
+    else:
+        told = (tables.memory_table(book), _brief(tables.toll_table(book, groups.best_known(book))) or listing(book))
+    return [table for table in told if table is not None]
+
+
+def _brief(table: Table | None) -> Table | None:
+    """Without the notes: they are in the whole table."""
+    return replace(table, rows=tuple(replace(row, note="") for row in table.rows)) if table else None
+
+
+def _left_out(book: Book, console: Console, width: int) -> None:
+    """How much more there is, and what has no number."""
+    command = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --all"
+    numbered = sum(row.status == "ok" for row in book.index.rows)
+    if numbered:
+        _wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
+    if tables.missing(book):
+        _wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
+    for _, reason, number in tables.gaps(book.index.rows)[: FEW_REASONS if numbered else MORE_REASONS]:
+        _wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 
 def study(book: Book, suite: Suite, console: Console) -> None:
@@ -58,7 +116,60 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, said in remarks(told):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    _attempts(book, console, width)
+    _programs(book, console, width)
+    _ways_out(book, suite, console, width)
     _lengths(book, console, width)
+
+
+def _attempts(book: Book, console: Console, width: int) -> None:
+    """A study's listing, place by place."""
+    for table, said in listings(book):
+        console.print()
+        _print_table(table, console, width)
+        for sentence in said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+
+
+def _programs(book: Book, console: Console, width: int) -> None:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    for found in program_tables(book):
+        console.print()
+        _print_table(found, console, width)
+    attribution(largest(book), console, width)
+    for sentence in program_remarks(book):
+        _wrapped(console, sentence, width, hanging=INDENT)
+
+
+def attribution(told: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+    """Prints what differences are made of; nothing where there is none."""
+    if not told:
+        return
+    width = width or _width(console)
+    console.print()
+    _print_table(attribution_table(told), console, width)
+    for sentence in (*map(in_words, told), *why_not(told)):
+        _wrapped(console, sentence, width, hanging=INDENT)
+    console.print()
+
+
+def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
+    """The study's profiles beside ours, what to do, and from how many on it pays."""
+    for pair in ways_out.pairs(book, suite):
+        side_by_side(pair.left, pair.right, console, pair.titles)
+        if pair.published is not None:
+            console.print()
+            _print_table(pair.published, console, width)
+    for reason in ways_out.unprofiled(book):
+        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
+    for ways in ways_out.ways_out(book, suite):
+        console.print()
+        _wrapped(console, f"In {ways.place}", width, style="bold")
+        _print_table(ways.table, console, width)
+        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
+    for even in ways_out.break_evens(book, suite):
+        console.print()
+        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:
@@ -86,6 +197,26 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
 
 
+def single_profile(profile: Profile, console: Console) -> None:
+    """Prints one profile by function, and how it was made."""
+    width = _width(console)
+    console.print()
+    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
+    _print_table(profiles.profile_table(profile), console, width)
+    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
+
+
+def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
+    """Prints two profiles by function with the change, and what changed in words."""
+    width = _width(console)
+    console.print()
+    for title, one in zip(titles, (left, right), strict=True):
+        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
+    _print_table(profiles.beside_table(left, right, titles), console, width)
+    for said in (profiles.verdict(left, right), profiles.source_of(left)):
+        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
+
+
 def clean(text: str) -> str:
     """Control characters, escape sequences among them, become a visible mark."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
@@ -96,24 +227,26 @@ def _width(console: Console) -> int:
 
 
 def _heading(book: Book, console: Console, width: int) -> None:
-    facts = clean(" · ".join(tables.machine_facts(book)))
-    extent = tables.extent(book)
-    if len(facts) + len(extent) + 3 <= width:
-        line = Text(facts, style="bold").append(" " * (width - len(facts) - len(extent))).append(extent, style="dim")
-        _out(console, line)
-        return
-    _wrapped(console, facts, width, style="bold")
-    _out(console, Text(extent, style="dim"))
-
-
-def _findings(book: Book, console: Console, width: int) -> None:
+    _wrapped(console, " · ".join([*tables.machine_facts(book), duration(book.index.run.seconds)]), width, style="dim")
     console.print()
-    _out(console, Text("Findings", style="bold"))
-    for finding in tables.findings(book):
-        _finding(finding, console, width)
 
 
-def _finding(finding: Finding, console: Console, width: int) -> None:
+def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
+    """Each with its remedy where all is shown; else the gravest in a line or two."""
+    told, held = tables.findings(book), worth.held_back(book)
+    if told or held:
+        _out(console, Text("Findings", style="bold"))
+    for finding in told if whole else told[:FEW_FINDINGS]:
+        _finding(finding, console, width, whole)
+    if len(told) > FEW_FINDINGS and not whole:
+        _indented(console, [f"and {len(told) - FEW_FINDINGS} more"], "dim")
+    if held:
+        _wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
+    if told or held:
+        console.print()
+
+
+def _finding(finding: Finding, console: Console, width: int, whole: bool) -> None:
     sign = tables.SIGNS[finding.severity]
     body = textwrap.wrap(clean(finding.claim), width - INDENT - 3) or [""]
     _out(
@@ -121,7 +254,8 @@ def _finding(finding: Finding, console: Console, width: int) -> None:
         Text(f"{'':{INDENT}}{sign:<3}", style=SIGN_STYLES[finding.severity]).append(body[0], style="not bold default"),
     )
     _indented(console, body[1:], "")
-    _indented(console, textwrap.wrap(clean(finding.remedy), width - INDENT - 3), "dim")
+    if whole:
+        _indented(console, textwrap.wrap(clean(finding.remedy), width - INDENT - 3), "dim")
 
 
 def _indented(console: Console, lines: Sequence[str], style: str) -> None:
@@ -130,17 +264,21 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
 
 
 def _closing(book: Book, console: Console, width: int) -> None:
-    console.print()
+    """All that is known of the run as a whole, and every reason for a gap."""
     for sentence in (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book)):
         if sentence:
             _wrapped(console, tables.upper(sentence), width)
-    for status, reason, number in tables.gaps(book.index.rows)[:5]:
+    for status, reason, number in tables.gaps(book.index.rows):
         _wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
-    report = tables.report_path(book)
-    command, folder = shlex.quote(COMMAND), shlex.quote(book.index.run.folder)
-    where = report or f"not written yet: {command} report {folder}"
-    for line in (f"Report  {where}", f"Again   {command} show {folder}"):
-        _wrapped(console, line, width, hanging=8)
+    _ending(book, console, width)
+
+
+def _ending(book: Book, console: Console, width: int) -> None:
+    """Where the page is, and what to do next."""
+    folder = shlex.quote(book.index.run.folder)
+    where = tables.report_path(book) or f"not written yet: {shlex.quote(COMMAND)} report {folder}"
+    for line in (f"Page  {where}", f"Next  {worth.next_step(book)}"):
+        _wrapped(console, line, width, hanging=6)
 
 
 def _wrapped(console: Console, text: str, width: int, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
@@ -164,7 +302,10 @@ def _print_table(table: Table, console: Console, width: int) -> None:
 
 
 def table_lines(table: Table, width: int) -> list[Text]:
-    """Columns three blanks apart, fewer where it is narrow; then columns of words give way and are wrapped."""
+    """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
+    and columns of words give way and are wrapped. A number is never broken."""
+    while _least_width(table) > width and any(column.spare for column in table.columns):
+        table = _without_spare(table)
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
     gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
@@ -173,6 +314,19 @@ def table_lines(table: Table, width: int) -> list[Text]:
     for place, row in enumerate(table.rows):
         lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
     return lines
+
+
+def _least_width(table: Table) -> int:
+    """With its words as narrow as they are read, and one blank between columns."""
+    whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
+    least = [min(wide, WRAPPED) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
+    return _total(least, 1)
+
+
+def _without_spare(table: Table) -> Table:
+    gone = max(range(len(table.columns)), key=lambda place: table.columns[place].spare)
+    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
+    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
 def _is_words(table: Table, place: int) -> bool:

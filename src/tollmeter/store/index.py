@@ -2,14 +2,15 @@
 """index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`), and one for each list of an index,
-one column a field of its record in model/; what is neither text nor a number inside a field is JSON.
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`), and one for each list of
+records in an index, one column a field of its record in model/; what is neither text nor a number in a field is JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 import tollmeter
+from tollmeter.files import open_regular
 from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Study, Toll
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
@@ -28,6 +30,7 @@ _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
 _DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model")
+_BLOCK_BYTES = 1 << 20
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
@@ -37,8 +40,11 @@ def fingerprint(folder: Path) -> str:
     """Changes with the journal, with what was asked, and with the code that derives an index from them."""
     digest = hashlib.sha256(tollmeter.__version__.encode())
     for name in ("journal.jsonl", "run.toml"):
-        with (folder / name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        content = hashlib.sha256()
+        with open_regular(folder / name) as file:
+            while block := file.read(_BLOCK_BYTES):
+                content.update(block)
+        digest.update(content.digest())
     for path in _sources():
         told = path.stat()
         digest.update(f"{path.name} {told.st_size} {told.st_mtime_ns}\n".encode())
@@ -76,8 +82,8 @@ def _sources() -> Iterator[Path]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A link in a run folder from elsewhere may lead to a database that is not ours to change.
-    if path.is_symlink():
+    # A link in a run folder from elsewhere may lead to a database that is not ours to change, and a pipe nowhere.
+    if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()) and not path.is_dir():
         path.unlink()
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
     db.execute("PRAGMA trusted_schema = OFF")
@@ -91,8 +97,13 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         _make_tables(db)
         about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": tollmeter.__version__}
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        for name, record in (("run", index.run), ("machine", index.machine), ("study", index.study)):
-            db.execute("INSERT INTO documents VALUES (?, ?)", (name, _json(record)))
+        documents = (
+            ("run", index.run),
+            ("machine", index.machine),
+            ("study", index.study),
+            ("held_back", index.held_back),
+        )
+        db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(told)) for name, told in documents])
         tables = {
             "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
             "inferred": index.inferred, "tolls": index.tolls,
@@ -130,6 +141,7 @@ def _index(db: sqlite3.Connection) -> Index:
         inferred=_records(db, "inferred", Inference),
         tolls=_records(db, "tolls", Toll),
         study=msgspec.convert(documents["study"], Study | None),
+        held_back=tuple(documents["held_back"]),
     )
     for complaint in complaints(index):
         raise ValueError(complaint)

@@ -14,13 +14,14 @@ import re
 import shlex
 import subprocess
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.held import Held, holding
-from tollmeter.targets.judging import trouble
+from tollmeter.targets.judging import patience_s, trouble, trouble_of_visit
 from tollmeter.targets.openssh import LOST, Connection
 
 _ASKING_S = 30.0
@@ -71,7 +72,7 @@ class Ssh:
 
     # ---- what a target offers ------------------------------------------------------------------------------------
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to do: each is copied when it is first asked for."""
 
     def describe(self, executable: str) -> bytes:
@@ -81,15 +82,16 @@ class Ssh:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        usual_s = visit.deadline_ms / 1000 + _GRACE_S
         try:
-            ended = self._finish(executable, words(visit), visit.deadline_ms / 1000 + _GRACE_S)
+            ended = self._finish(executable, words(visit), patience_s(visit, usual_s))
         except Failure as failure:
             kind = "unsupported" if executable in self._foreign else "infrastructure"
             return refused(visit, revision, kind, failure.sentence)  # type: ignore[arg-type]
         if ended.status == LOST and not ended.limit:
             lost = self._connection.lost(ended.output).sentence
             return closed(ended.output, visit, revision, ("infrastructure", lost))
-        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, usual_s))
 
     def interrupt(self) -> None:
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which findings a run can carry. A finding is worth no more than the run that it is drawn from: a short one has seen
+too little, and a busy one has measured its neighbours as well as the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tollmeter.model import Finding, RunVerdict
+
+OF_THE_DISTURBANCE = (
+    "machine.core_is_shared",
+    "machine.time_is_stolen",
+    "machine.control_loop_is_noisy",
+    "machine.frequency_is_not_steady",
+    "machine.another_run_measures",
+    "machine.cpu_time_is_limited",
+    "machine.evidence_is_missing",
+    "machine.other_programs_work",
+    "machine.run_is_held_back",
+)
+"""What these say is about the neighbours themselves, which a busy run tells best."""
+
+
+class Carried(NamedTuple):
+    """findings: what the run stands for. held_back: names of what its rows would say besides, each once."""
+
+    findings: tuple[Finding, ...]
+    held_back: tuple[str, ...]
+
+
+def carried(verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding]) -> Carried:
+    """from_all: drawn from every row; from_known: from those that have visits enough for an interval."""
+    kept = tuple(finding for finding in from_known if _is_carried(verdict, finding.name))
+    names = {finding.name for finding in kept}
+    held = dict.fromkeys(finding.name for finding in (*from_all, *from_known) if finding.name not in names)
+    return Carried(kept, tuple(held))
+
+
+def _is_carried(verdict: RunVerdict, name: str) -> bool:
+    if verdict in ("busy", "held back"):
+        return name in OF_THE_DISTURBANCE
+    return verdict != "too short"

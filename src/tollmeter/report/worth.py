@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run is worth in words: its verdict with what it was made of, what it holds back, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+
+from tollmeter.model import Book
+from tollmeter.report import tables
+from tollmeter.report.numbers import percent
+from tollmeter.root import COMMAND
+
+MOST_NAMED = 4
+LONGER, LEAST_BUDGET_S = 3, 60
+MEANINGS = {
+    "quiet": "the machine was quiet enough for its numbers",
+    "busy": "others worked on this machine while it was measured, and are in its numbers",
+    "unknown": "this system does not tell who else worked on it meanwhile",
+    "held back": "the system gave this run less than an ordinary program gets",
+    "too short": "most numbers rest on fewer than three visits, and have no interval",
+    "interrupted": "the run was stopped before its end",
+}
+
+
+def verdict(book: Book) -> str:
+    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ..."""
+    run = book.index.run
+    aside, taken, _ = tables.set_aside(book)
+    told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share else []
+    told += [f"{percent(aside / taken)} set aside"] if aside else []
+    return f"{run.verdict}: {', '.join(told)}" if told else f"{run.verdict}: {MEANINGS[run.verdict]}"
+
+
+def meaning(book: Book) -> str:
+    """What the verdict's word means, as a sentence's part."""
+    return MEANINGS[book.index.run.verdict]
+
+
+def held_back(book: Book) -> str:
+    """Which findings the run cannot carry, and why; empty where it carries all."""
+    names = book.index.held_back
+    if not names:
+        return ""
+    named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    why = {
+        "busy": "the machine was busy",
+        "held back": "the system held the run back",
+        "too short": "the run was too short",
+    }
+    reason = why.get(book.index.run.verdict, "they rest on too few visits")
+    return f"Held back, since {reason}: {named}{more}."
+
+
+def unanswered(book: Book) -> str:
+    """That the question has no answer, and why; empty where it has one."""
+    why = book.index.run.unanswered
+    return f"The question of this run is not answered: {why}." if why else ""
+
+
+def next_step(book: Book) -> str:
+    """What to type next, for what this run lacks most."""
+    run = book.index.run
+    again = f"{COMMAND} run {'' if run.suite == 'default' else shlex.quote(run.suite) + ' '}".rstrip()
+    if run.verdict == "interrupted":
+        return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
+    if run.unanswered or run.verdict == "too short":
+        return f"{again} --budget {max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1)):.0f}s"
+    if run.verdict == "held back":
+        return f"{again} at an ordinary priority and without a quota"
+    if run.verdict == "busy":
+        return f"{again} when the machine is quiet, or with a longer --budget"
+    return f"{COMMAND} serve: this and other runs in a browser"

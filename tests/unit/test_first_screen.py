@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees of a run without scrolling: the answer, how much it is worth, and nothing that it cannot carry."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import msgspec
+import pytest
+from rich.console import Console
+
+import books
+from tollmeter.findings._carried import carried
+from tollmeter.judgement.verdict import unanswered
+from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
+from tollmeter.report import groups, tables
+from tollmeter.report.doubt import of_row
+from tollmeter.report.terminal import summary
+
+SCREEN_AND_A_HALF = 36
+
+
+def printed(book: Book, width: int = 80, *, whole: bool = False) -> str:
+    stream = io.StringIO()
+    summary(book, Console(file=stream, width=width), whole=whole)
+    return stream.getvalue()
+
+
+def with_run(book: Book, **changes: object) -> Book:
+    run = msgspec.structs.replace(book.index.run, **changes)
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
+
+
+def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
+    book = with_run(books.small(), verdict="busy", points=300, settled=100, shared_share=0.5)
+    assert len(printed(book).splitlines()) < SCREEN_AND_A_HALF
+    assert len(printed(book, whole=True).splitlines()) > len(printed(book).splitlines())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
+    text = printed(books.small(), width)
+    assert max(map(len, text.splitlines())) <= width
+    for toll in groups.best_known(books.small()):
+        figure = tables.of_toll(toll)
+        assert re.search(rf"{re.escape(figure.number)} +{figure.unit}\b", text), (figure, text)
+    for level in books.small().index.hierarchy:
+        assert re.search(rf"^  {level.level} .* ns ", text, re.MULTILINE)
+
+
+def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
+    text = printed(with_run(books.small(), verdict="busy", points=10, settled=3, shared_share=0.51))
+    lines = text.splitlines()
+    assert lines[0].startswith("A load takes 0.98 ns from L1d and 110 ns from memory")
+    assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
+
+
+def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
+    book = with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
+    text = " ".join(printed(book).split())
+    assert "The question of this run is not answered: most numbers rest on fewer than 3 visits." in text
+    assert re.search(r"Next \S+ run --budget \d+s", text)
+
+
+def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
+    book = books.small()
+    thin = [
+        msgspec.structs.replace(row, visits=2, samples=4) if row.probe == "kernel.enter_syscall" else row
+        for row in book.index.rows
+    ]
+    text = " ".join(printed(books.with_rows(book, thin)).split())
+    assert re.search(r"system call ~ 1\d\d ns \(4 samples\)", text)
+    assert "a system call takes about 1" in text
+    assert "(4 samples)" not in printed(book)
+
+
+def test_a_row_of_two_states_is_two_numbers() -> None:
+    row = next(row for row in books.small().index.rows if row.probe == "kernel.enter_syscall")
+    first, second = (State(state=name, share=0.5, median=at, low=at, high=at) for name, at in
+                     (("first", 14.0), ("second", 137.0)))  # type: ignore[arg-type]  # fmt: skip
+    assert str(of_row(msgspec.structs.replace(row, state="second", states=(second, first)))) == "14 or 140 ns"
+    assert " or " not in str(of_row(msgspec.structs.replace(row, state="whole", states=(first, second))))
+
+
+# ---- what a run carries -----------------------------------------------------------------------------------------
+
+
+def finding(name: str) -> Finding:
+    return Finding(name=name, severity="note", claim="c", evidence=(books._findings()[0].evidence[0],), remedy="r")
+
+
+SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.neighbours_take_cache")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"),
+    [("quiet", [SHARED, CACHE]), ("busy", [SHARED]), ("too short", []), ("interrupted", [SHARED, CACHE])],
+)
+def test_a_run_carries_what_it_has_seen_enough_of(verdict: RunVerdict, kept: list[Finding]) -> None:
+    found = carried(verdict, [SHARED, CACHE], [SHARED, CACHE])
+    assert list(found.findings) == kept
+    assert set(found.held_back) == {SHARED.name, CACHE.name} - {one.name for one in kept}
+
+
+def test_what_only_thin_rows_say_is_held_back_and_named() -> None:
+    assert carried("quiet", [CACHE], []) == ((), (CACHE.name,))
+    book = books.small()
+    held = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=(CACHE.name,)))
+    assert "Held back, since they rest on too few visits: neighbours take cache." in printed(held)
+
+
+def test_a_question_is_answered_unless_too_much_is_missing() -> None:
+    rows, run = list(books.small().index.rows), books.small().index.run
+    assert unanswered(run, rows, None) == ""
+    unreached = [msgspec.structs.replace(row, status="interrupted") for row in rows[: len(rows) // 3]]
+    assert f"{len(unreached)} of {len(rows)} rows were not reached" in unanswered(
+        run, [*unreached, *rows[len(unreached) :]], None
+    )
+    impossible = [msgspec.structs.replace(row, status="unsupported") for row in unreached]
+    assert unanswered(run, [*impossible, *rows[len(unreached) :]], None) == ""
+    assert unanswered(msgspec.structs.replace(run, verdict="too short"), rows, None)
+
+
+def test_a_study_without_a_verdict_is_not_answered() -> None:
+    claim = Claim(what="w", figure="2", value=2.0, here=None, low=None, high=None, unit="ns", verdict="cannot tell")
+    run, rows = books.small().index.run, books.small().index.rows
+    assert "none of the study's 1 figures" in unanswered(run, rows, Study(source="s", claims=(claim,)))
+    holds = msgspec.structs.replace(claim, verdict="holds")
+    assert unanswered(run, rows, Study(source="s", claims=(claim, holds))) == ""
+    worded = msgspec.structs.replace(claim, value=None)
+    assert unanswered(run, rows, Study(source="s", claims=(worded,))) == ""
+
+
+def test_the_best_known_lines_are_of_every_group() -> None:
+    book = books.small()
+    chosen = groups.best_known(book)
+    assert 6 <= len(chosen) <= 10
+    assert {groups.group_of(toll, book.probes) for toll in chosen} >= {"kernel", "other processes"}
+    assert sum(len(tolls) for _, tolls in groups.grouped(book)) == len(book.index.tolls)
