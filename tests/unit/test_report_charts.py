@@ -73,6 +73,14 @@ def test_the_questions_come_in_a_persons_order() -> None:
     assert {"parallelism", "line", "hand-off", "switches", "flops", "speed-up", "access", "copy"} <= set(names)
 
 
+def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
+    ladders = [chart for chart in drawn(books.healthy) if chart.name.startswith("hand-off")]
+    rows = [row for row in books.healthy().index.rows if row.probe == "kernel.call_object" and row.abi == "x86_64"]
+    placements = sorted({str(row.parameters["placement"]) for row in rows})
+    assert len(placements) == 2
+    assert [chart.title.rpartition(", ")[2] for chart in ladders] == placements
+
+
 def test_a_chart_asks_for_meanings_and_never_for_names() -> None:
     book = books.healthy()
     renamed = {f"other.p{place}": name for place, name in enumerate(book.probes)}

@@ -8,8 +8,8 @@ left out, as there.
 from __future__ import annotations
 
 from tollmeter.model import Index, Machine
-from tollmeter.protocol import clean
 from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, Column, Section
+from tollmeter.report.terminal import clean
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -29,7 +29,7 @@ def summary(index: Index) -> str:
 
 def _section(index: Index, section: Section) -> str:
     numbers = [column.number(index) for column in section.columns]
-    if not any(numbers[section.sure :]):
+    if not any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always):
         return ""
     cells = (_cell(column, number) for column, number in zip(section.columns, numbers, strict=True))
     described = f" {_cut(_description(index.machine), 23)}" if section is DESCRIBED else ""

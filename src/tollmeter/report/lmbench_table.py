@@ -21,20 +21,21 @@ _FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
 
 
 class Column(NamedTuple):
-    """whole: printed without a fraction. blanks: before it."""
+    """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
+    section."""
 
     width: int
     number: Number
     whole: bool = False
     blanks: int = 1
+    always: bool = False
 
 
 class Section(NamedTuple):
-    """head: what stands above its lines. sure: how many columns, from the left, every run has: they alone make none."""
+    """head: what stands above its lines."""
 
     head: str
     columns: tuple[Column, ...]
-    sure: int = 0
 
 
 # ---- where a number comes from ------------------------------------------------------------------------------------
@@ -169,11 +170,11 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
     (
-        Column(4, mhz, whole=True),
+        Column(4, mhz, whole=True, always=True),
         Column(5, inferred("translations"), whole=True),
         Column(5, inferred("line"), whole=True),
         Column(6, parallel),
-        Column(4, copies, whole=True),
+        Column(4, copies, whole=True, always=True),
     ),
 )
 
@@ -187,7 +188,7 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
 --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
 """,  # noqa: W291  the blanks are lmbench's
     (
-        Column(4, mhz, whole=True),
+        Column(4, mhz, whole=True, always=True),
         Column(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
         Column(
             4,
@@ -204,7 +205,6 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
         Column(4, process("fork_exec")),
         Column(4, process("shell")),
     ),
-    sure=1,
 )
 
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
@@ -371,13 +371,12 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
     (
-        Column(4, mhz, whole=True, blanks=2),
+        Column(4, mhz, whole=True, blanks=2, always=True),
         Column(6, level("L1d")),
         Column(6, level("L2")),
         Column(6, over_memory("memory.stride", 1.0, **_FORWARD)),
         Column(11, level("memory")),
     ),
-    sure=1,
 )
 
 SECTIONS = (
