@@ -39,6 +39,14 @@ class Shown:
         """Waits until all charts are drawn for this width of the window."""
         self.page.wait_for_selector(f'html[data-drawn-for="{width}"]', timeout=DRAWN_WITHIN_MS)
 
+    def unfold(self) -> None:
+        """Opens every part, and waits until the charts in them are drawn."""
+        self.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        drawn = "[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg'))"
+        self.page.wait_for_function(drawn, timeout=DRAWN_WITHIN_MS)
+        if self.page.locator(".plot").count():
+            self.page.wait_for_selector("html[data-drawn-for]", timeout=DRAWN_WITHIN_MS)
+
     def overflow(self) -> int:
         """Pixels by which the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
@@ -81,9 +89,10 @@ class Gallery:
         width: int = 1280,
         scheme: Literal["light", "dark"] = "light",
         scripts: bool = True,
+        folded: bool = False,
         **options: Any,
     ) -> Iterator[Shown]:
-        """The page once all its charts are drawn."""
+        """The page once all its charts are drawn. folded: as it opens, with most parts closed."""
         context = self._browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, **options
         )
@@ -92,6 +101,8 @@ class Gallery:
             shown.page.goto(self.path(make).as_uri())
             if scripts and shown.page.locator(".plot").count():
                 shown.drawn_for(width)
+            if scripts and not folded:
+                shown.unfold()
             yield shown
         finally:
             context.close()

@@ -17,6 +17,8 @@ from tollmeter.report.look import DARK, LIGHT
 
 pytestmark = pytest.mark.browser
 
+MOST_PIXELS = 12_000
+
 RATIO_OF = "path[aria-label$='times as fast: {1}; series: {0}']"
 ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.emulated, books.many_cpus, books.empty)
 
@@ -81,12 +83,15 @@ def test_the_page_never_scrolls_sideways(gallery: Gallery, make: Callable[[], Bo
         assert shown.complaints == []
 
 
-def test_a_phone_has_one_column_and_tables_that_scroll_by_themselves(gallery: Gallery) -> None:
+def test_a_phone_has_one_column_and_the_memory_table_whole(gallery: Gallery) -> None:
     with gallery.show(books.healthy, width=390, is_mobile=True, has_touch=True) as shown:
         page = shown.page
         assert not page.locator("nav").is_visible()
         box = page.locator("#memory").evaluate("one => [one.scrollWidth, one.parentElement.clientWidth]")
-        assert box[0] > box[1]
+        assert box[0] <= box[1]
+        for cell in page.locator("#memory td:not(:empty)").all():
+            edges = cell.bounding_box()
+            assert edges is not None and edges["x"] >= 0 and edges["x"] + edges["width"] <= 390
         panels = page.locator("#chart-flops svg .cell > g > path.background").all()
         lefts = {panel.evaluate("one => Math.round(one.getBoundingClientRect().x)") for panel in panels}
         assert len(panels) == 3 * 2
@@ -133,7 +138,7 @@ def check_colours(shown: Shown, palette: dict[str, str]) -> None:
     """Words reach a contrast of 4.5 and lines one of 3 to the ground that the palette names."""
     ground = shown.colours("body", "backgroundColor")[0]
     assert ground == rgb(palette["ground"])
-    for selector in ("h1", ".facts", "td", "th", ".claim", ".evidence li", ".remedy", "figcaption p", "summary"):
+    for selector in ("h1", ".facts", "td", "th", ".claim", ".evidence", ".remedy", "figcaption p", "summary"):
         assert all(contrast(colour, ground) >= 4.5 for colour in set(shown.colours(selector, "color"))), selector
     labels = set(shown.colours(".plot svg .role-axis-label text, .plot svg .role-legend-label text", "fill"))
     assert labels and all(contrast(colour, ground) >= 4.5 for colour in labels)
@@ -191,7 +196,7 @@ def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Galler
 def test_a_series_chosen_in_the_legend_stands_alone(gallery: Gallery) -> None:
     with gallery.show(books.healthy) as shown:
         page = shown.page
-        lines = page.locator("#chart-parallelism svg .mark-line path")
+        lines = page.locator("#chart-parallelism svg .mark-line path[opacity]")
         assert [line.get_attribute("opacity") for line in lines.all()] == ["1", "1", "1"]
         page.locator("#chart-parallelism svg .role-legend-label text", has_text="512 KiB").click()
         expect(page.locator("#chart-parallelism svg .mark-line path[opacity='1']")).to_have_count(1)
@@ -215,3 +220,69 @@ def test_every_finding_leads_to_its_chart(gallery: Gallery) -> None:
             expect(target).to_be_in_viewport()
             assert target.locator("svg").count() == 1
         assert page.locator(".findings a").count() == 3
+
+
+def test_the_page_opens_short_and_with_its_answer_first(gallery: Gallery) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        page = shown.page
+        assert page.evaluate("document.documentElement.scrollHeight") < MOST_PIXELS
+        for chosen in (".lead", ".worth", "#memory tbody tr >> nth=1"):
+            box = page.locator(chosen).bounding_box()
+            assert box is not None and box["y"] + box["height"] < 900, chosen
+        assert shown.complaints == []
+
+
+def test_a_tap_and_the_arrow_keys_tell_what_a_mark_says(gallery: Gallery) -> None:
+    with gallery.show(books.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+        page, tip = shown.page, shown.page.locator(".tip")
+        target = page.locator("#chart-latency svg path[opacity='0']").nth(3)
+        target.scroll_into_view_if_needed()
+        target.tap(force=True)
+        expect(tip).to_be_visible()
+        assert "95 % interval" in tip.inner_text()
+        plot = page.locator("#chart-latency .plot")
+        plot.focus()
+        page.keyboard.press("Escape")
+        expect(tip).to_be_hidden()
+        page.keyboard.press("ArrowRight")
+        first = tip.inner_text()
+        page.keyboard.press("ArrowRight")
+        assert tip.is_visible() and tip.inner_text() != first
+        assert page.locator("#chart-latency .at").count() == 1
+
+
+def test_a_search_leaves_what_fits_and_opens_it(gallery: Gallery) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        page = shown.page
+        rows = page.locator("#tolls tbody tr:not(.group):visible")
+        before = rows.count()
+        page.locator("#search").fill("page fault")
+        assert page.locator("#probe-kernel-page_fault").is_visible()
+        assert not page.locator("#probe-kernel-switch").is_visible()
+        assert "found" in page.locator("#found").inner_text()
+        assert 0 < rows.count() < before
+        page.locator("#search").fill("")
+        assert rows.count() == before
+
+
+def test_a_chart_gives_its_data_and_opens_at_its_own_link(gallery: Gallery) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        page = shown.page
+        with page.expect_download() as coming:
+            page.locator("button.csv[data-of='latency']").click()
+        lines = Path(coming.value.path()).read_text().splitlines()
+        rows = [row for row in books.small().index.rows if row.probe == "memory.latency"]
+        assert coming.value.suggested_filename == "latency.csv"
+        assert len(lines) > len(rows) and "series" in lines[0]
+        folded = page.locator("details.family figure").first
+        page.goto(f"{page.url.split('#')[0]}#{folded.get_attribute('id')}")
+        expect(folded.locator("svg")).to_be_visible()
+        assert shown.refused() == []
+
+
+def test_every_chart_says_what_it_shows(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, folded=True) as shown:
+        for figure in shown.page.locator("figure").all():
+            said = figure.locator(".shows").text_content() or ""
+            assert len(said) > 20, figure.get_attribute("id")
+            assert said in (figure.locator(".plot").get_attribute("aria-label") or "")

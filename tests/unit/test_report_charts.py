@@ -74,9 +74,16 @@ def test_the_questions_come_in_a_persons_order() -> None:
 
 
 def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
-    ladders = [chart for chart in drawn(books.healthy) if chart.name.startswith("hand-off")]
-    rows = [row for row in books.healthy().index.rows if row.probe == "kernel.call_object" and row.abi == "x86_64"]
-    placements = sorted({str(row.parameters["placement"]) for row in rows})
+    book = books.healthy()
+    few = [row for row in book.index.rows if row.probe == "kernel.call_object"]
+    more = [
+        msgspec.structs.replace(row, parameters={**row.parameters, "channel": f"{row.parameters['channel']}_{again}"})
+        for row in few
+        for again in range(4)
+    ]
+    told = books.with_rows(book, [*(row for row in book.index.rows if row not in few), *more])
+    ladders = [chart for chart in charts(told) if chart.name.startswith("hand-off")]
+    placements = sorted({str(row.parameters["placement"]) for row in few})
     assert len(placements) == 2
     assert [chart.title.rpartition(", ")[2] for chart in ladders] == placements
 
@@ -150,7 +157,7 @@ def test_one_disturbed_point_does_not_press_the_others_flat() -> None:
     assert domains and all(low >= 0.1 and high <= 1000 for low, high in domains)
 
 
-def test_too_few_offsets_for_a_square_make_bars() -> None:
+def test_too_few_offsets_for_a_square_make_dots() -> None:
     book = books.healthy(("x86_64",))
     rows = [
         r
@@ -162,7 +169,7 @@ def test_too_few_offsets_for_a_square_make_bars() -> None:
     assert {"libc, source 0", "libc, source 2", "words, source 2"} <= labels
 
 
-def test_one_length_alone_makes_bars() -> None:
+def test_one_length_alone_makes_dots() -> None:
     book = books.healthy()
     rows = [r for r in book.index.rows if r.parameters.get("n") == 1024]
     made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
@@ -228,7 +235,6 @@ def test_the_ladder_climbs() -> None:
     assert costs == sorted(costs)
     labels = {point["label"] for point in points}
     assert {"load from L1d", "load from memory", "system call"} <= labels
-    assert all(point["floor"] < point["y"] for point in points)
 
 
 def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
@@ -239,7 +245,7 @@ def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
     assert cells[0, 5, "flag"] == pytest.approx(160.0, rel=1e-3)
 
 
-def test_two_cpus_make_bars() -> None:
+def test_two_cpus_make_dots() -> None:
     points = points_of(by_name(books.healthy)["core-to-core"])
     assert any("between CPU 0 and CPU 1" in point["label"] for point in points)
 
@@ -281,7 +287,8 @@ def test_no_difference_rests_on_colour_alone() -> None:
         coloured = [e for e in encodings if e.get("color", {}).get("field") == "series"]
         if coloured:
             assert any(e.get("shape", {}).get("field") == "series" for e in encodings), chart.name
-            assert any(e.get("strokeDash", {}).get("field") == "series" for e in encodings), chart.name
+            lines = '"type": "line"' in json.dumps(chart.spec)
+            assert not lines or any(e.get("strokeDash", {}).get("field") == "series" for e in encodings), chart.name
 
 
 def _encodings(node: Any) -> Iterator[dict[str, Any]]:

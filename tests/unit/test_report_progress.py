@@ -129,3 +129,11 @@ def test_headlines_say_a_row_by_what_it_is_and_nothing_of_another_place() -> Non
     blocked = made.row(554.0, of="kernel.signal", name="trip", parameters={"step": "blocked"})
     guest = msgspec.structs.replace(blocked, target="guest:x", clock="virtual", parameters={"step": "deliver"})
     assert list(headlines([blocked, guest], {"kernel.signal": signal}, MACHINE)) == ["kernel.signal, step blocked"]
+
+
+def test_a_number_is_in_doubt_until_it_has_three_visits() -> None:
+    rows = books.healthy().index.rows
+    probes = {probe.probe: probe for probe in books.PROBES}
+    thin = [msgspec.structs.replace(row, visits=2) for row in rows]
+    assert headlines(rows, probes, MACHINE)["system call"].startswith("12")
+    assert headlines(thin, probes, MACHINE)["system call"] == "~ 130 ns"

@@ -223,7 +223,7 @@ def test_a_count_of_instructions_answers_no_claim_of_a_time() -> None:
 
 def test_of_several_rows_the_least_and_the_most_are_shown() -> None:
     text = told(books.healthy(), Published(what="faults", figure="?", row=RowOf(means="price-of-fault", abi="native")))
-    assert re.search(r"faults \? 4\d\d ns to 6\d\d ns", text)
+    assert re.search(r"faults \? 4\d\d to 6\d\d ns", text)
 
 
 def test_a_claim_may_name_the_place_of_its_rows() -> None:

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import export, layout, new, profile, report, run, selftest, show
+from tollmeter.cli import export, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -36,6 +36,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "list": list_.list_,
     "show": show.show,
     "report": report.report,
+    "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,
     "new": new.new,

@@ -24,8 +24,10 @@ FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
+    *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
     attribute: Annotated[str | None, typer.Option(help="what two ABIs differ by: x86_64,x32")] = None,
 ) -> None:
@@ -33,6 +35,10 @@ def show(
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     folder = places.find_run(run)
+    if follow:
+        from tollmeter.cli import watching
+
+        watching.follow(folder)
     if attribute is not None:
         print_attribution(open_run(folder), attribute, form)
     elif raw:

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a run under way, in the form in which conduct tells of it."""
+"""What a person sees of a run under way: of one's own as conduct tells of it, of another terminal's by its journal."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 from tollmeter.conduct import Observer
-from tollmeter.model import Machine, Outcome, Point, Visit
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import VISITS_WANTED
+from tollmeter.protocol import Line, head, outcome
 from tollmeter.report.progress import Progress
+from tollmeter.store.request import Request, read_request
+from tollmeter.store.tail import Tail
+
+LOOK_EVERY_S = 1.0
+LOOKS = (1, LEAST_VISITS)
+"""Visits of a point after which its number is made: at once, in doubt; and when it has an interval."""
 
 
 @contextlib.contextmanager
@@ -20,23 +31,58 @@ def watching(plan: Plan, machine: Machine) -> Iterator[Observer]:
     with Progress(plan.probes) as progress:
         visits = VISITS_WANTED * sum(len(plan.placements(point)) for point in plan.points())
         progress.start(machine, plan.suite, plan.seed, visits, plan.budget_seconds)
-        yield Watching(plan, progress)
+        yield Watching(plan.probes, progress)
 
 
 class Watching:
-    """Implements conduct.Observer. The first visit of each point of the machine's own ABI gives a first number."""
+    """Implements conduct.Observer. The first ABI that is met is taken for the machine's own."""
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
-        self._plan = plan
+    def __init__(self, probes: Mapping[str, Probe], progress: Progress) -> None:
+        self._probes = probes
         self._progress = progress
-        self._abi = next((point.abi for point in plan.points()), "")
-        self._numbered: set[Point] = set()
+        self._abi = ""
+        self._seen: dict[Point, list[Outcome]] = {}
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
         self._progress.visit(visit.point, fraction, 1.0, seconds_left)
 
     def outcome(self, outcome: Outcome) -> None:
         point = outcome.point
-        if outcome.status == "ok" and point.abi == self._abi and point not in self._numbered:
-            self._numbered.add(point)
-            self._progress.numbers(rows_of_point([outcome], self._plan.probes[point.probe]))
+        self._abi = self._abi or point.abi
+        if outcome.status != "ok" or point.abi != self._abi:
+            return
+        seen = self._seen.setdefault(point, [])
+        if len(seen) >= max(LOOKS):
+            return
+        seen.append(outcome)
+        if len(seen) in LOOKS:
+            self._progress.numbers(rows_of_point(seen, self._probes[point.probe]))
+
+
+def follow(folder: Path) -> None:
+    """Shows a run that another process measures, until it ends. It is only read, once a second. Raises Failure where it
+    is no run."""
+    request, tail = read_request(folder), Tail(folder)
+    streams = tail.new_streams()
+    told = head(streams[0]) if streams else None
+    if told is None or told.machine is None:
+        raise Failure(f"{folder} does not say yet which machine is measured: try again in a moment")
+    probes = {probe.probe: probe for probe in told.probes}
+    with Progress(probes) as progress:
+        progress.start(told.machine, request.suite, request.seed, 0, request.budget_seconds)
+        seen = Watching(probes, progress)
+        _tell(streams[1:], seen, progress, request)
+        while tail.is_written():
+            time.sleep(LOOK_EVERY_S)
+            _tell(tail.new_streams(), seen, progress, request)
+
+
+def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
+    """What has come since the last look."""
+    elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
+    share = min(1.0, elapsed / request.budget_seconds)
+    for lines in streams:
+        if lines[0].kind == "visit":
+            found = outcome(lines)
+            seen.outcome(found)
+            progress.visit(found.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

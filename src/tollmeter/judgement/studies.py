@@ -9,14 +9,22 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.verdict import is_known
 from tollmeter.judgement.worth import worth
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
 
 COUNTED, VIRTUAL = "instructions", "virtual"
+TURNS, CONTROL_LOOP = "turns", "control-loop"
+"""A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
+
 INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
+NO_NUMBER = "The study gives no number that could be held against this one."
+NO_TURNS = "The control loop was not timed where this was."
+THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
 KERNEL_COUNTS = ("B", "fault", "count")
@@ -24,13 +32,14 @@ KERNEL_COUNTS = ("B", "fault", "count")
 
 class Measured(NamedTuple):
     """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
-    the rows: all are of its clock and place.
+    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval.
     """
 
     values: Sequence[Estimate] = ()
     unit: str = ""
     gap: str = ""
     of: Row | None = None
+    thin: bool = False
 
 
 def study(book: Book) -> Study | None:
@@ -51,11 +60,19 @@ def study(book: Book) -> Study | None:
 
 def measured(book: Book, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
+    found = _measured(book, claim)
+    rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted, claim.about)]
+    return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
+
+
+def _measured(book: Book, claim: Published) -> Measured:
     if claim.row is None:
         return Measured(gap=claim.missing or "No probe measures this yet.")
     rows, others = (picked(book, wanted, claim.about) for wanted in (claim.row, claim.over))
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
+    if claim.unit == TURNS:
+        return _in_turns(book, rows)
     if claim.over is None:
         rows = _of_one_place(rows)
         return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
@@ -66,9 +83,32 @@ def measured(book: Book, claim: Published) -> Measured:
     return Measured(_ranked(ratios), "ratio", of=rows[0]) if ratios else Measured(gap=NOT_TOGETHER)
 
 
+def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
+    """Each time beside the control loop of its own place, clock and ABI."""
+    found = []
+    for row in rows:
+        loops = [
+            loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
+            (loop.target, loop.clock) == (row.target, row.clock)
+        ]  # fmt: skip
+        if loops and row.unit == "ns" and (row.median or 0) > 0:
+            turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
+            found.append(ratio_of(turn, row))
+    return Measured(_ranked(found), TURNS) if found else Measured(gap=NO_TURNS)
+
+
+def _inverse(loop: Row) -> dict[str, float | None]:
+    """A rate's time in ns, with its ends in their places."""
+    median, low, high = (1e9 / end if end else None for end in (loop.median, loop.high, loop.low))
+    return {"median": median, "low": low, "high": high}
+
+
 def _judged(book: Book, claim: Published) -> Claim:
+    return judge(claim, measured(book, claim))
+
+
+def judge(claim: Published, found: Measured) -> Claim:
     """here: the middle one of several rows; low, high: the ends of them all."""
-    found = measured(book, claim)
     values = found.values
     verdict, reason = _verdict(claim, found)
     return Claim(
@@ -81,18 +121,26 @@ def _judged(book: Book, claim: Published) -> Claim:
 
 
 def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | None]:
-    if not found.values:
-        return "cannot tell", found.gap
-    if claim.value is None:
-        return "cannot tell", "The study gives no number that could be held against this one."
-    if claim.unit != found.unit:
-        return "cannot tell", f"What was published is in {claim.unit}, and this is in {found.unit}."
+    why = _why_not(claim, found)
+    if why or claim.value is None:
+        return "cannot tell", why
     low, high = min(one.low for one in found.values), max(one.high for one in found.values)
-    if found.of and found.of.clock == VIRTUAL and claim.unit != "ratio":
-        return "cannot tell", INSTRUCTIONS
     if claim.unit == "ratio" and claim.value != 1:
         return _directed(claim.value, low, high)
     return ("holds" if low / FACTOR <= claim.value <= high * FACTOR else "does not hold"), None
+
+
+def _why_not(claim: Published, found: Measured) -> str:
+    """Why nothing here can be held against what was published; empty where something can."""
+    if not found.values:
+        return found.gap
+    if found.thin:
+        return THIN.format(LEAST_VISITS)
+    if claim.value is None:
+        return NO_NUMBER
+    if claim.unit != found.unit:
+        return f"What was published is in {claim.unit}, and this is in {found.unit}."
+    return INSTRUCTIONS if found.of and found.of.clock == VIRTUAL and claim.unit != "ratio" else ""
 
 
 def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, str | None]:

@@ -28,7 +28,8 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "too short"
     if run.surroundings and is_held_back(run.surroundings):
         return "held back"
-    if _set_aside(timed) > MOST_SET_ASIDE or _is_unsettled(run) or (run.surroundings and has_others(run.surroundings)):
+    beside_others = run.surroundings is not None and has_others(run.surroundings)
+    if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or beside_others:
         return "busy"
     return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
 
@@ -70,7 +71,7 @@ def _is_short(visits: Sequence[int], *, counted: bool) -> bool:
     return median_low(visits) < LEAST_VISITS if visits else not counted
 
 
-def _set_aside(rows: Sequence[Row]) -> float:
+def set_aside_share(rows: Sequence[Row]) -> float:
     """Share of the samples taken. Rows of one visit share its samples: they are counted alike above and below."""
     aside = sum(row.set_aside for row in rows)
     taken = aside + sum(row.samples for row in rows)

@@ -186,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision, surroundings=contents.session.surroundings,
+        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from tollmeter.library.prepare import (
     same_plan,
     used,
 )
+from tollmeter.library.reuse import Reused, reused
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
@@ -80,13 +81,15 @@ def measured(
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    with Journal.create(folder, ready.request, head_of(ready, executables.values())) as journal:
-        known = learned(ready.request)
-        work = _Work(ready.plan, ready.machine, executables, built_s=ready.built_s, learned=known)
+    found = reused(ready, executables)
+    request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
+    with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
+        taken = _taken_over(found, journal) if found else ()
+        work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(_placed(work, ready.request, journal), journal, options, observing, stopping)
-    if ready.request.suite.profile and done.session.status != "interrupted":
+        done = _go(_placed(work, request, journal), journal, options, observing, stopping)
+    if request.suite.profile and done.session.status != "interrupted":
         _profile(ready, folder, options.quiet)
     return done
 
@@ -97,6 +100,14 @@ def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
 
     place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
     profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
+
+
+def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
+    """The other run's visits, now in this journal too."""
+    say(found.sentence)
+    for stream in found.streams:
+        journal.append(stream)
+    return found.outcomes
 
 
 class Interrupted(NamedTuple):

@@ -40,9 +40,10 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
 class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
-    figure is the claim as the study words it, value the same as a number in `unit`, where it is one. correction says
-    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet. about:
-    "caches" where nothing but a real machine's time could answer, since no emulator has any.
+    figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
+    is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
+    or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" where nothing but a
+    real machine's time could answer, since no emulator has any.
     """
 
     what: str

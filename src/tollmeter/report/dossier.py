@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
 from tollmeter.report.charts import Chart
+from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import Figure, count, quantity, size
-from tollmeter.report.tables import SIGNS, evidence, gaps
+from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
 from tollmeter.root import COMMAND
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
@@ -23,7 +23,7 @@ HINTS = (
     (r"steal|noise|control|frequency|steady", "steadiness"),
     (r"copy|copies", "copy"),
     (r"trap|intercept", "traps"),
-    (r"clock|vdso|gate|entry", "ladder"),
+    (r"clock|vdso|gate|entry", "traps"),
 )
 
 
@@ -64,8 +64,12 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
+    """What one family of probes asks. charts: those of several of its probes. extent: in words."""
+
     name: str
     probes: tuple[Dossier, ...]
+    charts: tuple[Chart, ...]
+    extent: str
 
 
 @dataclass(frozen=True)
@@ -81,20 +85,27 @@ class Linked:
     chart: Chart | None
 
 
-def dossiers(book: Book, drawn: Sequence[Chart]) -> tuple[Dossier, ...]:
+def dossiers(book: Book, drawn: Sequence[Chart], aside: Aside) -> tuple[Dossier, ...]:
     """One for each probe that was described or has a row, by name."""
     rows: dict[str, list[Row]] = {name: [] for name in book.probes}
     for row in book.index.rows:
         rows.setdefault(row.probe, []).append(row)
-    aside = _aside(book)
-    return tuple(_dossier(book, name, rows[name], drawn, aside.get(name, "")) for name in sorted(rows))
+    return tuple(_dossier(book, name, rows[name], drawn, _aside(aside, name)) for name in sorted(rows))
 
 
-def families(probes: Iterable[Dossier]) -> tuple[Family, ...]:
+def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
+    """folded: charts of the whole machine that stand with the family of their first probe."""
     groups: dict[str, list[Dossier]] = {}
     for probe in probes:
         groups.setdefault(probe.name.split(".")[0], []).append(probe)
-    return tuple(Family(_anchor(name), tuple(members)) for name, members in groups.items())
+    return tuple(_family(name, tuple(members), folded) for name, members in groups.items())
+
+
+def _family(name: str, probes: tuple[Dossier, ...], folded: Sequence[Chart]) -> Family:
+    charts = tuple(chart for chart in folded if chart.probes and chart.probes[0].split(".")[0] == name)
+    numbers = sum(len(probe.rows) for probe in probes)
+    asked = f"{len(probes)} question{'' if len(probes) == 1 else 's'}"
+    return Family(_anchor(name), probes, charts, f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}")
 
 
 def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
@@ -136,7 +147,7 @@ def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine
         abi=row.abi,
         place=f"{row.target}, {row.clock}",
         metric=row.metric,
-        median=quantity(row.median, row.unit, row.low, row.high),
+        median=of_row(row),
         least=_least(row),
         samples=f"{count(row.samples)} in {row.visits}",
         set_aside=count(row.set_aside) if row.set_aside else "",
@@ -153,24 +164,13 @@ def _value(value: Value, is_size: bool) -> str:
     return str(size(value)) if is_size and isinstance(value, int) else str(value)
 
 
-def _aside(book: Book) -> Mapping[str, str]:
-    """For each probe, how many of its samples were set aside and on what evidence."""
-    taken: Counter[str] = Counter()
-    why: dict[str, Counter[str]] = {}
-    for outcome in book.outcomes:
-        name = outcome.point.probe
-        taken[name] += len(outcome.samples)
-        if name in book.probes:
-            found = (reason for reason in reasons(outcome.samples, book.probes[name]) if reason)
-            why.setdefault(name, Counter()).update(found)
-    return {name: _aside_sentence(total, why.get(name, Counter())) for name, total in taken.items() if total}
-
-
-def _aside_sentence(total: int, why: Counter[str]) -> str:
-    if not why:
-        return f"none of {count(total)} samples set aside"
+def _aside(aside: Aside, name: str) -> str:
+    """How many of its samples were set aside and on what evidence; empty where none was taken."""
+    taken, why = aside.get(name, (0, Counter[str]()))
+    if not taken or not why:
+        return f"none of {count(taken)} samples set aside" if taken else ""
     told = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
-    return f"{count(why.total())} of {count(total)} samples set aside: {told}"
+    return f"{count(why.total())} of {count(taken)} samples set aside: {told}"
 
 
 def linked(book: Book, found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:

@@ -38,11 +38,8 @@ def _value(one: Inference) -> Cell:
         return CANNOT
     if isinstance(one.value, bool):
         return "yes" if one.value else "no"
-    sure = plus_minus(one.value, one.low, one.high)
-    if one.unit == "ratio":
-        return Figure(f"{one.value:.2f}", "×", sure)
     return (
-        Figure(counted(one.value), "", sure)
+        Figure(counted(one.value), "", plus_minus(one.value, one.low, one.high))
         if one.unit == "count"
         else quantity(one.value, one.unit or "", one.low, one.high)
     )

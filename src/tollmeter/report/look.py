@@ -8,7 +8,8 @@ contrast of at least 3 to its ground. Shapes and dashes repeat what the colours 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
@@ -69,6 +70,41 @@ DARK: dict[str, str] = {
     "heat-text-low": "#e7eaed",
     "heat-text-high": "#14171b",
 }
+
+THINGS = {
+    "small": 0, "small pages": 0, "huge": 1, "huge pages": 1, "local": 2, "small pages, page-local order": 2,
+    "read": 0, "write": 1, "copy": 2, "update": 3,
+    "x86_64": 0, "ia32": 1, "x32": 2, "aarch64": 0, "arm-soft": 3, "arm-hard": 4, "arm-fpa": 5,
+    "hardware": 0, "emulated": 1, "trapped": 2, "forward": 0, "backward": 1, "random": 2,
+    "whole core": 0, "core shared": 1, "not seen": 5, "here": 0, "published": 1,
+    "portable": 0, "libc": 1, "avx512": 2, "avx2": 3, "sse2": 4, "neon": 2,
+}  # fmt: skip
+"""The colour of a thing, by its first words: the same in every chart and on every page."""
+
+
+def places(names: Sequence[str]) -> list[int]:
+    """Which colour each series takes: its thing's; else one by its name; and the next free one where that is taken.
+    From 6 on the colours come again.
+    """
+    found: dict[str, int] = {}
+    for name in sorted(names, key=lambda one: (_thing(one) is None, one)):
+        wished = _thing(name)
+        found[name] = _free(zlib.crc32(name.encode()) if wished is None else wished, list(found.values()))
+    return [found[name] for name in names]
+
+
+def _free(wished: int, taken: Sequence[int]) -> int:
+    turn, count = divmod(len(taken), len(SERIES))
+    colours = {place % len(SERIES) for place in taken[len(taken) - count :]}
+    nearest = ((wished + step) % len(SERIES) for step in range(len(SERIES)))
+    return turn * len(SERIES) + next(colour for colour in nearest if colour not in colours)
+
+
+def _thing(name: str) -> int | None:
+    """By the whole name, or by what stands before its first comma or blank."""
+    starts = (name, name.partition(",")[0], name.partition(" ")[0])
+    return next((THINGS[start] for start in starts if start in THINGS), None)
+
 
 PAGE_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 PICTURE_FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
@@ -176,9 +212,12 @@ def _styles(colour: Colour) -> dict[str, Any]:
             "baseline": "bottom",
             "fontWeight": 600,
         },
-        "rung": {"color": colour("accent"), "cornerRadiusEnd": 2},
-        "rung-aside": {"color": colour("faint"), "cornerRadiusEnd": 2},
-        "rung-line": {"color": colour("ink"), "strokeWidth": 1.4},
+        "rung": {"color": colour("accent"), "filled": True, "size": 60, "opacity": 1},
+        "rung-aside": {"color": colour("faint"), "filled": True, "size": 60, "opacity": 1},
+        "rung-line": {"color": colour("muted"), "strokeWidth": 2, "strokeOpacity": 0.6},
+        "aside": {"color": colour("warn"), "size": 30, "strokeWidth": 1.4, "filled": False},
+        "beside": {"color": colour("faint"), "fillOpacity": 0.5},
+        "ideal": {"color": colour("faint"), "strokeDash": [2, 3], "strokeWidth": 1.2},
         "label": {"color": colour("ink"), "fontSize": 12, "align": "left", "baseline": "middle", "limit": 420},
         "value": {"color": colour("muted"), "fontSize": 12, "align": "right", "baseline": "middle"},
         "cell": {"stroke": colour("ground"), "strokeWidth": 1},

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row
-from tollmeter.report import tables
+from tollmeter.report import tables, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
+from tollmeter.report.doubt import of_row
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
-from tollmeter.report.numbers import count, quantity
+from tollmeter.report.numbers import count
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
 
@@ -50,11 +51,12 @@ def _study(book: Book) -> list[str]:
     suite = book.suite
     if suite is None or not suite.published:
         return []
-    told = answers(book, suite)
+    found = told(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    said = [text(f"{number} {sentence}") for number, sentence in remarks(told)]
+    common = [text(sentence) for sentence in (found.tally, *found.common)]
+    said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
     listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
-    return [*asked, _table(claims_table(told)), *said, *listed, *_programs(book)]
+    return [*asked, *common, _table(claims_table(found.answers)), *said, *listed, *_programs(book)]
 
 
 def _programs(book: Book) -> list[str]:
@@ -75,8 +77,8 @@ def _lengths(book: Book) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     head = text(f"{section.title} ({section.place})" if section.place else section.title)
-    told = [_table(table) for table in (section.rates, section.gains) if table is not None]
-    return [f"## {head}", *told, *([_listed(section.said)] if section.said else [])]
+    made = [_table(table) for table in (section.rates, section.gains) if table is not None]
+    return [f"## {head}", *made, *([_listed(section.said)] if section.said else [])]
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -104,8 +106,8 @@ def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[
 
 
 def _findings(book: Book) -> str:
-    told = [_finding(book, finding) for finding in tables.findings(book)]
-    return "\n".join(["## Findings", "", *told]) if told else ""
+    found = [_finding(book, finding) for finding in tables.findings(book)]
+    return "\n".join(["## Findings", "", *found]) if found else ""
 
 
 def _finding(book: Book, finding: Finding) -> str:
@@ -114,7 +116,15 @@ def _finding(book: Book, finding: Finding) -> str:
 
 
 def _sure(book: Book) -> str:
-    said = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
+    said = (
+        worth.verdict(book),
+        worth.unanswered(book),
+        worth.held_back(book),
+        tables.unfinished(book),
+        book.index.run.summary,
+        tables.sureness(book),
+        tables.missing(book),
+    )
     return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
 
 
@@ -128,7 +138,7 @@ def _rows(book: Book) -> str:
 
 def _row(row: Row) -> tuple[str, ...]:
     parameters = ", ".join(f"{name} {value}" for name, value in row.parameters.items())
-    median = str(quantity(row.median, row.unit, row.low, row.high))
+    median = str(of_row(row))
     words = (row.probe, parameters, row.abi, row.target, row.clock, row.metric, median, count(row.samples))
     return tuple(text(word) for word in words)
 

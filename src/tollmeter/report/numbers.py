@@ -18,7 +18,8 @@ SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"),
 DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 ODD_BYTES = 1 << 16
-WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": ""}
+WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
+         "turns": "turns"}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,26 @@ from markupsafe import Markup
 
 from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
-from tollmeter.report import look, tables
+from tollmeter.report import look, tables, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.inferred import inferred_table
+from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.studies import claims_table, remarks, told
 
 TEMPLATES = Path(__file__).parent / "templates"
+BESIDE_MEMORY = "latency"
+PUBLISHED = "published-"
+LADDER = "ladder"
+"""Drawn by the page itself, as its table of tolls."""
+
+FEATURED = ("bandwidth", "parallelism", "load", "core-to-core", "distribution", "steadiness")
+"""Charts that are open on the page; the others are folded with their family."""
+
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -47,7 +56,7 @@ def write(book: Book, path: Path) -> None:
 
 def render(book: Book) -> str:
     """The page's text."""
-    drawn = charts(book)
+    drawn = [chart for chart in charts(book) if not chart.name.startswith(LADDER)]
     style, script, drawing = _style(), _template_text("page.js"), bundle() if drawn else ""
     return str(
         _environment()
@@ -73,7 +82,8 @@ def island(data: Mapping[str, Any]) -> str:
 
 
 def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
-    probes = dossiers(book, drawn)
+    aside = tables.set_aside(book)
+    probes = dossiers(book, drawn, aside)
     index = book.index
     return {
         "run": index.run,
@@ -81,32 +91,46 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "when": tables.when(book),
         "extent": tables.extent(book),
         "answer": tables.answer(book),
-        "sureness": _sureness(book),
+        "worth": _worth(book),
+        "sureness": _sureness(book, aside),
         "unfinished": tables.unfinished(book),
-        **_study(book),
+        **_study(book, drawn),
         "memory": tables.memory_table(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
-        "tolls": tables.toll_table(book),
+        "ladder": ladder(book),
         "findings": linked(book, tables.findings(book), drawn),
-        "charts": [chart for chart in drawn if chart.general],
+        "first": [chart for chart in drawn if chart.name == BESIDE_MEMORY],
+        "charts": [chart for chart in drawn if chart.name in FEATURED],
         "probes": probes,
-        "families": families(probes),
+        "families": families(probes, [chart for chart in drawn if _is_folded(chart)]),
         "command": command(book),
         "provenance": provenance(book),
         "builds": executables(book),
     }
 
 
-def _study(book: Book) -> dict[str, Any]:
+def _is_folded(chart: Chart) -> bool:
+    return chart.general and not chart.name.startswith(PUBLISHED) and chart.name not in (BESIDE_MEMORY, *FEATURED)
+
+
+def _worth(book: Book) -> dict[str, str]:
+    """The verdict's word, what it was made of, and what the run is not good for."""
+    told = {"word": book.index.run.verdict, "made_of": worth.verdict(book).partition(": ")[2]}
+    return told | {"meaning": worth.meaning(book), "held": worth.held_back(book), "gap": worth.unanswered(book)}
+
+
+def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     """What a study asked and published beside what is here, and rates over length whoever asked for them."""
     suite = book.suite if book.suite and book.suite.published else None
-    told = answers(book, suite) if suite else ()
+    found = told(book, suite) if suite else None
     taken = largest(book)
     return {
         "study": suite,
-        "claims": claims_table(told) if told else None,
-        "remarks": remarks(told),
+        "claims": claims_table(found.answers) if found else None,
+        "remarks": remarks(found.answers) if found else (),
+        "redrawn": [chart for chart in drawn if chart.name.startswith(PUBLISHED)],
+        "common": (found.tally, *found.common) if found else (),
         "listings": listings(book),
         "programs": program_tables(book),
         "attribution": attribution_table(taken) if taken else None,
@@ -115,27 +139,27 @@ def _study(book: Book) -> dict[str, Any]:
     }
 
 
-def _sureness(book: Book) -> list[tuple[str, str]]:
-    aside, taken, why = tables.set_aside(book)
-    said = []
-    if taken:
-        causes = f": {', '.join(reason for reason, _ in why.most_common(2))}" if aside else ""
-        said.append(("Set aside", f"{aside:,} of {taken:,} samples{causes}"))
-    steady, missing = tables.steadiness(book), tables.missing(book)
-    said += [("Steady", steady)] if steady else []
-    said += [("Known", book.index.run.summary)] if book.index.run.summary else []
-    return said + ([("Missing", missing)] if missing else [])
+def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
+    told = (
+        ("Set aside", tables.aside_in_words(aside)),
+        ("Steady", tables.steadiness(book)),
+        ("Known", book.index.run.summary),
+        ("Missing", tables.missing(book)),
+        ("Taken over", book.index.run.reused),
+    )
+    return [(name, said) for name, said in told if said]
 
 
 def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
     return {
-        chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.question}"}) for chart in drawn
+        chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.said or chart.question}"})
+        for chart in drawn
     }
 
 
 def _by_variable(node: Any) -> Any:
     """Colours that a scale's range spells out become the page's variables, so that they follow light and dark."""
-    names = {look.LIGHT[name]: look.by_variable(name) for name in look.HEAT}
+    names = {look.LIGHT[name]: look.by_variable(name) for name in (*look.HEAT, *look.SERIES)}
     if isinstance(node, dict):
         return {key: names_in(value, names) if key == "range" else _by_variable(value) for key, value in node.items()}
     return [_by_variable(item) for item in node] if isinstance(node, list) else node

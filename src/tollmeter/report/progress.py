@@ -16,11 +16,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
-from tollmeter.report.numbers import clock_face, duration, quantity, size
+from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
 from tollmeter.report.terminal import WIDEST, clean
 
 LEAST_SECONDS_BETWEEN_DRAWINGS = 0.2
@@ -178,5 +179,8 @@ def _bytes(row: Row) -> int:
 
 
 def _value(row: Row) -> str:
+    """In doubt until it has visits enough for an interval."""
+    if not is_known(row):
+        return f"~ {two_digits(row.median, row.unit)}" if row.median else DASH
     figure = quantity(row.median, row.unit, row.low, row.high)
     return f"{figure.number} {figure.unit}"

@@ -3,55 +3,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import Measured, measured, timed_by
-from tollmeter.model import Book, Published, Suite
-from tollmeter.report.numbers import DASH, Figure, plain, quantity
+from tollmeter.judgement.studies import Measured, judge, measured, timed_by
+from tollmeter.model import Book, ClaimVerdict, Published, Suite
+from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
+SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
+MANY = 3
 FREE = "There an exception itself is free: only the instructions of its handler's path count."
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """said: why there is no number here, or what the claim gets wrong; empty where neither is so."""
+    """said: why there is no number here, or no verdict, or what the claim gets wrong; empty where none is so."""
 
     what: str
     published: str
     here: Here
+    verdict: ClaimVerdict
     said: str
 
 
-def answers(book: Book, suite: Suite) -> tuple[Answer, ...]:
-    """One for each published figure, in the study's order."""
-    return tuple(_answer(book, claim) for claim in suite.published)
+@dataclass(frozen=True)
+class Told:
+    """A study's answers. common: what holds for many of them, once each; the answers say it no more."""
+
+    answers: tuple[Answer, ...]
+    common: tuple[str, ...]
+
+    @property
+    def tally(self) -> str:
+        """Holds here: 4 of 10 published figures; does not: 1; cannot tell: 5."""
+        counts = Counter[str](answer.verdict for answer in self.answers)
+        words = (("holds", "holds here"), ("does not hold", "does not"), ("cannot tell", "cannot tell"))
+        told = [f"{said} {counts[verdict]}" for verdict, said in words if counts[verdict]]
+        return f"Of {len(self.answers)} published figures: {', '.join(told)}."
 
 
-def claims_table(told: Sequence[Answer]) -> Table:
-    """What was published beside what is here; a number in brackets leads to what `remarks` says."""
-    numbers = {said: number for number, said in remarks(told)}
-    rows = [Line((answer.what, answer.published, answer.here, numbers.get(answer.said, ""))) for answer in told]
-    return table("What", [Column("What"), Column("published"), Column("here", right=True), Column("")], rows)
+def told(book: Book, suite: Suite) -> Told:
+    """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
+    answers = [_answer(book, claim) for claim in suite.published]
+    shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
+    common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
+    kept = tuple(replace(one, said="see above") if _gap(one) in shared else one for one in answers)
+    return Told(kept, common)
 
 
-def remarks(told: Sequence[Answer]) -> list[tuple[str, str]]:
-    """Numbered as they are met; what several claims share is said once."""
-    said = dict.fromkeys(answer.said for answer in told if answer.said)
-    return [(f"({number})", text) for number, text in enumerate(said, start=1)]
+def _gap(answer: Answer) -> str:
+    return answer.said if answer.here == DASH else ""
+
+
+def claims_table(answers: Sequence[Answer]) -> Table:
+    """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
+    numbers = {id(answer): number for number, answer in enumerate(_remarked(answers), start=1)}
+    rows = [
+        Line((answer.what, answer.published, answer.here, SHORT[answer.verdict], _mark(answer, numbers)))
+        for answer in answers
+    ]
+    columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
+    return table("What", columns, rows)
+
+
+def _mark(answer: Answer, numbers: Mapping[int, int]) -> str:
+    return f"({numbers[id(answer)]})" if id(answer) in numbers else "above" if answer.said else ""
+
+
+def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
+    return [(f"({number})", answer.said) for number, answer in enumerate(_remarked(answers), start=1)]
+
+
+def _remarked(answers: Sequence[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.said not in ("", "see above")]
 
 
 def _answer(book: Book, claim: Published) -> Answer:
     """The correction is about what stands here: it goes beside a number, and where none can ever stand."""
     found = measured(book, claim)
+    judged = judge(claim, found)
     here = _here(found)
     concerns = claim.row is None or here != DASH
-    parts = (found.gap, timed_by(book, found), _free(claim, found), concerns and claim.correction)
-    said = " ".join(part for part in parts if part)
-    return Answer(claim.what, claim.figure, here, said)
+    why = judged.reason if claim.value is not None and judged.reason != found.gap else ""
+    parts = (found.gap, why, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    return Answer(claim.what, claim.figure, here, judged.verdict, " ".join(part.strip() for part in parts if part))
 
 
 def _free(claim: Published, found: Measured) -> str:
@@ -61,13 +100,13 @@ def _free(claim: Published, found: Measured) -> str:
 
 
 def _here(found: Measured) -> Here:
-    """One number with its interval, a ratio without; of several rows the least and the most."""
+    """One number with its interval; of several rows the least and the most."""
     if not found.values:
         return DASH
     least, most = found.values[0], found.values[-1]
-    if found.unit == "ratio":
-        several = f"{plain(least.value)} to {plain(most.value)} ×"
-        return several if len(found.values) > 1 else Figure(plain(least.value), "×")
+    if found.thin:
+        return f"~ {two_digits(least.value, found.unit)}"
     if len(found.values) == 1:
         return quantity(least.value, found.unit, least.low, least.high)
-    return f"{quantity(least.value, found.unit)} to {quantity(most.value, found.unit)}"
+    first, last = quantity(least.value, found.unit), quantity(most.value, found.unit)
+    return f"{first.number} to {last}" if first.unit == last.unit else f"{first} to {last}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -165,7 +165,7 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     paid = [toll for toll in told if toll.value is not None]
     if not paid:
         return None
-    both = any(_shared(toll) for toll in paid)
+    both = any(shared_state(toll) for toll in paid)
     beside = Column("core shared" if both else "in cycles", True, spare=2)
     columns = [Column("Tolls"), Column("whole core" if both else "time", True), beside]
     columns += [Column("fit in 1 ms", True, spare=1)]
@@ -175,12 +175,12 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
 
 def _toll(toll: Toll, both: bool) -> Line:
     """both: whether what it becomes on a shared core has a column, in place of the cycles."""
-    shared = _shared(toll)
+    shared = shared_state(toll)
     beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
     return Line((toll.toll, of_toll(toll), beside, about(per_ms(toll.value or 0.0))), toll.note)
 
 
-def _shared(toll: Toll) -> State | None:
+def shared_state(toll: Toll) -> State | None:
     """What a toll of the whole core becomes beside somebody."""
     seen = {state.state: state for state in toll.states}
     return seen.get("shared") if "whole" in seen else None
@@ -232,16 +232,29 @@ def _brief(ns: float | None) -> str:
     return str(two_digits(ns, "ns")) if ns else DASH
 
 
-def set_aside(book: Book) -> tuple[int, int, Counter[str]]:
-    """Samples set aside, samples taken, and the witnesses' reasons."""
-    why: Counter[str] = Counter()
-    taken = 0
+Aside = Mapping[str, tuple[int, Counter[str]]]
+"""By probe: how many samples were taken, and the witnesses' reasons of those set aside."""
+
+
+def set_aside(book: Book) -> Aside:
+    """Looks at every sample: asked once for a report."""
+    found: dict[str, tuple[int, Counter[str]]] = {}
     for outcome in book.outcomes:
-        taken += len(outcome.samples)
-        probe = book.probes.get(outcome.point.probe)
-        if probe is not None:
-            why.update(reason for reason in reasons(outcome.samples, probe) if reason)
-    return why.total(), taken, why
+        name = outcome.point.probe
+        taken, why = found.get(name, (0, Counter()))
+        if name in book.probes:
+            why.update(reason for reason in reasons(outcome.samples, book.probes[name]) if reason)
+        found[name] = taken + len(outcome.samples), why
+    return found
+
+
+def aside_in_words(aside: Aside) -> str:
+    """Of all probes together; empty where no sample was taken."""
+    taken, why = sum(taken for taken, _ in aside.values()), Counter[str]()
+    for _, of_probe in aside.values():
+        why.update(of_probe)
+    causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if why else ""
+    return f"{count(why.total())} of {count(taken)} samples set aside{causes}" if taken else ""
 
 
 def steadiness(book: Book) -> str:
@@ -256,12 +269,7 @@ def steadiness(book: Book) -> str:
 
 def sureness(book: Book) -> str:
     """What was set aside and why, and how steady the machine stood."""
-    aside, taken, why = set_aside(book)
-    said = ""
-    if taken:
-        causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if aside else ""
-        said = f"{count(aside)} of {count(taken)} samples set aside{causes}"
-    return "; ".join(part for part in (said, steadiness(book)) if part)
+    return "; ".join(part for part in (aside_in_words(set_aside(book)), steadiness(book)) if part)
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:

@@ -25,7 +25,7 @@ from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers, claims_table, remarks
+from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
 from tollmeter.root import COMMAND
 
@@ -44,8 +44,8 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
-    for told in book.index.opposed:
-        _wrapped(console, opposed.sentence(told), width, hanging=INDENT)
+    for pair in book.index.opposed:
+        _wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
     shown = _all_tables(book) if whole else _few_tables(book)
@@ -60,29 +60,32 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 
 def _opening(book: Book, console: Console, width: int) -> None:
     """What it is, how much that is worth, and whether it is an answer."""
-    for line, style in ((tables.answer(book), "bold"), (worth.verdict(book), ""), (worth.unanswered(book), "")):
+    for line, style in (
+        (tables.answer(book), "bold"),
+        (worth.verdict(book), ""),
+        (worth.unanswered(book), ""),
+        (book.index.run.reused, "dim"),
+    ):
         if line:
             _wrapped(console, line, width, style=style)
     console.print()
 
 
 def _all_tables(book: Book) -> list[Table]:
-    told = (
+    every = (
         tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
     )  # fmt: skip
-    return [table for table in told if table is not None]
+    return [table for table in every if table is not None]
 
 
 def _few_tables(book: Book) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
     few = listing(book, FEW_ROWS)
     if book.suite is not None and book.suite.published:
-        told: tuple[Table | None, ...] = (tables.memory_table(book),)
-    elif few is not None:
-        told = (tables.memory_table(book), few, clocks_table(book))
+        chosen = None
     else:
-        told = (tables.memory_table(book), _brief(tables.toll_table(book, groups.best_known(book))) or listing(book))
-    return [table for table in told if table is not None]
+        chosen = few or _brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
+    return [table for table in (tables.memory_table(book), chosen, clocks_table(book)) if table is not None]
 
 
 def _brief(table: Table | None) -> Table | None:
@@ -109,12 +112,14 @@ def study(book: Book, suite: Suite, console: Console) -> None:
     _wrapped(console, suite.question, width, style="bold")
     if suite.source:
         _wrapped(console, f"Source: {suite.source}", width, style="dim")
-    told = answers(book, suite)
-    if told:
+    found = told(book, suite)
+    for sentence in (found.tally, *found.common) if found.answers else ():
+        _wrapped(console, sentence, width)
+    if found.answers:
         console.print()
-        _print_table(claims_table(told), console, width)
+        _print_table(claims_table(found.answers), console, width)
         console.print()
-    for number, said in remarks(told):
+    for number, said in remarks(found.answers):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
     _attempts(book, console, width)
     _programs(book, console, width)
@@ -233,16 +238,16 @@ def _heading(book: Book, console: Console, width: int) -> None:
 
 def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
-    told, held = tables.findings(book), worth.held_back(book)
-    if told or held:
+    found, held = tables.findings(book), worth.held_back(book)
+    if found or held:
         _out(console, Text("Findings", style="bold"))
-    for finding in told if whole else told[:FEW_FINDINGS]:
+    for finding in found if whole else found[:FEW_FINDINGS]:
         _finding(finding, console, width, whole)
-    if len(told) > FEW_FINDINGS and not whole:
-        _indented(console, [f"and {len(told) - FEW_FINDINGS} more"], "dim")
+    if len(found) > FEW_FINDINGS and not whole:
+        _indented(console, [f"and {len(found) - FEW_FINDINGS} more"], "dim")
     if held:
         _wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
-    if told or held:
+    if found or held:
         console.print()
 
 

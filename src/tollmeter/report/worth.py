@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import shlex
 
+from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.model import Book
-from tollmeter.report import tables
 from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
 
@@ -25,10 +25,10 @@ MEANINGS = {
 def verdict(book: Book) -> str:
     """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ..."""
     run = book.index.run
-    aside, taken, _ = tables.set_aside(book)
+    aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share else []
-    told += [f"{percent(aside / taken)} set aside"] if aside else []
+    told += [f"{percent(aside)} set aside"] if aside else []
     return f"{run.verdict}: {', '.join(told)}" if told else f"{run.verdict}: {MEANINGS[run.verdict]}"
 
 

@@ -26,6 +26,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
     core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
     folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
+    reused: what was taken over from another run, in a sentence; not written where empty.
     """
 
     id: str
@@ -48,10 +49,12 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     pairs: tuple[Pair, ...] = ()
     folder: str = ""
     peer: str = ""
+    reused: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
-    text = toml.dumps(msgspec.to_builtins(request))
+    table = msgspec.to_builtins(request)
+    text = toml.dumps({name: value for name, value in table.items() if name != "reused" or value})
     write_whole(folder / NAME, f"# What was asked. Measured values are in journal.jsonl.\n{text}".encode())
 
 

@@ -10,13 +10,28 @@ from dataclasses import replace
 from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
-from tollmeter.report.charts import alignment, arithmetic, cores, generic, kernel, load, memory, steadiness, transfer
+from tollmeter.report.charts import (
+    abis,
+    alignment,
+    arithmetic,
+    cores,
+    distribution,
+    generic,
+    kernel,
+    load,
+    memory,
+    published,
+    sentences,
+    steadiness,
+    transfer,
+)
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.files import save
 
 __all__ = ["Chart", "charts", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
+    published.published,
     memory.latency,
     memory.bandwidth,
     kernel.ladder,
@@ -37,7 +52,13 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.latency_by_abi,
     memory.bandwidth_by_abi,
     memory.bandwidth_by_kernel,
+    abis.abi_ratios,
 )
+
+OF_ALL = (kernel.ladder, abis.abi_ratios, published.published)
+"""Drawings that a probe may stand in and still have one of its own."""
+
+LEAST_POINTS = 4
 
 CLOCKS = {
     "virtual": "virtual time",
@@ -48,7 +69,8 @@ CLOCKS = {
 
 
 def charts(book: Book) -> tuple[Chart, ...]:
-    """All charts that the rows can fill. Names are unique, and safe as file names and as anchors.
+    """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
+    points are no chart: their rows say all there is.
 
     Altair checks every part against its schema as it is made, which costs five times the making; a test has each
     specification checked whole instead.
@@ -61,13 +83,20 @@ def charts(book: Book) -> tuple[Chart, ...]:
 
 
 def _drawn(bench: Bench) -> Iterator[Chart]:
+    for chart in _any(bench):
+        if max(map(len, chart.spec["datasets"].values()), default=0) >= LEAST_POINTS:
+            yield replace(chart, said=sentences.said(chart, bench))
+
+
+def _any(bench: Bench) -> Iterator[Chart]:
     drawn: set[str] = set()
     for drawing in DRAWINGS:
         for chart in drawing(bench):
-            if drawing is not kernel.ladder:
+            if drawing not in OF_ALL:
                 drawn.update(chart.probes)
             yield chart
     yield from generic.others(bench, drawn)
+    yield from distribution.distribution(bench)
     yield from steadiness.steadiness(bench)
 
 

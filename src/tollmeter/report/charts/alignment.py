@@ -9,7 +9,7 @@ from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread, varying
 from tollmeter.report.charts.curves import Curves, Name, charted, named_by, panel_by
 from tollmeter.report.charts.heat import Heat, heat
-from tollmeter.report.charts.kernel import barred
+from tollmeter.report.charts.kernel import dotted
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import quantity
 
@@ -49,7 +49,7 @@ def copy(bench: Bench) -> Iterator[Chart]:
     length = min((_length(row) for row in rows), key=lambda seen: abs(seen - SHOWN_LENGTH_BYTES))
     rows = [row for row in rows if _length(row) == length]
     if min(_values(rows, "source"), _values(rows, "target")) < LEAST_FOR_SQUARE:
-        yield from barred(bench, rows, _copy(length), "bytes copied in a second")
+        yield from dotted(bench, rows, _copy(length), "bytes copied in a second")
         return
     panel = panel_by(bench, rows, varying(rows, "source", "target"))
     want = Heat(

@@ -65,7 +65,7 @@ def _reach(rows: Sequence[Row], axis: str) -> int:
 def _rules(told: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
     """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`."""
     data = [
-        {"x": place, "text": text, "late": place * LATE > end, "down": 2 + STAGGER * (turn % 2)}
+        {"x": place, "text": text, "late": place * LATE > end, "down": 2 + STAGGER * (turn % 3)}
         for turn, (place, text) in enumerate(told)
         if place <= end
     ]

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from tollmeter.model import Book, Metric, Outcome, Parameter, Probe, Row
+from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
 
 Spec = dict[str, Any]
@@ -20,7 +21,8 @@ Datum = dict[str, Any]
 class Chart:
     """spec is Vega-Lite without colours: look.config gives them. width "container" fills the page's column.
 
-    general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws.
+    general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws. said: what it
+    shows, in a sentence, for those who cannot see it too.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Chart:
     means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Subject:
     question: str
     means: tuple[str, ...]
 
-    def chart(self, spec: Spec, rows: Sequence[Row]) -> Chart:
-        return Chart(self.name, self.title, self.question, spec, self.means, names(rows))
+    def chart(self, spec: Spec, rows: Sequence[Row], said: str = "") -> Chart:
+        return Chart(self.name, self.title, self.question, spec, self.means, names(rows), said=said)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,12 @@ class Bench:
     def is_the_machine(self) -> bool:
         """Whether the levels, sizes and clock of the run's machine are this place's."""
         return self.clock == "hardware" and self.target == self._main_place
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the one that `benches` puts first: what is drawn once for a run belongs to it."""
+        first = benches(self.book)[0]
+        return (first.target, first.clock) == (self.target, self.clock)
 
     @cached_property
     def _main_place(self) -> str | None:
@@ -94,6 +103,11 @@ class Bench:
     def parameter(self, row: Row, name: str) -> Parameter | None:
         probe = self.probe(row)
         return next((p for p in probe.parameters if p.name == name), None) if probe else None
+
+    @cached_property
+    def known(self) -> Known:
+        """The core's clocks and widths, by all that was measured."""
+        return machine_known(self.book.outcomes)
 
     @cached_property
     def outcomes(self) -> list[Outcome]:

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache line costs from one CPU to another: a matrix of CPUs, or bars where two CPUs make no matrix."""
+"""What a cache line costs from one CPU to another: a matrix of CPUs, or dots where two CPUs make no matrix."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
 
 import msgspec
 
 from tollmeter.model import Outcome, Point, Row
 from tollmeter.numbers.rows import rows_of_point
-from tollmeter.report.charts.bars import bars, level_rungs, rung
-from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, varying
 from tollmeter.report.charts.curves import named_by, panel_by
+from tollmeter.report.charts.dots import dots, level_rungs, rung
 from tollmeter.report.charts.heat import Heat, heat
 from tollmeter.report.charts.marks import datum
-from tollmeter.report.numbers import quantity
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import quantity, time
 
 CELLS_WITH_TEXT = 12
 LEAST_CPUS_FOR_MATRIX = 3
-MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 10, 44
+MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 6, 44
+APART = 1.25
+MOST_CLUSTERS = 8
+FEW_FIELDS = ("a", "b", "y", "value")
 
 CORES = Subject(
     "core-to-core",
@@ -35,7 +41,15 @@ def core_to_core(bench: Bench) -> Iterator[Chart]:
         return
     cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
     spec = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
-    yield CORES.chart(spec, rows)
+    yield CORES.chart(spec, rows, _said_of(_of_one_way(rows)))
+
+
+def _of_one_way(rows: Sequence[Row]) -> list[Row]:
+    """Of several ways of measuring a pair, the first."""
+    seen: dict[tuple[int, int] | None, Row] = {}
+    for row in rows:
+        seen.setdefault(cpus_of(row), row)
+    return list(seen.values())
 
 
 def cpus_of(row: Row) -> tuple[int, int] | None:
@@ -72,7 +86,7 @@ def _pairs(bench: Bench, rows: Sequence[Row]) -> Spec:
     label = named_by(bench, rows, others)
     rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _said(row)) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
-    return bars([*rungs, *beside], rows[0].unit, "round trip, beside loads that stay on one CPU")
+    return dots([*rungs, *beside], rows[0].unit, "round trip, beside loads that stay on one CPU")
 
 
 def _between(row: Row) -> str:
@@ -87,20 +101,64 @@ def _said(row: Row) -> str:
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:
     """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
     panel = panel_by(bench, rows, varying(rows, "pair"))
-    data = []
-    for row in rows:
-        pair = cpus_of(row)
-        for first, second in (pair, pair[::-1]) if pair else ():
-            words = {"pair": f"CPU {first} and CPU {second}", "said": quantity(row.median, row.unit).number}
-            data.append(datum(row, a=first, b=second, panel=panel(row) if panel else "", **words))
+    many = len(cpus) > CELLS_WITH_TEXT
+    data = [cell for row in rows for cell in _cells(row, panel(row) if panel else "", many)]
     want = Heat(
         rows="a",
         columns="b",
         titles=("CPU", "CPU"),
         unit=rows[0].unit,
-        tips=(("pair", "between"),),
+        tips=(("a", "CPU"), ("b", "and CPU")),
         step=max(LEAST_CELL, min(WIDEST_CELL, MATRIX_PIXELS // len(cpus))),
-        said=len(cpus) <= CELLS_WITH_TEXT,
+        said=not many,
         panel=panel is not None,
+        square=True,
     )
     return heat(data, want)
+
+
+def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
+    """The two cells of a pair. many: thousands of them, which carry no more than a reader may ask of one."""
+    pair = cpus_of(row)
+    for first, second in (pair, pair[::-1]) if pair else ():
+        told = datum(row, a=first, b=second, panel=panel, said=quantity(row.median, row.unit).number)
+        yield {name: told[name] for name in (*FEW_FIELDS, *(["panel"] if panel else []))} if many else told
+
+
+def clusters(rows: Sequence[Row]) -> list[list[int]]:
+    """CPUs that are near to each other, by single linkage cut at the widest gap between costs; one cluster where no gap
+    is a quarter of the cost or more. rows: one a pair."""
+    costs = {pair: row.median for row in rows if row.median and (pair := cpus_of(row))}
+    ranked = sorted(costs.values())
+    gaps = [(high / low, low) for low, high in pairwise(ranked)]
+    widest, below = max(gaps, default=(1.0, 0.0))
+    found = {cpu: {cpu} for pair in costs for cpu in pair}
+    for (one, other), cost in costs.items():
+        if (widest < APART or cost <= below) and found[one] is not found[other]:
+            joined = found[one] | found[other]
+            found.update(dict.fromkeys(joined, joined))
+    return sorted({tuple(sorted(cluster)): sorted(cluster) for cluster in found.values()}.values())
+
+
+def _said_of(rows: Sequence[Row]) -> str:
+    """The clusters, and what a line costs within one and between two."""
+    groups = clusters(rows)
+    if len(groups) < 2:
+        return f"There and back: {', '.join(str(of_row(row)) for row in rows)}." if len(rows) == 1 else ""
+    home = {cpu: place for place, group in enumerate(groups) for cpu in group}
+    inside: list[float] = []
+    across: list[float] = []
+    for row in rows:
+        pair = cpus_of(row)
+        if pair and row.median:
+            (inside if home[pair[0]] == home[pair[1]] else across).append(row.median)
+    named = "; ".join(f"CPUs {_spans(group)}" for group in groups[:MOST_CLUSTERS])
+    within = f": {time(median(inside))} within one, {time(median(across))} between two" if inside and across else ""
+    return f"{len(groups)} clusters ({named}){within}."
+
+
+def _spans(cpus: Sequence[int]) -> str:
+    """0-7, 16-23."""
+    starts = [cpu for cpu in cpus if cpu - 1 not in cpus]
+    ends = [cpu for cpu in cpus if cpu + 1 not in cpus]
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import altair as alt
 
 from tollmeter.model import Row, Value
-from tollmeter.report.charts.bars import bars, rung
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
+from tollmeter.report.charts.dots import dots, rung
 from tollmeter.report.charts.marks import (
     ABOVE,
     Curve,
@@ -62,7 +62,7 @@ def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Spec | None:
     """The specification. Two values of the axis are a line; one is no line, and stands as bars."""
     usable = [row for row in rows if isinstance(row.parameters.get(curves.axis), int)]
     if len({row.parameters[curves.axis] for row in usable}) < LEAST_FOR_LINE:
-        return _as_bars(usable or rows, curves)
+        return _as_dots(usable or rows, curves)
     in_bytes = is_size(bench, usable[0], curves.axis)
     data = [_datum(row, curves, in_bytes) for row in usable]
     order, panels = _ordered(data, "series"), _ordered(data, "panel")
@@ -85,7 +85,7 @@ def _curve(data: Sequence[Datum], unit: str, curves: Curves, in_bytes: bool) -> 
     )
 
 
-def _as_bars(rows: Sequence[Row], curves: Curves) -> Spec | None:
+def _as_dots(rows: Sequence[Row], curves: Curves) -> Spec | None:
     positive = [row for row in rows if row.median is not None and row.median > 0]
     if len(positive) < 2:
         return None
@@ -94,7 +94,7 @@ def _as_bars(rows: Sequence[Row], curves: Curves) -> Spec | None:
     ]
     said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in positive)
     rungs = [rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True)]
-    return bars(rungs, positive[0].unit, curves.y_title)
+    return dots(rungs, positive[0].unit, curves.y_title)
 
 
 def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
@@ -106,7 +106,7 @@ def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
 
 def _ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
     """Names in the order of their first datum."""
-    return tuple(dict.fromkeys(str(d[key]) for d in data))
+    return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
 def is_size(bench: Bench, row: Row, name: str) -> bool:

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
-from tollmeter.report.charts.bars import bars, rung
 from tollmeter.report.charts.chart import Bench, Chart, spread, varying
 from tollmeter.report.charts.curves import Curves, draw, named_by
+from tollmeter.report.charts.dots import dots, rung
 from tollmeter.report.charts.marks import TITLES
 from tollmeter.report.numbers import quantity
 
 LEAST_SWEPT = 3
 MOST_SERIES = 8
-MOST_BARS = 40
+MOST_DOTS = 40
 LINEAR_UP_TO = 8.0
 
 
@@ -33,7 +33,7 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
 def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart | None:
     ranked = sorted(rows, key=lambda row: bench.abis.index(row.abi))
     axis = swept(ranked)
-    spec = _curves(bench, ranked, axis) if axis else _bars(bench, ranked)
+    spec = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
     if spec is None:
         return None
     described, told = bench.book.probes.get(probe), bench.metric(rows[0])
@@ -75,10 +75,10 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] |
     return draw(bench, rows, curves)
 
 
-def _bars(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
+def _few(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
     """Choices and ABIs beside each other, where there are at least two positive numbers."""
     positive = [row for row in rows if (row.median or 0) > 0]
-    if not 2 <= len(positive) <= MOST_BARS:
+    if not 2 <= len(positive) <= MOST_DOTS:
         return None
     rest = varying(positive)
     by = named_by(bench, positive, rest)
@@ -87,4 +87,4 @@ def _bars(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
     for row in positive:
         label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
         rungs.append(rung(row, label, str(quantity(row.median, row.unit, row.low, row.high))))
-    return bars(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))
+    return dots(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))

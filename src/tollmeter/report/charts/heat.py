@@ -26,7 +26,9 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Heat:
-    """rows and columns are fields of the data; said is the text in a cell, panel tells small multiples apart."""
+    """rows and columns are fields of the data; said is the text in a cell, panel tells small multiples apart. square:
+    both have the same values, and a cell is as wide as it is high.
+    """
 
     rows: str
     columns: str
@@ -36,6 +38,7 @@ class Heat:
     step: int = 40
     said: bool = True
     panel: bool = False
+    square: bool = False
 
 
 def heat(data: Sequence[Datum], want: Heat) -> Spec:
@@ -48,17 +51,20 @@ def heat(data: Sequence[Datum], want: Heat) -> Spec:
         [{**d, "step": names[step], "far": step > len(HEAT) // 2} for d, step in zip(data, steps, strict=True)]
     )
     layers = _layers(inline, want, names, unit)
-    if not want.panel:
-        return {**finished(alt.layer(*layers), None), "height": {"step": want.step}}
-    bare = [layer.properties(data=alt.Undefined) for layer in layers]
     height = want.step * len({d[want.rows] for d in data})
-    faceted = alt.layer(*bare, data=inline).properties(height=height, width=300)
-    return panelled(faceted, list(dict.fromkeys(str(d["panel"]) for d in data)))
+    marked = {"usermeta": {"cells": len({d[want.columns] for d in data}), "step": want.step}} if want.square else {}
+    if not want.panel:
+        return {**finished(alt.layer(*layers), None), "height": height, **marked}
+    bare = [layer.properties(data=alt.Undefined) for layer in layers]
+    faceted = alt.layer(*bare, data=inline).properties(height=height, width=height if want.square else 300)
+    panels = panelled(faceted, list(dict.fromkeys(str(d["panel"]) for d in data)))
+    return {**panels, "usermeta": {**panels["usermeta"], **marked.get("usermeta", {})}}
 
 
 def step_names(edges: Sequence[float]) -> list[str]:
     """What each colour stands for: below the first edge, between two, from the last on."""
-    texts = [plain(edge, 2) if edge < 100 else plain(edge) for edge in edges]
+    texts = next(told for keep in range(2, 7) if len(set(told := [plain(edge, keep) for edge in edges])) == len(edges)
+                 or keep == 6)  # fmt: skip
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
     return [f"below {texts[0]}", *between, f"{texts[-1]} and more"]
 

@@ -12,9 +12,9 @@ from tollmeter.model import Row, Toll
 from tollmeter.numbers.known import core_clocks_hz
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
-from tollmeter.report.charts.bars import bars, level_rungs, rung
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
 from tollmeter.report.charts.curves import Curves, charted, named_by
+from tollmeter.report.charts.dots import dots, level_rungs, rung
 from tollmeter.report.numbers import cycles, quantity, time
 
 HAND_OFF = Subject(
@@ -25,6 +25,7 @@ HAND_OFF = Subject(
 )
 _OTHER_END = {"other": "another process", "same": "another thread", "same_thread": "the thread itself"}
 _PLACED = {"one_cpu": "on one CPU", "two_cpus": "on two", "sibling": "on both threads of a core"}
+_LEAST_RUNGS = 4
 TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
 FAULTS = Subject("faults", "Page faults", "What does a page fault cost, by its kind?", ("price-of-fault",))
 SWITCHES = Subject(
@@ -50,7 +51,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
         "What does each boundary cost, from the first cache to another process?",
         tuple(sorted(means)),
     )
-    yield subject.chart(bars(rungs, "ns", "time, each step of the axis ten times the last"), rows)
+    yield subject.chart(dots(rungs, "ns", "time, each step of the axis ten times the last"), rows)
 
 
 def _toll_rung(row: Row, toll: Toll) -> Datum:
@@ -61,14 +62,18 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
     """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel."""
+    every = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
-    for row in bench.own(bench.meaning(*HAND_OFF.means)):
+    for row in every:
         ends = str(row.parameters.get("placement", "")), str(row.parameters.get("map", "other"))
         ladders.setdefault(ends, []).append(row)
+    if all(len(rows) < _LEAST_RUNGS for rows in ladders.values()):
+        yield from dotted(bench, every, HAND_OFF)
+        return
     drawn = 0
     for ends, rows in sorted(ladders.items()):
         name = HAND_OFF.name if not drawn else f"{HAND_OFF.name}-{drawn + 1}"
-        for chart in barred(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}")):
+        for chart in dotted(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}")):
             drawn += 1
             yield chart
 
@@ -79,14 +84,14 @@ def _where(placement: str, map_: str) -> str:
 
 
 def traps(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
+    yield from dotted(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
 
 
 def faults(bench: Bench) -> Iterator[Chart]:
-    yield from barred(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
+    yield from dotted(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
 
 
-def barred(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
+def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
     """A bar a row, where there are two to compare."""
     alike = [row for row in rows if row.unit == rows[0].unit and row.median is not None and row.median > 0]
     if len(alike) < 2:
@@ -94,7 +99,7 @@ def barred(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
     labels = _labels(bench, alike)
     said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in alike)
     rungs = [rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True)]
-    yield subject.chart(bars(rungs, alike[0].unit, x_title), alike)
+    yield subject.chart(dots(rungs, alike[0].unit, x_title), alike)
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:

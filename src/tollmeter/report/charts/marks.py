@@ -10,10 +10,12 @@ from typing import Any
 
 import altair as alt
 
+from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Row
 from tollmeter.report import numbers
 from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.look import DASHES, SHAPES
+from tollmeter.report.doubt import of_row
+from tollmeter.report.look import DASHES, SERIES, SHAPES, by_value, places
 
 SIZE_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, '.4~g') + ' GiB' : "
@@ -57,7 +59,22 @@ def datum(row: Row, **more: object) -> Datum:
     """One row as a mark needs it: y with its interval, and what the hover says, already in words."""
     low = row.median if row.low is None else row.low
     high = row.median if row.high is None else row.high
-    return {"y": _short(row.median), "lo": _short(low), "hi": _short(high), "abi": row.abi, **sure(row), **more}
+    told = {name: value for name, value in more.items() if value != ""}
+    return {
+        "y": _short(row.median),
+        "lo": _short(low),
+        "hi": _short(high),
+        "abi": row.abi,
+        "firm": is_firm(row),
+        **sure(row),
+        **told,
+    }
+
+
+def is_firm(row: Row) -> bool:
+    """Whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is read."""
+    half = numbers.half_width(row.median or 0.0, row.low, row.high)
+    return is_known(row) and row.state not in ("first", "second") and (half or 0.0) <= numbers.WIDE
 
 
 def sure(row: Row) -> Datum:
@@ -67,7 +84,7 @@ def sure(row: Row) -> Datum:
     aside = f", {row.set_aside} set aside" if row.set_aside else ""
     visits = f"{row.visits} visit{'' if row.visits == 1 else 's'}"
     return {
-        "value": str(numbers.quantity(row.median, row.unit, row.low, row.high)),
+        "value": str(of_row(row)),
         "interval": f"{low} to {high}",
         "samples": f"{row.samples} in {visits}{aside}",
     }
@@ -173,15 +190,17 @@ def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
 def series_colour(field: str, order: Sequence[str], title: str | None = None) -> Spec:
     """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
 
-    From the seventh series on colours come again, with another shape and dash.
+    A colour belongs to a thing, whatever stands beside it. From the seventh series on colours come again, with another
+    shape and dash.
     """
     longest = max((len(name) for name in order), default=0) * LEGEND_LETTER + LEGEND_GAP
     shown = alt.Legend(title=title, columns=max(1, LEGEND_WIDTH // longest)) if len(order) > 1 else None
-    domain, turns = list(order), [place + place // 6 for place in range(len(order))]
+    domain, turns = list(order), [place + place // 6 for place in places(order)]
+    colours = alt.Scale(domain=domain, range=[by_value(SERIES[turn % 6]) for turn in places(order)])
     shapes = alt.Scale(domain=domain, range=[SHAPES[turn % 6] for turn in turns])
     dashes = alt.Scale(domain=domain, range=[DASHES[turn % 6] for turn in turns])
     return {
-        "color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), legend=shown),
+        "color": alt.Color(f"{field}:N", scale=colours, legend=shown),
         "shape": alt.Shape(f"{field}:N", scale=shapes, legend=shown),
         "dash": alt.StrokeDash(f"{field}:N", scale=dashes, legend=shown),
     }
@@ -201,14 +220,16 @@ class Curve:
 def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     """Interval, line, points, and unseen targets that make the points easy to hit with a finger.
 
-    A series that is chosen in the legend stands alone, the others fade.
+    A series that is chosen in the legend stands alone, the others fade. Where points are dense the line leaves out
+    those that are not known to be one number: it would go through what nobody measured.
     """
     base, x, y = alt.Chart(curve.data), curve.x, curve.y
     alone = alt.selection_point(fields=["series"], bind="legend", name="alone")
     faded = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
     around = base.mark_area(style="interval", clip=True) if curve.dense else base.mark_rule(style="whisker", clip=True)
     ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
-    line = base.mark_line(style="curve", clip=True).encode(
+    firm = base.transform_filter("datum.firm") if curve.dense else base
+    line = firm.mark_line(style="curve", clip=True).encode(
         x, y, color=by["color"], strokeDash=by["dash"], opacity=faded
     )
     # The layer that the legend chooses from comes first: Vega-Lite takes a legend's manners from the first it meets.

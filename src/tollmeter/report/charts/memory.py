@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import altair as alt
+
 from tollmeter.model import Row
 from tollmeter.report.charts.boundaries import knees_found, lines_told, sizes_told
 from tollmeter.report.charts.chart import Bench, Chart, Subject, varying
 from tollmeter.report.charts.curves import Curves, charted, named_by, panel_by
+from tollmeter.report.charts.marks import values
 
-LEAST_SIZES = 4
 PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, page-local order"}
 OPERATIONS = ("read", "write", "copy", "update")
 BANDWIDTHS = tuple(f"{operation}-bandwidth-of-size" for operation in OPERATIONS)
@@ -47,7 +49,7 @@ BANDWIDTH_BY_ABI = Subject(
 PARALLELISM = Subject(
     "parallelism",
     "Memory parallelism",
-    "How many loads can be under way before more of them gain nothing?",
+    "How many loads can be under way before more of them gain nothing? Dotted: a k-th of one chain.",
     ("load-of-chains",),
 )
 LINE = Subject("line", "Cache line", "How many bytes travel together?", ("line-pair-of-distance",))
@@ -84,17 +86,18 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """The kernel of each operation that reaches most, so that a line is of one kernel all along."""
+    """The kernel of each operation that was measured most, so that a line is of one kernel all along; of equals the
+    fastest. The faster ones at a few sizes stand in the chart by kernel."""
     rows = _in_order(bench, bench.own(bench.meaning(*BANDWIDTHS)))
-    best = {operation: _best_kernel([row for row in rows if _operation(bench, row) == operation])
+    swept = {operation: _swept_kernel([row for row in rows if _operation(bench, row) == operation])
             for operation in dict.fromkeys(_operation(bench, row) for row in rows)}  # fmt: skip
-    chosen = [row for row in rows if _kernel(row) == best[_operation(bench, row)]]
+    chosen = [row for row in rows if _kernel(row) == swept[_operation(bench, row)]]
     curves = Curves(
         axis="size",
         series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
-        y_title="bytes counted a second, best kernel",
+        y_title="bytes counted a second",
         x_title="bytes of each buffer",
-        more=sizes_told(bench, chosen) if bench.is_the_machine else (),
+        more=[*knees_found(bench), *sizes_told(bench, chosen)] if bench.is_the_machine else (),
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
 
@@ -103,12 +106,9 @@ def _kernel(row: Row) -> str:
     return str(row.parameters.get("kernel", ""))
 
 
-def _best_kernel(rows: Sequence[Row]) -> str:
-    """The one with the highest number among those that were measured at enough sizes to make a line."""
+def _swept_kernel(rows: Sequence[Row]) -> str:
     counts = Counter(_kernel(row) for row in rows)
-    enough = min(LEAST_SIZES, max(counts.values()))
-    fit = [row for row in rows if counts[_kernel(row)] >= enough]
-    return _kernel(max(fit, key=lambda row: row.median or 0.0))
+    return _kernel(max(rows, key=lambda row: (counts[_kernel(row)], row.median or 0.0)))
 
 
 def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
@@ -139,8 +139,27 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
         y_title=_y_title(rows, "one load"),
         x_title="independent chains under way in one thread",
         legend="buffer of",
+        more=_ideal(rows),
     )
     yield from charted(bench, rows, PARALLELISM, curves)
+
+
+def _ideal(rows: Sequence[Row]) -> list[alt.Chart]:
+    """What k chains would take if each of them were free: a k-th of one."""
+    alone = {row.parameters.get("size"): row for row in rows if row.parameters.get("chains") == 1 and row.median}
+    data = [
+        {
+            "x": row.parameters["chains"],
+            "y": (alone[size].median or 0.0) / int(row.parameters["chains"]),
+            "of": str(size),
+        }
+        for row in rows
+        if (size := row.parameters.get("size")) in alone
+    ]
+    if not data:
+        return []
+    base = alt.Chart(values(data))
+    return [base.mark_line(style="ideal", clip=True).encode(alt.X("x:Q"), alt.Y("y:Q"), detail="of:N")]
 
 
 def line(bench: Bench) -> Iterator[Chart]:

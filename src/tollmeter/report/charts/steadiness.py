@@ -1,47 +1,142 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How steady the machine stood under the run: the control loop beside every visit, in the order of the run."""
+"""How steady the machine stood under the run: the control loop beside every sample over the run's seconds, by what the
+core was seen to be, with what was set aside for it, and how much of the time the core was somebody else's too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import NamedTuple
 
 import altair as alt
 
+from tollmeter.experiment.core_states import core_hz, states
+from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Outcome
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import ABOVE, finished, values
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
+from tollmeter.report.charts.marks import ABOVE, finished, series_colour, values
+from tollmeter.report.numbers import percent
 
-MOST_POINTS = 800
+MOST_POINTS = 900
+LEAST_POINTS = 4
 LEAST_SPAN = 0.01
+STRETCHES = 60
+STRIP = 9  # pixels
+CROSS = "M-1,-1L1,1M1,-1L-1,1"
+NAMES = {"whole": "whole core", "shared": "core shared", "unknown": "not seen"}
 
 STEADINESS = Subject(
     "steadiness",
     "Was the machine steady?",
-    "How far did the plain control loop wander while the run lasted?",
+    "How fast did the control loop run while the run lasted, and who was beside it? Crosses were set aside; the strip "
+    "below is the darker the more of the time somebody shared the core.",
     ("control-loop",),
 )
 
 
+class Look(NamedTuple):
+    """One sample: seconds since the first, the control loop's GHz, the core's state, and why it was set aside."""
+
+    at_s: float
+    ghz: float
+    state: str
+    aside: str
+
+
 def steadiness(bench: Bench) -> Iterator[Chart]:
-    told = sorted((o for o in bench.outcomes if o.controls and min(o.controls) > 0), key=lambda outcome: outcome.visit)
-    if len(told) < 3 or not bench.is_the_machine:
+    looks = _looks(bench) if bench.is_the_machine else []
+    if len(looks) < LEAST_POINTS:
         return
-    middle = median(rate for outcome in told for rate in outcome.controls)
-    every = -(-len(told) // MOST_POINTS)
-    data = [_datum(outcome, middle) for outcome in told[::every]]
-    span = max(LEAST_SPAN, 1.15 * max(abs(float(d["y"])) for d in data))
-    base = alt.Chart(values(data))
-    x = alt.X("x:Q", title="visit, in the order of the run", axis=alt.Axis(grid=False, tickMinStep=1))
-    y = alt.Y("y:Q", title="control loop against its median", scale=alt.Scale(domain=[-span, span]),
-              axis=alt.Axis(format="+.1~%", tickCount=5, **ABOVE))  # fmt: skip
-    tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in (("of", "visit"), ("said", "control loop"))]
-    points = base.mark_circle(style="visit").encode(x, y, tooltip=tips)
-    zero = alt.Chart(values([{"y": 0}])).mark_rule(style="told").encode(alt.Y("y:Q"))
-    yield STEADINESS.chart(finished(alt.layer(zero, points), 200), [])
+    middle = median(look.ghz for look in looks)
+    low, high = (end(look.ghz for look in looks) for end in (min, max))
+    x = alt.X("x:Q", title="seconds since the first sample", axis=alt.Axis(grid=False))
+    scale = alt.Scale(domain=[low - LEAST_SPAN * middle, high + LEAST_SPAN * middle], zero=False, nice=False)
+    y = alt.Y("y:Q", title="control loop, GHz", scale=scale, axis=alt.Axis(tickCount=5, **ABOVE))
+    kept = [look for look in looks if not look.aside]
+    layers = [_strip(looks, x), _points(kept, x, y), _crosses([look for look in looks if look.aside], x, y)]
+    spec = finished(alt.layer(*filter(None, layers)), 240)
+    yield STEADINESS.chart(spec, [], _said(looks, middle))
 
 
-def _datum(outcome: Outcome, middle: float) -> Datum:
-    share = median(outcome.controls) / middle - 1
-    return {"x": outcome.visit, "y": float(f"{share:.4g}"), "said": f"{share * 100:+.2f} %",
-            "of": f"{outcome.visit}, {outcome.point.probe}"}  # fmt: skip
+def _looks(bench: Bench) -> list[Look]:
+    """Samples in the order in which they were taken; where the time was not told, by visits. Of a long run some of the
+    visits, evenly spaced."""
+    told = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
+    every = -(-sum(len(outcome.samples) for outcome in told) // MOST_POINTS) or 1
+    found = [look for outcome in told[::every] for look in _of_visit(outcome, bench)]
+    first = min((look.at_s for look in found), default=0.0)
+    return [look._replace(at_s=look.at_s - first) for look in found]
+
+
+def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[Look]:
+    probe = bench.book.probes.get(outcome.point.probe)
+    if probe is None or not outcome.samples:
+        return
+    width = bench.known.widths.get((outcome.point.target, outcome.point.abi))
+    seen = states(outcome.samples, core_hz(outcome), width)
+    why = reasons(outcome.samples, probe)
+    for sample, state, aside in zip(outcome.samples, seen, why, strict=True):
+        rate = sample.witness.control_hz or median(outcome.controls or (0.0,))
+        if rate > 0:
+            at_s = (sample.at_ns or outcome.at_ns) / 1e9 or float(outcome.visit)
+            yield Look(at_s, rate / 1e9, str(state), aside or "")
+
+
+def _points(looks: Sequence[Look], x: alt.X, y: alt.Y) -> alt.Chart:
+    order = [name for state, name in NAMES.items() if any(look.state == state for look in looks)]
+    by: Spec = series_colour("series", order)
+    base = alt.Chart(values([_datum(look) for look in looks]))
+    dots: alt.Chart = base.mark_point(style="dot", opacity=0.6).encode(x, y, by["color"], by["shape"], tooltip=_tips())
+    return dots
+
+
+def _crosses(looks: Sequence[Look], x: alt.X, y: alt.Y) -> alt.Chart | None:
+    base = alt.Chart(values([_datum(look) for look in looks]))
+    return base.mark_point(style="aside", shape=CROSS, clip=True).encode(x, y, tooltip=_tips()) if looks else None
+
+
+def _datum(look: Look) -> Datum:
+    at, ghz = float(f"{look.at_s:.2f}"), float(f"{look.ghz:.4g}")
+    return {"x": at, "y": ghz, "series": NAMES[look.state], "at": f"{at:g} s", "value": f"{ghz:.3g} GHz"} | (
+        {"aside": look.aside} if look.aside else {}
+    )
+
+
+def _tips() -> list[alt.Tooltip]:
+    named = (("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "set aside"))
+    return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
+
+
+def _strip(looks: Sequence[Look], x: alt.X) -> alt.Chart | None:
+    """The shared share of each stretch of the run, at the bottom; none where no core's state was seen."""
+    seen = [look for look in looks if look.state != "unknown"]
+    if not seen:
+        return None
+    wide = max(look.at_s for look in looks) / STRETCHES or 1.0
+    stretches: dict[int, list[bool]] = defaultdict(list)
+    for look in seen:
+        stretches[int(look.at_s / wide)].append(look.state == "shared")
+    data = [
+        {"x": place * wide, "x2": (place + 1) * wide, "share": sum(shared) / len(shared),
+         "value": percent(sum(shared) / len(shared))}
+        for place, shared in sorted(stretches.items())
+    ]  # fmt: skip
+    base = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
+    opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
+    tips = [alt.Tooltip(field="value", type="nominal", title="of the time beside somebody")]
+    ends = {"y": alt.value(alt.expr(f"height - {STRIP}")), "y2": alt.value(alt.expr("height"))}
+    strip: alt.Chart = base.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=tips, **ends)
+    return strip
+
+
+def _said(looks: Sequence[Look], middle: float) -> str:
+    off = sorted(abs(look.ghz / middle - 1) for look in looks)[int(0.9 * (len(looks) - 1))]
+    seen = [look for look in looks if look.state != "unknown"]
+    shared = sum(look.state == "shared" for look in seen) / len(seen) if seen else None
+    aside = sum(bool(look.aside) for look in looks)
+    told = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
+    told += [f"core shared in {percent(shared)} of those whose core was seen"] if shared is not None else []
+    told += [f"{aside:,} of {len(looks):,} set aside"] if aside else []
+    return "; ".join(told) + "."

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the charts of the page's data island, one after the other, and follows the width of the column.
+// Draws the charts of the page's data island as they come into sight, follows the width of the column, and lets a
+// finger, a keyboard and a search reach everything that is on the page.
 "use strict";
 (() => {
   const PANEL_LEAST = 205, PANEL_MOST = 3, AXIS = 84, GAP = 34, LEGEND_WIDTH = 720, SETTLED_MS = 200, ERRORS_ONLY = 1;
@@ -13,20 +14,25 @@
     return made;
   }
 
+  // ---- what a mark says ----------------------------------------------------------------------------------------
+
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
+  tip.setAttribute("role", "status");
   document.body.append(tip);
 
-  function tooltip(_, event, item, value) {
-    tip.hidden = value === null || value === undefined || value === "";
-    if (tip.hidden) return;
+  function tell(pairs, x, y) {
     const list = document.createElement("dl");
-    for (const [name, said] of Object.entries(value)) {
-      if (said !== "" && said !== "undefined") list.append(part("dt", name), part("dd", said));
-    }
+    for (const [name, said] of pairs) if (said !== "" && said !== "undefined") list.append(part("dt", name), part("dd", said));
     tip.replaceChildren(list);
-    place(event.clientX, event.clientY);
+    tip.hidden = false;
+    place(x, y);
+  }
+
+  function tooltip(_, event, item, value) {
+    if (value === null || value === undefined || value === "") tip.hidden = true;
+    else tell(Object.entries(value), event.clientX, event.clientY);
   }
 
   function place(x, y) {
@@ -37,15 +43,58 @@
     tip.style.top = `${Math.max(6, top)}px`;
   }
 
+  const marksOf = (plot) => [...plot.querySelectorAll("[role='graphics-symbol'][aria-label]")];
+
+  // Vega writes what a mark says into its label, one field after the other.
+  function tellMark(mark) {
+    const box = mark.getBoundingClientRect();
+    const fields = mark.getAttribute("aria-label").split("; ").map((field) => {
+      const at = field.indexOf(": ");
+      return at < 0 ? ["", field] : [field.slice(0, at), field.slice(at + 2)];
+    });
+    tell(fields, box.x + box.width / 2, box.y + box.height / 2);
+  }
+
+  // A finger points at nothing before it taps; arrow keys go from mark to mark where the chart has the focus.
+  function reachable(plot) {
+    let at = -1;
+    plot.addEventListener("click", (event) => {
+      const mark = event.target.closest("[role='graphics-symbol'][aria-label]");
+      if (mark) tellMark(mark);
+    });
+    plot.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") tip.hidden = true;
+      if (!step) return;
+      const marks = marksOf(plot);
+      if (!marks.length) return;
+      at = Math.min(marks.length - 1, Math.max(0, at + step));
+      plot.querySelector(".at")?.classList.remove("at");
+      marks[at].classList.add("at");
+      tellMark(marks[at]);
+      event.preventDefault();
+    });
+    plot.addEventListener("blur", () => { tip.hidden = true; plot.querySelector(".at")?.classList.remove("at"); });
+  }
+
+  // ---- drawing -------------------------------------------------------------------------------------------------
+
   // A legend in as many columns as fit, and panels in as many as stay readable.
   function fitted(spec, width) {
     const fit = structuredClone(spec);
     fitLegends(fit, width);
+    const side = squared(fit.usermeta, width);
+    if (side) Object.assign(fit.facet ? fit.spec : fit, { width: side, height: side });
     if (!fit.facet) return fit;
     const columns = columnsFor(fit.usermeta.panels, Math.floor((width - AXIS) / PANEL_LEAST));
-    fit.columns = columns;
-    fit.spec.width = Math.floor((width - AXIS - GAP * (columns - 1)) / columns);
+    fit.columns = side ? Math.max(1, Math.floor((width - AXIS) / (side + GAP))) : columns;
+    if (!side) fit.spec.width = Math.floor((width - AXIS - GAP * (columns - 1)) / columns);
     return fit;
+  }
+
+  // The side of a matrix whose cells are as wide as they are high; none for any other chart.
+  function squared(usermeta, width) {
+    return usermeta?.cells ? usermeta.cells * Math.min(usermeta.step, Math.floor((width - AXIS) / usermeta.cells)) : 0;
   }
 
   // Of the columns that fit, those that leave the fewest holes in the last line; the more the better among equals.
@@ -78,22 +127,87 @@
     drawn.set(plot, { result, width });
   }
 
+  // A chart in a part that is folded has no width, and waits until it is opened.
   async function drawAll() {
+    delete document.documentElement.dataset.drawnFor;
     for (const plot of plots) {
-      if (drawn.get(plot)?.width === plot.clientWidth) continue;
+      if (!plot.clientWidth || drawn.get(plot)?.width === plot.clientWidth) continue;
       await draw(plot);
       await new Promise((resume) => setTimeout(resume));
     }
     document.documentElement.dataset.drawnFor = String(innerWidth);
   }
 
+  plots.forEach(reachable);
   let waiting = drawAll();
+  const again = () => { waiting = waiting.then(drawAll); };
   let timer = 0;
   addEventListener("resize", () => {
     clearTimeout(timer);
-    timer = setTimeout(() => { waiting = waiting.then(drawAll); }, SETTLED_MS);
+    timer = setTimeout(again, SETTLED_MS);
   });
-  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  addEventListener("toggle", again, { capture: true });
+  addEventListener("wheel", () => { tip.hidden = true; }, { passive: true });
+
+  // ---- links, data, search -------------------------------------------------------------------------------------
+
+  function unfold(target) {
+    for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+  }
+
+  async function follow() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    unfold(target);
+    target.scrollIntoView();
+    await waiting;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", follow);
+  if (location.hash) follow();
+
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+
+  // Every set of data of a chart below each other, the largest first, each under its own names.
+  function csv(spec) {
+    const parts = Object.values(spec.datasets ?? {}).filter((rows) => rows.length).sort((a, b) => b.length - a.length).map((rows) => {
+      const names = [...new Set(rows.flatMap(Object.keys))];
+      return [names, ...rows.map((row) => names.map((name) => String(row[name] ?? "")))];
+    });
+    return parts.map((lines) => lines.map((line) => line.map(quoted).join(",")).join("\n")).join("\n\n") + "\n";
+  }
+
+  for (const button of document.querySelectorAll("button.csv")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([csv(island.charts[button.dataset.of])], { type: "text/csv" }));
+      link.download = `${button.dataset.of}.csv`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+  }
+
+  const search = document.getElementById("search");
+  const sought = [...document.querySelectorAll("#tolls tbody tr, article, #families figure")];
+  const words = new Map(sought.map((one) => [one, one.textContent.toLowerCase()]));
+  const folded = [...document.querySelectorAll("#families > details")];
+  function seek() {
+    const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (one) => wanted.every((word) => words.get(one).includes(word));
+    for (const one of sought) one.hidden = wanted.length > 0 && !fits(one);
+    for (const family of folded) {
+      const found = wanted.length > 0 && sought.some((one) => !one.hidden && family.contains(one));
+      family.hidden = wanted.length > 0 && !found;
+      if (found) family.open = true;
+    }
+    const number = sought.filter((one) => !one.hidden).length;
+    document.getElementById("found").textContent = wanted.length ? `${number} found` : "";
+  }
+  if (search) {
+    search.closest("[hidden]")?.removeAttribute("hidden");
+    search.addEventListener("input", seek);
+  }
 
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver((entries) => {
@@ -105,6 +219,6 @@
   }, { rootMargin: "-10% 0px -75% 0px" });
   for (const id of links.keys()) {
     const target = document.getElementById(id);
-    if (target && id !== "charts" && id !== "probes" && id !== "answer") seen.observe(target);
+    if (target && id !== "families" && id !== "answer") seen.observe(target);
   }
 })();

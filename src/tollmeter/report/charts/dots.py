@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horizontal bars on a log scale, each under its own label, so that a long label costs no width on a phone."""
+"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Each stands under its own
+label, so that a long one costs no width on a phone.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,26 @@ import altair as alt
 
 from tollmeter.model import Level, Row
 from tollmeter.report.charts.chart import Bench, Datum, Spec
-from tollmeter.report.charts.marks import bounds, datum, finished, hover, label_of, log_ticks, values, within_reach
+from tollmeter.report.charts.marks import (
+    bounds,
+    datum,
+    finished,
+    hover,
+    label_of,
+    log_ticks,
+    powers_of_two,
+    values,
+    within_reach,
+)
 from tollmeter.report.numbers import cycles, quantity, time
 
 STEP = 34
-LABEL_UP, BAR_DOWN = -8, 6
+LABEL_UP, DOT_DOWN = -8, 6
 NARROW, VALUE_ROOM = 460, 92  # pixels
 
 
 def rung(row: Row, label: str, said: str) -> Datum:
-    """A bar of one row. said stands at the right end of its line; where the chart is narrow, the value alone."""
+    """A dot of one row. said stands at the right end of its line; where the chart is narrow, the value alone."""
     brief = str(quantity(row.median, row.unit, row.low, row.high))
     return datum(row, label=label, said=said, brief=brief, tone="rung")
 
@@ -47,34 +59,34 @@ def _level(level: Level) -> Datum:
     }
 
 
-def bars(rungs: Sequence[Datum], unit: str, x_title: str) -> Spec:
-    """From the least to the most, all above zero. A log scale has no zero: bars start at the end of the axis."""
+def dots(rungs: Sequence[Datum], unit: str, x_title: str) -> Spec:
+    """From the least to the most, all above zero."""
     ranked = [{**r, "place": place} for place, r in enumerate(sorted(rungs, key=lambda r: float(r["y"])))]
     floor, top = bounds(within_reach(ranked))
     floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
-    base = alt.Chart(values([{**r, "floor": floor} for r in ranked]))
-    axis = alt.Axis(values=log_ticks((floor, top)), labelExpr=label_of(unit), orient="top", titleAnchor="start")
+    base = alt.Chart(values(ranked))
+    ticks = powers_of_two(floor, top, 6) if unit == "B" else log_ticks((floor, top))
+    axis = alt.Axis(values=ticks, labelExpr=label_of(unit), orient="top", titleAnchor="start")
     scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
     x = alt.X("y:Q", title=x_title, scale=scale, axis=axis)
-    layers = [_bar(base, x, tone) for tone in dict.fromkeys(str(r["tone"]) for r in ranked)]
-    whisker = base.mark_rule(style="rung-line", yOffset=BAR_DOWN, clip=True)
-    whisker = whisker.encode(alt.X("lo:Q", title=x_title), alt.X2("hi:Q"), _y())
-    return finished(alt.layer(*layers, whisker, *_words(base)), len(ranked) * STEP + 10)
+    reach = base.mark_rule(style="rung-line", yOffset=DOT_DOWN, clip=True)
+    reach = reach.encode(alt.X("lo:Q", title=x_title), alt.X2("hi:Q"), _y())
+    marks = [_dot(base, x, tone) for tone in dict.fromkeys(str(r["tone"]) for r in ranked)]
+    return finished(alt.layer(reach, *marks, *_words(base)), len(ranked) * STEP + 10)
 
 
 def _y() -> alt.Y:
     return alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.2))
 
 
-def _bar(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
-    marked = base.transform_filter(f"datum.tone == '{tone}'")
-    marked = marked.mark_bar(style=tone, height=6, yOffset=BAR_DOWN, y2Offset=BAR_DOWN)
-    bar: alt.Chart = marked.encode(x, alt.X2("floor:Q"), _y(), tooltip=hover(("label", "boundary")))
-    return bar
+def _dot(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
+    marked = base.transform_filter(f"datum.tone == '{tone}'").mark_point(style=tone, yOffset=DOT_DOWN)
+    dot: alt.Chart = marked.encode(x, _y(), tooltip=hover(("label", "boundary")))
+    return dot
 
 
 def _words(base: alt.Chart) -> list[alt.Chart]:
-    """The label at the left and the value at the right, both above the bar."""
+    """The label at the left and the value at the right, both above the dot."""
     label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - {VALUE_ROOM}"))
     brief_or_said = alt.expr(f"width < {NARROW} ? datum.brief : datum.said")
     said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of this machine in a browser of this machine: a list, and each run's page, renewed while it is measured.
+
+It listens on the loopback alone, answers nobody who does not know the token of its address, and only reads. A page
+asks for nothing, so that a browser needs no more than to be told when to come again.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from tollmeter.library import places
+from tollmeter.library.derive import open_index, open_run
+from tollmeter.model import Failure
+from tollmeter.report import look
+from tollmeter.store.journal import NAME
+from tollmeter.store.tail import is_written
+
+LOOPBACK = "127.0.0.1"
+TOKEN_BYTES = 16
+RENEW_S = 20
+"""A page takes a second or two of one CPU to make: less often disturbs what is measured less."""
+KIND = "text/html; charset=utf-8"
+STYLE = (
+    "body{font:16px/1.6 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;background:var(--ground);"
+    "color:var(--ink)}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem 1rem .3rem 0;"
+    "border-bottom:1px solid var(--line)}a{color:var(--accent)}"
+)
+
+
+class Server(ThreadingHTTPServer):
+    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, token: str | None = None) -> None:
+        """Raises Failure (5) where the port is taken."""
+        self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
+        self._kept: dict[Path, tuple[float, bytes]] = {}
+        self._making = threading.Lock()
+        try:
+            super().__init__((LOOPBACK, port), Handler)
+        except OSError as error:
+            raise Failure(f"cannot listen on {LOOPBACK}:{port}: {error.strerror}", 5) from error
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
+
+    def page(self, folder: Path) -> bytes:
+        """A run's page as it is now. Raises Failure where the run cannot be read."""
+        from tollmeter.report.page import render
+
+        stamp = (folder / NAME).stat().st_mtime
+        with self._making:
+            kept = self._kept.get(folder)
+            if kept is None or kept[0] != stamp:
+                self._kept[folder] = kept = stamp, render(open_run(folder)).encode()
+        return kept[1]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD; every other method is refused by the base class (501)."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "tollmeter"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """`/TOKEN/` is the list, `/TOKEN/NAME` a run."""
+        token, _, name = urlsplit(self.path).path.lstrip("/").partition("/")
+        if not self._is_asked_here():
+            self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
+        elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
+        elif not name:
+            self._answer(HTTPStatus.OK, _list_of_runs().encode(), KIND)
+        else:
+            self._run(unquote(name))
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _is_asked_here(self) -> bool:
+        """A page elsewhere could give a name of its own to this address, and ask in the person's name."""
+        port = self.server.server_port
+        return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
+
+    def _run(self, name: str) -> None:
+        if name not in places.run_names():
+            self._answer(HTTPStatus.NOT_FOUND, f"no run is called {name!r}\n".encode(), "text/plain; charset=utf-8")
+            return
+        folder = places.RUNS / name
+        try:
+            page = self.server.page(folder)
+        except (Failure, OSError) as error:
+            sentence = error.sentence if isinstance(error, Failure) else str(error)
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
+            return
+        self._answer(HTTPStatus.OK, page, KIND, {"Refresh": str(RENEW_S)} if is_written(folder / NAME) else {})
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store",
+                   "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+                   "X-Frame-Options": "DENY"}  # fmt: skip
+        for key, value in {**headers, **(more or {})}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: the person sees the browser, and the token stays out of logs."""
+
+
+def _list_of_runs() -> str:
+    """The newest first, with the verdict of each, and which is measured now."""
+    lines = "".join(_line(places.RUNS / name) for name in reversed(places.run_names()))
+    light, dark = (f":root{{{look.variables(palette)}}}" for palette in (look.LIGHT, look.DARK))
+    style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    table = f"<table><thead><tr><th>run<th>began<th>verdict<th>known</thead><tbody>{lines}</tbody></table>"
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>runs · tollmeter</title><style>{style}{STYLE}</style><h1>Runs</h1>"
+        f"{table if lines else '<p>There is no run yet.'}</html>"
+    )
+
+
+def _line(folder: Path) -> str:
+    link = f'<a href="{quote(folder.name)}">{html.escape(folder.name)}</a>'
+    if is_written(folder / NAME):
+        return f"<tr><td>{link}<td><td>measuring now<td></tr>"
+    try:
+        run = open_index(folder).run
+    except Failure as failure:
+        return f"<tr><td>{html.escape(folder.name)}<td colspan=3>{html.escape(failure.sentence)}</tr>"
+    cells = (run.started[:16].replace("T", " "), run.verdict, f"{run.settled} of {run.points} points")
+    return f"<tr><td>{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
+
+
+def serve(port: int, tell: Any) -> None:
+    """Serves until it is interrupted. tell: called once with the address. Whatever is measured meanwhile comes first:
+    this process asks for the least of the CPU."""
+    with Server(port) as server:
+        os.nice(19)
+        tell(server.address)
+        server.serve_forever(poll_interval=0.5)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a chart shows, in a sentence: beside it for everybody, and in its place for who cannot see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.model import Level
+from tollmeter.report.charts.chart import Bench, Chart, Datum
+from tollmeter.report.numbers import percent, plain, rate, size, time
+from tollmeter.report.tables import disagrees
+
+
+def said(chart: Chart, bench: Bench) -> str:
+    """Its own sentence if it has one, that of the levels of memory where these are its subject, else its two ends."""
+    if chart.said:
+        return chart.said
+    levels = bench.book.index.hierarchy if bench.is_the_machine else ()
+    told = OF_LEVELS[chart.name](levels) if chart.name in OF_LEVELS and levels else ""
+    return told or _ends(points(chart))
+
+
+def points(chart: Chart) -> list[Datum]:
+    """The data that carry a number in words: one for each mark that can be pointed at."""
+    sets = chart.spec.get("datasets", {}).values()
+    return [d for rows in sets for d in rows if "value" in d and _height(d) is not None]
+
+
+def _height(datum: Datum) -> float | None:
+    """What its mark stands for; speeds are drawn as ratios, which the reader chooses."""
+    height = datum.get("y", datum.get("speed"))
+    return None if height is None else float(height)
+
+
+def _ends(data: Sequence[Datum]) -> str:
+    if len(data) < 2:
+        return ""
+    least, most = (end(data, key=lambda d: _height(d) or 0.0) for end in (min, max))
+    return f"From {_named(least)} to {_named(most)}."
+
+
+def _named(datum: Datum) -> str:
+    fields = ("label", "panel", "series", "at", "pair", "a", "b")
+    words = dict.fromkeys(str(datum[field]) for field in fields if datum.get(field) not in (None, ""))
+    return f"{datum['value']} ({', '.join(words)})" if words else str(datum["value"])
+
+
+def _latency(levels: Sequence[Level]) -> str:
+    ends = [f"{level.level} ends at {_size(level)}" for level in levels if level.size_bytes]
+    far = levels[-1]
+    told = [", ".join(ends)] if ends else []
+    if far.level == "memory" and far.latency_ns:
+        told.append(f"memory answers in {time(far.latency_ns, far.latency_low, far.latency_high)}")
+    parted = [level for level in levels if disagrees(level) and level.os_size_bytes]
+    told += [f"the system says {size(level.os_size_bytes)} of {level.level}" for level in parted]
+    return "; ".join(told) + "." if told else ""
+
+
+def _size(level: Level) -> str:
+    return str(size(level.size_bytes, level.size_low, level.size_high))
+
+
+def _bandwidth(levels: Sequence[Level]) -> str:
+    known = [level for level in levels if level.read_bytes_per_second]
+    if len(known) < 2:
+        return ""
+    first, last = known[0], known[-1]
+    share = (last.read_bytes_per_second or 0.0) / (first.read_bytes_per_second or 1.0)
+    near, far = (f"{rate(level.read_bytes_per_second)} from {level.level}" for level in (first, last))
+    return f"The fastest kernel reads {near}, {far}: {percent(share)} of it."
+
+
+def _parallelism(levels: Sequence[Level]) -> str:
+    known = [f"{level.level} {plain(level.parallelism, 2)}" for level in levels if level.parallelism]
+    return f"Loads under way at once: {', '.join(known)}." if known else ""
+
+
+OF_LEVELS = {"latency": _latency, "bandwidth": _bandwidth, "parallelism": _parallelism}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `toll serve` and `toll show --follow` show of runs, to whom, and that neither touches one."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tollmeter.cli import watching
+from tollmeter.library import places, serving
+from tollmeter.model import Failure
+from tollmeter.store.journal import NAME
+from tollmeter.store.tail import Tail, is_written
+
+RECORDED = Path(__file__).parents[1] / "recordings" / "format-2"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recorded run as runs/recorded."""
+    folder = tmp_path / "runs" / "recorded"
+    folder.mkdir(parents=True)
+    recorded = next(path.parent for path in sorted(RECORDED.rglob(NAME)))
+    for file in (NAME, "run.toml"):
+        (folder / file).write_bytes((recorded / file).read_bytes())
+    monkeypatch.setattr(places, "RUNS", folder.parent)
+    return folder
+
+
+@pytest.fixture
+def server(run: Path) -> Iterator[serving.Server]:
+    assert run.is_dir()
+    with serving.Server(0) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def asked(server: serving.Server, path: str, method: str = "GET", host: str = "") -> tuple[int, str, dict[str, str]]:
+    connection = http.client.HTTPConnection(serving.LOOPBACK, server.server_port, timeout=60)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    told = answer.status, answer.read().decode(), dict(answer.getheaders())
+    connection.close()
+    return told
+
+
+def test_the_list_leads_to_each_run_and_its_page(server: serving.Server, run: Path) -> None:
+    before = {path: path.read_bytes() for path in run.iterdir()}
+    status, listed, _ = asked(server, f"/{server.token}/")
+    assert status == 200 and f'href="{run.name}"' in listed
+    status, page, headers = asked(server, f"/{server.token}/{run.name}")
+    assert status == 200 and page.startswith("<!doctype html>") and 'id="provenance"' in page
+    assert "Refresh" not in headers and headers["Cache-Control"] == "no-store"
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (run / "report.html").exists()
+
+
+def test_nobody_without_the_token_nor_from_another_name_sees_anything(server: serving.Server, run: Path) -> None:
+    for path in ("/", "/x/", f"/x/{run.name}", f"/{server.token[:-1]}/", f"/{run.name}"):
+        status, body, _ = asked(server, path)
+        assert (status, run.name in body) == (404, False), path
+    status, body, _ = asked(server, f"/{server.token}/", host="evil.example")
+    assert (status, run.name in body) == (403, False)
+    for name in ("..%2F..%2Fetc%2Fpasswd", "../recorded/run.toml", "none"):
+        assert asked(server, f"/{server.token}/{name}")[0] == 404
+
+
+def test_it_listens_on_the_loopback_alone_and_only_reads(server: serving.Server, run: Path) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    for method in ("POST", "PUT", "DELETE"):
+        assert asked(server, f"/{server.token}/{run.name}", method)[0] == 501
+    with pytest.raises(Failure) as failure:
+        serving.Server(server.server_port)
+    assert failure.value.exit_code == 5
+
+
+def test_a_run_that_is_measured_is_renewed(server: serving.Server, run: Path) -> None:
+    with (run / NAME).open("r+b") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        assert is_written(run / NAME)
+        assert "measuring now" in asked(server, f"/{server.token}/")[1]
+        assert asked(server, f"/{server.token}/{run.name}")[2]["Refresh"] == str(serving.RENEW_S)
+    assert not is_written(run / NAME)
+    assert "measuring now" not in asked(server, f"/{server.token}/")[1]
+
+
+def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run: Path) -> None:
+    (run / "run.toml").write_text("format = 99")
+    assert asked(server, f"/{server.token}/{run.name}")[0] == 500
+    assert asked(server, f"/{server.token}/")[0] == 200
+
+
+def test_a_tail_gives_each_stream_once_and_no_half(run: Path, tmp_path: Path) -> None:
+    whole = (run / NAME).read_bytes()
+    growing = tmp_path / "growing"
+    growing.mkdir()
+    (growing / NAME).write_bytes(b"")
+    tail, seen = Tail(growing), []
+    for end in range(0, len(whole) + 1, max(1, len(whole) // 7)):
+        (growing / NAME).write_bytes(whole[:end])
+        seen += tail.new_streams()
+    (growing / NAME).write_bytes(whole)
+    seen += tail.new_streams()
+    assert seen == Tail(run).new_streams() and len(seen) > 2
+    assert tail.new_streams() == []
+
+
+def test_following_a_run_that_has_ended_ends(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    watching.follow(run)
+    assert "suite" in capsys.readouterr().err
+    with pytest.raises(Failure):
+        watching.follow(run.parent)
