@@ -250,6 +250,7 @@ enum toll_status toll_crew_start(struct toll_run *r) {
   for (int kind = TOLL_PROCESS; kind <= (int)TOLL_THREAD && status == TOLL_OK; kind++)
     for (unsigned i = 1; i < worker_count && status == TOLL_OK; i++)
       if ((int)workers[i].role->worker == kind) status = start_one(r, workers[i].role, i);
+  companion_lost(SIGCHLD); /* one that died before its number was kept here */
   return status;
 }
 

@@ -428,18 +428,6 @@ def busy_ticks(cpu: int) -> int:
 
 
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
-def test_programs_at_once_are_spread_over_the_cpus(own_abi_name: str) -> None:
-    """Whatever else runs is there for both: three tries, since it comes and goes."""
-
-    def together(cpus: str) -> float:
-        words = (f"--cpus={cpus}", "--samples=3", "jobs=2", "turns=20000000")
-        return cost(outcome_of(own_abi_name, "kernel.jobs", *words))
-
-    own, other = sorted(os.sched_getaffinity(0))[:2]
-    assert any(together(f"{own},{other}") < 0.8 * together(f"{own}") for _ in range(3))
-
-
-@pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_a_new_process_goes_to_another_cpu_where_it_may(own_abi_name: str) -> None:
     """Whatever else runs on the other CPU is there for both: three tries, since it comes and goes."""
     assert any(_more_work_elsewhere(own_abi_name) > 8 for _ in range(3))
