@@ -24,6 +24,7 @@ from tollmeter.plan import (
     visit_order,
 )
 from tollmeter.plan.effort import EFFORTS, Effort
+from tollmeter.protocol import words
 
 
 def plan_of(
@@ -236,6 +237,22 @@ def test_single_workers_run_high_and_the_host_stays_low() -> None:
     enter, ping = plan.points()
     assert plan.placements(enter) == [(3,)]
     assert plan.placements(ping) == [(3, 2), (3, 1), (2, 1)]
+
+
+def test_what_a_probe_starts_may_go_to_every_cpu_that_is_measured_on() -> None:
+    plan = plan_of(Select(probe="kernel.enter"))
+    spreading = msgspec.structs.replace(plan.probes["kernel.enter"], spreads=True)
+    plan = msgspec.structs.replace(plan, probes={**plan.probes, "kernel.enter": spreading})
+    assert plan.placements(plan.points()[0]) == [(3, 2, 1)]
+
+
+def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:
+    plan = msgspec.structs.replace(plan_of(Select(probe="kernel.enter")), folder="/a b/%", peer="10.0.0.2,7")
+    here = plan.points()[0]
+    there = msgspec.structs.replace(here, target="ssh:board")
+    told, untold = (plan.visit(1, point, 0, (3,), Sampling(1, 1000)) for point in (here, there))
+    assert {"--folder=/a%20b/%25", "--peer=10.0.0.2,7"} <= set(words(told))
+    assert not [word for word in words(untold) if word.startswith(("--folder", "--peer"))]
 
 
 def test_with_two_cpus_the_host_shares_the_lower_one() -> None:

@@ -49,6 +49,7 @@ class Probe(Record, frozen=True):
     switches: bool = False
     faults: bool = False
     library: str | None = None
+    spreads: bool = False
     serves: bool = False
 
 

@@ -84,7 +84,7 @@ class Plan(Record, frozen=True):
         """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs."""
         probe = self.probes[point.probe]
         if not probe.roles:
-            return [self.cpus[:1]]
+            return [self.cpus if probe.spreads else self.cpus[:1]]
         pairwise = any(metric.means == _PAIRWISE for metric in probe.metrics)
         if not pairwise or len(self.cpus) < 2 or any(parameter.name == "pair" for parameter in probe.parameters):
             return [self.cpus]
