@@ -4,9 +4,10 @@
     bench/tomorrow.py collect FOLDER [RUNS [PAUSE_S]]   20 runs, 150 s apart: an hour and more
     bench/tomorrow.py judge FOLDER                      how often intervals hold, part, and find what was planted
 
-Collecting copies the checkout, adds three probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c:
-no change, 1 % and 2 %), and measures bench/tomorrow.toml and these in turn. Judging derives all rows anew from the
-journals, so that a change of the analysis can be judged on yesterday's runs.
+Collecting copies the checkout, adds probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c: no
+change, 1 % and 2 %) and a second one with none, and measures bench/tomorrow.toml and these in turn; at the end all of
+them against none, in turns within one run. Judging derives all rows anew from the journals, so that a change of the
+analysis can be judged on yesterday's runs.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tollmeter.judgement.compare import of_rows
+from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run
-from tollmeter.model import Book, Row
+from tollmeter.model import Book, Outcome, Row
 from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.store.request import read_request
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTED = (0, 4, 8)
+SOURCES = {**{str(planted): planted for planted in PLANTED}, "again": 0}
+BLOCKS = (5, 20)
 DRAWN = 100
 
 
@@ -45,6 +49,8 @@ def collect(folder: Path, runs: int, pause_s: float) -> None:
             words = (f"bench.planted_{planted}", "--budget", "7s", "--precision", "0.1%")
             measured(tree, folder / f"planted-{planted}-{number}", *words)
         time.sleep(pause_s)
+    against = ("bench.planted_4", "bench.planted_again", "--against", "bench.planted_0")
+    measured(tree, folder / "turns", *against, "--budget", "100s", "--precision", "0.0001%")
 
 
 def copied(tree: Path) -> Path:
@@ -54,9 +60,9 @@ def copied(tree: Path) -> Path:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
     (tree / "probes/bench").mkdir(exist_ok=True)
-    for planted in PLANTED:
+    for name, planted in SOURCES.items():
         source = f'#define PLANTED {planted}\n#include "../../bench/planted.c"\n'
-        (tree / f"probes/bench/planted_{planted}.c").write_text(source, encoding="utf-8")
+        (tree / f"probes/bench/planted_{name}.c").write_text(source, encoding="utf-8")
     return tree
 
 
@@ -79,6 +85,29 @@ def judge(folder: Path) -> None:
     print(f"A/A: {alarms} of {compared} rows called changed, in all pairs of runs")
     for runs in (1, 4):
         told(folder, runs)
+    in_turns(folder / "turns")
+
+
+def in_turns(path: Path) -> None:
+    """How often each is told from none by so many layouts of one run, in stretches that share none."""
+    book = open_run(path)
+    known = known_of(book.outcomes, book.probes)
+    for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
+        found = [
+            told.verdict
+            for stretch in stretches(book.outcomes, size)
+            for told in opposed(stretch, {pair.point: pair.against}, book.probes, known)
+        ]
+        print(f"{pair.point.probe} against {pair.against.probe}, {size} layouts: {dict(Counter(found))}")
+
+
+def stretches(outcomes: Sequence[Outcome], size: int) -> list[list[Outcome]]:
+    """The visits of so many layouts, one stretch after the other."""
+    layouts = {seed: place for place, seed in enumerate(dict.fromkeys(told.seed for told in outcomes))}
+    parts: dict[int, list[Outcome]] = defaultdict(list)
+    for told in outcomes:
+        parts[layouts[told.seed] // size].append(told)
+    return list(parts.values())[: len(layouts) // size]
 
 
 def told(folder: Path, runs: int) -> None:

@@ -5,9 +5,6 @@
  *
  * Each translated instruction gets an addition of its own, in front of it: a block that is left half way by a trap has
  * then counted what was executed, which one addition for a whole block would not. A load of the counter sees itself.
- *
- * What is declared here is version 1 of QEMU's plugin interface, whose header Debian does not package (QEMU's manual,
- * "QEMU TCG Plugins"). An emulator that has left version 1 behind refuses the file by its version.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -17,18 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
-typedef void (*on_translation)(uint64_t id, struct qemu_plugin_tb *block);
-
-extern void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, on_translation callback);
-extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
-extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
-extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction, enum qemu_plugin_op op,
-                                                       void *counter, uint64_t addend);
+#include "plugin.h"
 
 EXPORT extern int qemu_plugin_version;
 int qemu_plugin_version = 1;

@@ -4,6 +4,7 @@
 #
 #   make emulator                    all that the machine's compilers can build
 #   make build/emulator/count.so     counts a program's instructions inside qemu-ARCH
+#   make build/emulator/profile.so   tells which they are
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm
 #   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
@@ -22,10 +23,10 @@ abis:
 	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing
 	@./toll list abis
 
-emulator: $(EMULATOR)/count.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
+emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
           $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
-$(EMULATOR)/count.so: emulator/count.c emulator/emulator.mk
+$(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
@@ -38,6 +39,6 @@ BARE       := probes/runtime/bare
 BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fbuiltin -fno-pie -fno-stack-protector \
               -fno-tree-loop-distribute-patterns
 BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
-$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*) probes/runtime/fpa.h emulator/emulator.mk
+$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*.* $(BARE)/*/*.*) probes/runtime/fpa.h probes/runtime/own_vectors.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_arm),echo "no compiler for arm" && false) $(BARE_FLAGS) $(BARE_LINK) \
 	  $(filter %.S %.c,$^) -lgcc -o $@.elf && $(firstword $(subst gcc,objcopy ,$(CC_FOR_arm))) -O binary $@.elf $@

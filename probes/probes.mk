@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# All probes for one ABI. src/tollmeter/build.py reads abis/NAME.toml and calls make once for each ABI, with
+# All probes for one ABI. src/tollmeter/toolchain reads abis/NAME.toml and calls make once for each ABI, with
 #
 #   ABI        its name, and that of its folder in build/
 #   CC         the compiler found for it, ABI_FLAGS its flags
@@ -18,13 +18,21 @@ RUNTIME := probes/runtime
 SOFT_FLOAT := $(if $(filter -mx32,$(ABI_FLAGS)),,$(firstword \
               $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.builtins-$(ARCH).a)))
 
+# On ARM libgcc has them whatever the float ABI. But Debian's for the hard ABI are Thumb-2 code and the others' ARM code, so
+# that a ratio of ABIs would be one of encodings: all take the soft ABI's, where it is installed. Of that library only what
+# adds and multiplies: it is assembly, and bound to no float ABI, as what is compiled is.
+LIBGCC_OF_SOFT := $(and $(filter arm,$(ARCH)),$(filter -mfloat-abi=hard,$(ABI_FLAGS)),$(lastword $(sort \
+                  $(wildcard /usr/lib/gcc-cross/arm-linux-gnueabi/*/libgcc.a))))
+SOFT_MEMBERS   := _arm_addsubdf3.o _arm_muldivdf3.o _arm_addsubsf3.o _arm_muldivsf3.o
+SOFT_OF_ARM    := $(if $(LIBGCC_OF_SOFT),$(OUT)/libsoft.a)
+
 # Clang, which zig is too, has another name for what keeps a loop from becoming a call of memcpy.
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 PLAIN_LOOPS := $(if $(IS_CLANG),-mllvm -disable-loop-idiom-all,-fno-tree-loop-distribute-patterns)
 # What Clang warns of and gcc does not, though both are told not to: fields left out by name, options for the linker.
 CLANG_CALM  := $(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-missing-designated-field-initializers \
                -Wno-unused-command-line-argument)
-CFLAGS   := -O2 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
+CFLAGS   := -O2 -g1 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \
             -falign-loops=32 -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie $(ABI_FLAGS) $(if $(SOFT_FLOAT),-DTOLL_SOFT_FLOAT)
 STD_C    := -std=gnu11
 STD_CXX  := -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdinc++ -Wno-missing-field-initializers
@@ -36,6 +44,23 @@ identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
 
 SOURCES  := $(filter-out $(RUNTIME)/%,$(wildcard probes/*/*.c probes/*/*.cc))
 PROBES   := $(subst /,.,$(patsubst probes/%,%,$(basename $(SOURCES))))
+
+# FAMILY/NAME=LIBRARY for each probe that says so, and what that is compiled with: the whole of C++, and what the host tool
+# has brought (libraries.toml), if this ABI has a C++ library. Whether they are there the probe asks itself; `ready` is made
+# when one came, so that the probe is then made anew.
+LIBRARIES  := build/libraries
+USERS      := $(shell sed -n 's|^ *\.library = "\(.*\)",$$|\1|;T;F;p' $(SOURCES) | sed 's|^probes/||' | \
+                paste -d= - - | sed 's|\.cc*=|=|')
+library     = $(patsubst $1=%,%,$(filter $1=%,$(USERS)))
+MULTILIB   := $(if $(filter -m32,$(ABI_FLAGS)),32,$(if $(filter -mx32,$(ABI_FLAGS)),x32))
+STD_LIBRARY = -std=c++20 -fno-threadsafe-statics -Wno-missing-field-initializers -I$(LIBRARIES) $(addprefix \
+                -isystem ,$(wildcard $(LIBRARIES)/*/usr/include $(LIBRARIES)/*/usr/include/eigen3 \
+                $(if $(MULTILIB),$(LIBRARIES)/*/usr/include/*/c++/*/$(MULTILIB))))
+HAS_CXX    := $(shell $(CC) $(ABI_FLAGS) $(STD_LIBRARY) -include bits/c++config.h -x c++ -E /dev/null >/dev/null 2>&1 && \
+                echo yes)
+CXX_LIBRARY = $(addprefix -L,$(if $(MULTILIB),$(wildcard $(LIBRARIES)/*/usr/lib/gcc/*/*/$(MULTILIB)))) -lstdc++
+is_whole    = $(and $(HAS_CXX),$(call library,$1))
+readiness   = $(if $(call library,$1),$(wildcard $(LIBRARIES)/*/ready))
 
 SHARED   := $(wildcard $(RUNTIME)/*.c $(RUNTIME)/*.$(ARCH).S)
 ARCHIVE  := $(OUT)/libtoll.a
@@ -57,6 +82,10 @@ $(OUT)/layout.o: abis/layout.c $(RECIPE)
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
 	@rm -f $@ && $(AR) rcsD $@ $^
 
+$(OUT)/libsoft.a: $(LIBGCC_OF_SOFT)
+	@rm -f $@ && mkdir -p $(OBJ)/soft && $(AR) x --output $(OBJ)/soft $< $(SOFT_MEMBERS) && \
+	  $(AR) rcsD $@ $(SOFT_MEMBERS:%=$(OBJ)/soft/%)
+
 $(OBJ)/runtime/%.c.o: $(RUNTIME)/%.c $(RECIPE)
 	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
 $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
@@ -66,15 +95,18 @@ $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
 define probe
 $(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
-$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE)
-	@mkdir -p $$(@D) && $(CC) $(STD_CXX) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call readiness,$1)
+	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
-           $(ARCHIVE)
-	@$(CC) $(CFLAGS) $(LINK) $$^ $(LIBS) -o $$@
+           $(ARCHIVE) $(SOFT_OF_ARM)
+	@$(CC) $(CFLAGS) $(LINK) $$^ $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))
+
+# What a probe is linked with that is not ours.
+-include $(wildcard probes/*/*/*.mk)
 
 -include $(wildcard $(OBJ)/runtime/*.d $(OBJ)/*/*/*.d)

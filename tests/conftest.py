@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
-import progress
 from tollmeter.model import Abi
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
@@ -20,14 +21,20 @@ SMALL = "kernel.loop"
 
 # Tests run as whoever starts them, which may be root: none of them installs a package on the machine.
 os.environ["TOLL_INSTALL"] = "no"
+# A run of a test does not wait for one that somebody measures with, and does not keep them waiting.
+os.environ["TOLL_LOCK"] = tempfile.mkdtemp(prefix="toll-lock-")
+atexit.register(shutil.rmtree, os.environ["TOLL_LOCK"], ignore_errors=True)
 # Nor do they depend on where they are started: on a terminal that can do little, or in the background, where Ctrl-C is
 # ignored by a process and by all that it starts.
 os.environ["TERM"] = "xterm-256color"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    progress.register(config)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests run on several workers at once. Those of ssh take turns: they look for each other's servers and probes."""
+    for item in items:
+        if "ssh" in item.nodeid:
+            item.add_marker(pytest.mark.xdist_group("ssh"))
 
 
 @pytest.fixture(scope="session")

@@ -62,11 +62,13 @@ def change(root: Path, probe: str, behaviour: str) -> None:
 
 _TOLL = """
 import sys
+from tollmeter import starting
+starting.hold_signals()
 from pathlib import Path
 from tollmeter.library import places
 places.ROOT = Path(sys.argv.pop(1))
 places.RUNS, places.SUITES = places.ROOT / "runs", places.ROOT / "suites"
-from tollmeter.cli.main import main
+from tollmeter.__main__ import main
 sys.exit(main())
 """
 

@@ -92,6 +92,7 @@ def row(
     abi: str = "x86_64",
     clock: Clock = "hardware",
     status: Status = "ok",
+    target: str = "local",
     **more: Any,
 ) -> Row:
     """A row with an interval of `spread` to both sides."""
@@ -103,7 +104,7 @@ def row(
         probe=of,
         revision=1,
         abi=abi,
-        target="local",
+        target=target,
         clock=clock,
         parameters=parameters or {},
         metric=name,

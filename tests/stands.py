@@ -8,13 +8,14 @@ emulator, no compiler, no sshd) is skipped, with what is missing.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -100,9 +101,12 @@ def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
 
 
 def emulator_file(name: str) -> Path:
-    """One of build/emulator, made where it is missing."""
+    """One of build/emulator, made where it is missing, by one worker at a time."""
     made = ROOT / "build/emulator" / name
-    done = subprocess.run(["make", "-s", f"build/emulator/{name}"], cwd=ROOT, capture_output=True, check=False)
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with (made.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["make", "-s", f"build/emulator/{name}"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"build/emulator/{name} cannot be made here")
     return made
@@ -160,24 +164,30 @@ def ssh(folder: Path) -> Iterator[Stand]:
 
 
 @contextmanager
-def sshd(folder: Path, port: int = 0) -> Iterator[list[str]]:
-    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh."""
+def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[list[str]]:
+    """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh.
+
+    within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens.
+    """
     server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if server is None:
         pytest.skip("no sshd here: apt-get install openssh-server")
     port = port or _free_port()
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
-    (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    (folder / "known").write_text(f"[{address}]:{port} {(folder / 'host.pub').read_text()}")
     configuration = folder / "sshd_config"
     configuration.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv TMPDIR\n"
     )
     _make_run_folder()
-    with subprocess.Popen([server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [*within, server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL
+    ) as process:
         try:
-            _await_port(port)
+            if not within:
+                _await_port(port)
             yield [
                 "-F", "none", "-p", str(port), "-i", f"{folder}/user", "-o", f"UserKnownHostsFile={folder}/known",
                 "-o", "GlobalKnownHostsFile=none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",

@@ -17,7 +17,7 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python test-python-faults test-python-others bench \
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python bench \
         lock schema
 
 test: set-up-tests
@@ -33,7 +33,7 @@ set-up-tests:
 	@./toll --set-up-tests
 
 lint-c:
-	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*.cc \
+	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*/*/*.[ch] probes/*/*.cc \
 	  tests/*/*.[ch])
 lint-python:
 	@$(PYTHON) -m ruff check -q src tests $(wildcard bench)
@@ -42,16 +42,11 @@ lint-python:
 lint-sh:
 	@shellcheck toll .ci/run
 
-# What measures has the machine to itself. All else shares it, in two heaps that take about as long: faults, which wait for
-# other processes and emulators, and the others, which mostly compute. Meanwhile tests/progress.py tells how far each is,
-# past -O, which keeps what they say until they have ended.
+# What measures has the machine to itself. All else shares it: many tests wait for other processes and emulators, so there
+# is one worker more than CPUs.
 test-python:
-	@PROGRESS_FD=7 $(MAKE) --no-print-directory -j2 -O -k test-python-faults test-python-others 7>&2; shared=$$?; \
+	@$(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadgroup; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
-test-python-faults:
-	@$(PYTHON) -m pytest -m 'not machine' tests/faults
-test-python-others:
-	@$(PYTHON) -m pytest -m 'not machine' $(filter-out tests/faults,$(patsubst %/,%,$(wildcard tests/*/)))
 
 bench:
 	@./toll --set-up
@@ -62,7 +57,7 @@ schema:
 	@$(PYTHON) -m tollmeter.store.document >docs/show.schema.json
 
 # Each file takes the versions of those before it, where it names them with -c.
-LOCKED := pyproject.toml $(foreach one,charts parquet zig dev,requirements-$(one).in)
+LOCKED := pyproject.toml $(foreach one,charts parquet serial zig dev,requirements-$(one).in)
 lock:
 	python3 -m venv build/pip-tools
 	build/pip-tools/bin/pip install -q pip-tools

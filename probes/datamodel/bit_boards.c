@@ -213,5 +213,6 @@ const struct toll_probe toll_probe = {
     .body = play,
     .check = check,
     .work = work,
+    .accounts = true,
     .revision = 1,
 };

@@ -120,6 +120,7 @@ enum toll_status prepare(struct toll_run *r) {
   Simulation *simulation = static_cast<Simulation *>(r->state);
   const uint64_t packets = toll_number(r, "packets");
   if (!packets) return toll_skip(r, "without packets nothing ever happens");
+  if (toll_needs_memory(r, packets * (sizeof(Event) + sizeof(Packet))) != TOLL_OK) return toll_refused(r);
   simulation->random = r->seed;
   simulation->modules = static_cast<Module **>(calloc(MODULES, sizeof(Module *)));
   if (!simulation->modules) return toll_skip(r, "no memory for %d modules", MODULES);
@@ -149,8 +150,6 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void finish(struct toll_run *r) {
-  const uint64_t resident = heap::resident_peak_bytes();
-  if (resident) toll_report(r, "resident_peak", static_cast<double>(resident));
   toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
   toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
 }
@@ -168,9 +167,12 @@ const struct toll_metric metrics[] = {
      .summary = "one event taken, handled and followed by another",
      .means = "object-store",
      .toll = "simulate an event, {packets} pending"},
-    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
     {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
-    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
+    {.name = "taken",
+     .unit = "B",
+     .summary = "bytes that malloc took for them",
+     .source = TOLL_GAUGE,
+     .means = "footprint"},
     {}};
 
 }  // namespace
@@ -184,5 +186,6 @@ extern "C" const struct toll_probe toll_probe = {
     .body = simulate,
     .check = check,
     .finish = finish,
+    .accounts = true,
     .revision = 2,
 };

@@ -112,6 +112,7 @@ enum toll_status prepare(struct toll_run *r) {
   state->bins = static_cast<size_t>(toll_number(r, "bins"));
   state->random = r->seed;
   if (!state->bins || state->bins > UINT32_MAX / 4) return toll_skip(r, "no tree can have that many bins");
+  if (toll_needs_memory(r, 2 * state->bins * sizeof(Bin)) != TOLL_OK) return toll_refused(r);
   plant(state, &state->filled);
   if (toll_choice(r, "act") == MERGE) plant(state, &state->other);
   return TOLL_OK;
@@ -156,8 +157,6 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void finish(struct toll_run *r) {
-  const uint64_t resident = heap::resident_peak_bytes();
-  if (resident) toll_report(r, "resident_peak", static_cast<double>(resident));
   toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
   toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
 }
@@ -182,9 +181,12 @@ const struct toll_metric metrics[] = {
      .summary = "one entry, or one bin on the way",
      .means = "object-store",
      .toll = "fill a histogram that is a tree of {bins} bins"},
-    {.name = "resident_peak", .unit = "B", .summary = "the most that was ever resident", .source = TOLL_GAUGE},
     {.name = "asked", .unit = "B", .summary = "bytes of all bins", .source = TOLL_GAUGE},
-    {.name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE},
+    {.name = "taken",
+     .unit = "B",
+     .summary = "bytes that malloc took for them",
+     .source = TOLL_GAUGE,
+     .means = "footprint"},
     {}};
 
 }  // namespace
@@ -199,5 +201,6 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .work = work,
+    .accounts = true,
     .revision = 1,
 };

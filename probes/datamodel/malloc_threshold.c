@@ -156,5 +156,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .faults = true,
+    .accounts = true,
     .revision = 1,
 };

@@ -55,7 +55,7 @@ static const struct toll_metric metrics[] = {
      .means = "pointer-chase",
      .toll = "follow a pointer, list of {nodes} nodes"},
     {.name = "node", .unit = "B", .summary = "size of a node of three pointers and a number", .source = TOLL_GAUGE},
-    {.name = "footprint", .unit = "B", .summary = "size of the whole list", .source = TOLL_GAUGE},
+    {.name = "footprint", .unit = "B", .summary = "size of the whole list", .source = TOLL_GAUGE, .means = "footprint"},
     {0}};
 
 const struct toll_probe toll_probe = {
@@ -68,5 +68,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .quantum = WALK_TURN,
+    .accounts = true,
     .revision = 2,
 };

@@ -166,5 +166,6 @@ extern "C" const struct toll_probe toll_probe = {
     .control = control,
     .check = check,
     .work = work,
+    .accounts = true,
     .revision = 1,
 };

@@ -8,18 +8,26 @@
  * The control asks the same of an object of its own, by a function call.
  *
  * With both ends on one CPU every call is two switches, and nobody may spin without letting the other in; with two CPUs
- * a waiting side that sleeps has to be woken on its own CPU, and one that spins takes the caller's line instead.
+ * a waiting side that sleeps has to be woken on its own CPU, and one that spins takes the caller's line instead. Where
+ * one thread is both ends nobody waits: what is left is the channel itself.
+ *
+ * Each channel has bodies of its own, made of its two functions: a loop that called them by address would add to each
+ * word what a spin on a line of the same core costs.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
 
-#include "channel.h"
+#include "channel_file.h"
+#include "channel_memory.h"
+#include "channel_queue.h"
+#include "channel_ring.h"
+#include "channel_signal.h"
+#include "other_end.h"
 #include "toll.h"
 
 enum { OBJECTS = 64 };
 enum type { NUMBER, LIST, STRING, TYPES };
-enum placement { ONE_CPU, TWO_CPUS };
-enum map { OTHER_MAP, SAME_MAP };
+enum map { OTHER_MAP, SAME_MAP, SAME_THREAD };
 
 struct object {
   unsigned type;
@@ -32,61 +40,168 @@ struct object {
 struct call {
   struct channel channel;
   struct object objects[OBJECTS];
+  unsigned other_end; /* index of the CPU */
   uint32_t asked;
   uint64_t wrong;
 };
-
-static const struct channel_kind kinds[] = {
-    {channel_open_nothing, channel_store, channel_spin},
-    {channel_open_nothing, channel_store_and_wake, channel_futex_wait},
-    {channel_open_events, channel_store_and_post, channel_event},
-    {channel_open_pipes, channel_write, channel_read},
-    {channel_open_unix_stream, channel_write, channel_read},
-    {channel_open_unix_datagram, channel_write, channel_read},
-    {channel_open_tcp, channel_write, channel_read},
-    {channel_open_udp, channel_write, channel_read},
-};
-static const char *const channels[] = {"shared_memory", "futex", "eventfd", "pipe", "unix_stream",
-                                       "unix_datagram", "tcp",   "udp",     NULL};
-static const char *const placements[] = {"one_cpu", "two_cpus", NULL};
-static const char *const maps[] = {"other", "same", NULL};
-
-static enum toll_status prepare(struct toll_run *r) {
-  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
-  struct call *call = r->state;
-  const unsigned channel = toll_choice(r, "channel");
-  uint64_t random = r->seed;
-  call->channel.one_cpu = toll_choice(r, "placement") == ONE_CPU;
-  for (unsigned i = 0; i < OBJECTS; i++) call->objects[i].type = (unsigned)toll_random_below(&random, TYPES);
-  if (kinds[channel].open(&call->channel)) return TOLL_OK;
-  return toll_skip(r, "the system gave no channel of kind %s: %s", channels[channel], strerror(errno));
-}
 
 TOLL_APART static bool is_a_string(const struct object *object) {
   return object->type == STRING;
 }
 
-/* The turn is above the object's number, and the answer's bit is below it. */
-static void serve(struct toll_run *r) {
+/* ---- the three ways through a channel; the turn is above the object's number, and the answer's bit is below it ---- */
+
+typedef void send_word(struct channel *channel, enum channel_side self, uint32_t word);
+typedef uint32_t await_word(struct channel *channel, enum channel_side self);
+#define INTO_EACH static inline __attribute__((always_inline))
+
+INTO_EACH void answer_one(struct call *call, send_word *send, await_word *await) {
+  const uint32_t question = await(&call->channel, OWNER);
+  const bool yes = is_a_string(&call->objects[question / 2 % OBJECTS]);
+  send(&call->channel, OWNER, question | yes);
+}
+
+INTO_EACH void take_answer(struct call *call, await_word *await, uint32_t question) {
+  const uint32_t answer = await(&call->channel, ASKER);
+  call->wrong += answer != (question | (call->objects[question / 2 % OBJECTS].type == STRING));
+}
+
+INTO_EACH void serve_by(struct toll_run *r, send_word *send, await_word *await) {
+  for (uint64_t i = r->iterations; i; i--) answer_one(r->state, send, await);
+}
+
+INTO_EACH void ask_by(struct toll_run *r, send_word *send, await_word *await) {
   struct call *call = r->state;
-  struct channel *channel = &call->channel;
-  const struct channel_kind *kind = &kinds[toll_choice(r, "channel")];
   for (uint64_t i = r->iterations; i; i--) {
-    const uint32_t question = kind->await(channel, &channel->question, channel->server[0]);
-    const bool yes = is_a_string(&call->objects[question / 2 % OBJECTS]);
-    kind->send(channel, &channel->answer, channel->server[1], question | yes);
+    const uint32_t question = call->asked += 2;
+    send(&call->channel, ASKER, question);
+    take_answer(call, await, question);
   }
 }
 
-static void ask(struct toll_run *r) {
+INTO_EACH void ask_oneself_by(struct toll_run *r, send_word *send, await_word *await) {
   struct call *call = r->state;
-  struct channel *channel = &call->channel;
-  const struct channel_kind *kind = &kinds[toll_choice(r, "channel")];
   for (uint64_t i = r->iterations; i; i--) {
     const uint32_t question = call->asked += 2;
-    kind->send(channel, &channel->question, channel->client[1], question);
-    const uint32_t answer = kind->await(channel, &channel->answer, channel->client[0]);
-    call->wrong += answer != (question | (call->objects[question / 2 % OBJECTS].type == STRING));
+    send(&call->channel, ASKER, question);
+    answer_one(call, send, await);
+    take_answer(call, await, question);
+  }
+}
+
+/* ---- the channels ---- */
+
+#define BODIES(name, send, await)                  \
+  static void ask_##name(struct toll_run *r) {     \
+    ask_by(r, send, await);                        \
+  }                                                \
+  static void serve_##name(struct toll_run *r) {   \
+    serve_by(r, send, await);                      \
+  }                                                \
+  static void oneself_##name(struct toll_run *r) { \
+    ask_oneself_by(r, send, await);                \
+  }
+BODIES(shared_memory, channel_store, channel_spin)
+BODIES(futex, channel_store_and_wake, channel_sleep)
+BODIES(futex_spin, channel_store_and_wake_sleeper, channel_spin_and_sleep)
+BODIES(eventfd, channel_store_and_count, channel_event)
+BODIES(pipe, channel_write, channel_read)
+BODIES(fifo, channel_write, channel_read)
+BODIES(splice, channel_splice, channel_read)
+BODIES(vmsplice, channel_lend, channel_read)
+BODIES(unix_stream, channel_write, channel_read)
+BODIES(unix_datagram, channel_write, channel_read)
+BODIES(descriptor, channel_pass, channel_receive)
+BODIES(tcp, channel_write, channel_read)
+BODIES(udp, channel_write, channel_read)
+BODIES(file_lock, channel_store_and_unlock, channel_await_lock)
+BODIES(posix_queue, channel_enqueue, channel_dequeue)
+BODIES(sysv_queue, channel_enqueue_sysv, channel_dequeue_sysv)
+BODIES(posix_semaphore, channel_store_and_post, channel_semaphore)
+BODIES(sysv_semaphore, channel_store_and_raise, channel_lower)
+BODIES(signal, channel_send_signal, channel_await_signal)
+BODIES(signalfd, channel_send_signal, channel_read_signal)
+BODIES(process_vm, channel_keep_and_wake, channel_sleep_and_fetch)
+BODIES(io_uring, channel_ring_write, channel_ring_read)
+
+/* begin: what a side does before its words; knows_other: it needs to know the other side for that. */
+static const struct kind {
+  bool (*open)(struct channel *channel);
+  void (*ask)(struct toll_run *r), (*serve)(struct toll_run *r), (*ask_oneself)(struct toll_run *r);
+  void (*begin)(struct channel *channel, enum channel_side self);
+  bool knows_other;
+} kinds[] = {
+#define KIND(name, open) open, ask_##name, serve_##name, oneself_##name
+    {KIND(shared_memory, channel_open_nothing), NULL, false},
+    {KIND(futex, channel_open_nothing), NULL, false},
+    {KIND(futex_spin, channel_open_nothing), NULL, false},
+    {KIND(eventfd, channel_open_events), NULL, false},
+    {KIND(pipe, channel_open_pipes), NULL, false},
+    {KIND(fifo, channel_open_fifos), NULL, false},
+    {KIND(splice, channel_open_spliced), NULL, false},
+    {KIND(vmsplice, channel_open_pipes), NULL, false},
+    {KIND(unix_stream, channel_open_unix_stream), NULL, false},
+    {KIND(unix_datagram, channel_open_unix_datagram), NULL, false},
+    {KIND(descriptor, channel_open_descriptors), NULL, false},
+    {KIND(tcp, channel_open_tcp), NULL, false},
+    {KIND(udp, channel_open_udp), NULL, false},
+    {KIND(file_lock, channel_open_locks), NULL, false},
+    {KIND(posix_queue, channel_open_posix_queues), NULL, false},
+    {KIND(sysv_queue, channel_open_sysv_queue), NULL, false},
+    {KIND(posix_semaphore, channel_open_semaphores), NULL, false},
+    {KIND(sysv_semaphore, channel_open_sysv_semaphores), NULL, false},
+    {KIND(signal, channel_open_signals), channel_begin_signals, true},
+    {KIND(signalfd, channel_open_signal_files), channel_begin_signals, true},
+    {KIND(process_vm, channel_open_fetch), channel_begin_fetch, true},
+    {KIND(io_uring, channel_open_rings), channel_begin_ring, false},
+};
+static const char *const channels[] = {
+    "shared_memory", "futex",       "futex_spin",      "eventfd",        "pipe",   "fifo",     "splice",
+    "vmsplice",      "unix_stream", "unix_datagram",   "descriptor",     "tcp",    "udp",      "file_lock",
+    "posix_queue",   "sysv_queue",  "posix_semaphore", "sysv_semaphore", "signal", "signalfd", "process_vm",
+    "io_uring",      NULL};
+
+/* ---- the visit ---- */
+
+static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
+  struct call *call = r->state;
+  const unsigned channel = toll_choice(r, "channel"), placement = toll_choice(r, "placement");
+  uint64_t random = r->seed;
+  if (toll_choice(r, "map") == SAME_THREAD && placement != ONE_CPU) return toll_skip(r, "one thread is on one CPU");
+  if (find_other_end(r, &call->other_end) != TOLL_OK) return TOLL_SKIPPED;
+  call->channel.one_cpu = placement == ONE_CPU;
+  for (unsigned i = 0; i < OBJECTS; i++) call->objects[i].type = (unsigned)toll_random_below(&random, TYPES);
+  if (kinds[channel].open(&call->channel)) return TOLL_OK;
+  return toll_skip(r, "the system gave no channel of kind %s: %s", channels[channel], strerror(errno));
+}
+
+static void begin(struct toll_run *r, enum channel_side self) {
+  const struct kind *kind = &kinds[toll_choice(r, "channel")];
+  struct channel *channel = &((struct call *)r->state)->channel;
+  if (kind->begin) kind->begin(channel, self);
+  if (kind->knows_other) channel_await_name(channel, self);
+}
+
+static void begin_both(struct toll_run *r) {
+  const struct kind *kind = &kinds[toll_choice(r, "channel")];
+  struct channel *channel = &((struct call *)r->state)->channel;
+  for (enum channel_side self = ASKER; kind->begin && self < CHANNEL_SIDES; self++) kind->begin(channel, self);
+}
+
+static void serve(struct toll_run *r) {
+  begin(r, OWNER);
+  kinds[toll_choice(r, "channel")].serve(r);
+}
+
+static void ask(struct toll_run *r) {
+  const struct kind *kind = &kinds[toll_choice(r, "channel")];
+  if (toll_choice(r, "map") == SAME_THREAD) {
+    begin_both(r);
+    kind->ask_oneself(r);
+  } else {
+    begin(r, ASKER);
+    kind->ask(r);
   }
 }
 
@@ -102,6 +217,7 @@ static void ask_here(struct toll_run *r) {
 
 static enum toll_status check(struct toll_run *r) {
   const struct call *call = r->state;
+  if (call->channel.refused) return toll_skip(r, "the system refuses it: %s", strerror(call->channel.refused));
   if (call->channel.lost) return toll_fail(r, "%llu words were lost", (unsigned long long)call->channel.lost);
   if (call->wrong) return toll_wrong(r, "%llu answers were wrong", (unsigned long long)call->wrong);
   return TOLL_OK;
@@ -115,7 +231,7 @@ static unsigned in_same_map(const struct toll_run *r) {
 }
 static unsigned place(const struct toll_run *r, unsigned worker) {
   (void)worker;
-  return toll_choice(r, "placement") == TWO_CPUS;
+  return ((const struct call *)r->state)->other_end;
 }
 
 static const struct toll_role roles[] = {{.name = "owner in another map",
@@ -131,12 +247,13 @@ static const struct toll_role roles[] = {{.name = "owner in another map",
                                           .count = in_same_map,
                                           .cpu = place},
                                          {0}};
+static const char *const maps[] = {"other", "same", "same_thread", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "channel", .kind = TOLL_CHOICE, .summary = "how question and answer travel", .choices = channels},
     {.name = "placement", .kind = TOLL_CHOICE, .summary = "CPUs that the two ends run on", .choices = placements},
     {.name = "map",
      .kind = TOLL_CHOICE,
-     .summary = "address space of the object: another process's, or the asker's own (a thread)",
+     .summary = "the object's owner: another process, another thread of the asker's, or the asking thread itself",
      .choices = maps,
      .typical = "other"},
     {0}};
@@ -161,5 +278,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .switches = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -16,10 +16,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "toll.h"
 
 enum call { SELECT, POLL, EPOLL };
-enum kind { EVENT, UNIX_STREAM };
+enum kind { EVENT, UNIX_STREAM, TCP };
 enum { MOST_FILES = 1000 };
 
 struct watched {
@@ -27,18 +28,30 @@ struct watched {
   int file[MOST_FILES], other_end[MOST_FILES], epoll;
   struct pollfd polled[MOST_FILES];
   fd_set selected;
+  struct address server; /* of TCP */
+  int listener;
   uint64_t asked, found;
 };
 
-static bool open_one(struct toll_run *r, int *file, int *other_end) {
+static bool open_unix(int *file, int *other_end) {
   int ends[2];
-  if (toll_choice(r, "kind") == EVENT) {
-    *file = *other_end = eventfd(0, EFD_CLOEXEC);
-    return *file >= 0;
-  }
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0) return false;
   *file = ends[0], *other_end = ends[1];
   return true;
+}
+
+static bool open_tcp(struct watched *watched, int *file, int *other_end) {
+  *other_end = connect_to(&watched->server);
+  *file = *other_end < 0 ? -1 : accept4(watched->listener, NULL, NULL, SOCK_CLOEXEC);
+  return *file >= 0;
+}
+
+static bool open_one(struct toll_run *r, int *file, int *other_end) {
+  switch (toll_choice(r, "kind")) {
+    case EVENT: *file = *other_end = eventfd(0, EFD_CLOEXEC); return *file >= 0;
+    case TCP: return open_tcp(r->state, file, other_end);
+    default: return open_unix(file, other_end);
+  }
 }
 
 static bool watch_one(struct watched *watched, unsigned i) {
@@ -57,6 +70,8 @@ static enum toll_status prepare(struct toll_run *r) {
   watched->epoll = epoll_create1(EPOLL_CLOEXEC);
   if (!watched->files || watched->files > MOST_FILES) return toll_skip(r, "1 to %d files are watched", MOST_FILES);
   FD_ZERO(&watched->selected);
+  watched->server = inet_address(INADDR_LOOPBACK);
+  watched->listener = socket_at(&watched->server, SOCK_STREAM);
   for (unsigned i = 0; i < watched->files; i++)
     if (!open_one(r, &watched->file[i], &watched->other_end[i]) || !watch_one(watched, i))
       return toll_skip(r, "the system gave only %u of %u files: %s", i, watched->files, strerror(errno));
@@ -98,7 +113,7 @@ static enum toll_status check(struct toll_run *r) {
 }
 
 static const char *const calls[] = {"select", "poll", "epoll", NULL};
-static const char *const kinds[] = {"event", "unix_stream", NULL};
+static const char *const kinds[] = {"event", "unix_stream", "tcp", NULL};
 static const uint64_t counts[] = {10, 100, 250, 500, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "call", .kind = TOLL_CHOICE, .summary = "how the ready file is looked for", .choices = calls},

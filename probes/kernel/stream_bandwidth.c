@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-#include "channel.h"
+#include "channel_file.h"
+#include "other_end.h"
 #include "toll.h"
 
 enum route { PIPE, VMSPLICE, UNIX_STREAM, TCP };
-enum placement { ONE_CPU, TWO_CPUS };
 
 struct stream {
   struct channel channel;
+  unsigned other_end; /* index of the CPU */
   size_t bytes;
   char *message, *received;
   uint64_t torn, cut, arrived, sent;
@@ -35,6 +36,7 @@ static enum toll_status prepare(struct toll_run *r) {
   struct stream *stream = r->state;
   const unsigned route = toll_choice(r, "route");
   uint64_t random = r->seed;
+  if (find_other_end(r, &stream->other_end) != TOLL_OK) return TOLL_SKIPPED;
   stream->bytes = (size_t)toll_number(r, "message");
   if (!stream->bytes) return toll_skip(r, "a message of nothing is none");
   stream->message = toll_buffer(r, (struct toll_buffer_request){.bytes = stream->bytes, .shared = true});
@@ -52,7 +54,7 @@ static ssize_t put_some(int file, char *from, size_t bytes, bool lend) {
 
 static void send_message(struct stream *stream, bool lend) {
   for (size_t done = 0; done < stream->bytes;) {
-    const ssize_t put = put_some(stream->channel.client[1], stream->message + done, stream->bytes - done, lend);
+    const ssize_t put = put_some(stream->channel.end[ASKER].out, stream->message + done, stream->bytes - done, lend);
     if (put <= 0) {
       stream->cut++;
       return;
@@ -68,12 +70,12 @@ static void send_all(struct toll_run *r) {
   char done = 0;
   for (uint64_t i = r->iterations; i; i--) send_message(stream, lend);
   stream->sent += r->iterations;
-  stream->cut += read(stream->channel.client[0], &done, 1) != 1;
+  stream->cut += read(stream->channel.end[ASKER].in, &done, 1) != 1;
 }
 
 static bool take_message(struct stream *stream) {
   for (size_t done = 0; done < stream->bytes;) {
-    const ssize_t took = read(stream->channel.server[0], stream->received + done, stream->bytes - done);
+    const ssize_t took = read(stream->channel.end[OWNER].in, stream->received + done, stream->bytes - done);
     if (took <= 0) return false;
     done += (size_t)took;
   }
@@ -87,7 +89,7 @@ static void take_all(struct toll_run *r) {
     if (take_message(stream)) stream->arrived++;
     stream->torn += stream->received[0] != stream->message[0] || stream->received[last] != stream->message[last];
   }
-  if (write(stream->channel.server[1], "", 1) != 1) stream->torn++;
+  if (write(stream->channel.end[OWNER].out, "", 1) != 1) stream->torn++;
 }
 
 /* Every message has arrived, and the last one is compared whole and then forgotten. */
@@ -103,7 +105,7 @@ static enum toll_status check(struct toll_run *r) {
 
 static unsigned place(const struct toll_run *r, unsigned worker) {
   (void)worker;
-  return toll_choice(r, "placement") == TWO_CPUS;
+  return ((const struct stream *)r->state)->other_end;
 }
 static void work(const struct toll_run *r, struct toll_work *work) {
   work->bytes = (double)((const struct stream *)r->state)->bytes;
@@ -111,7 +113,6 @@ static void work(const struct toll_run *r, struct toll_work *work) {
 
 static const struct toll_role roles[] = {
     {.name = "reader", .body = take_all, .worker = TOLL_PROCESS, .pace = TOLL_LOCKSTEP, .cpu = place}, {0}};
-static const char *const placements[] = {"one_cpu", "two_cpus", NULL};
 static const uint64_t messages[] = {1024, 4096, 65536, 1 << 20, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "route", .kind = TOLL_CHOICE, .summary = "what the bytes go through", .choices = routes},

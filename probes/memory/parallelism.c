@@ -66,7 +66,7 @@ static enum toll_status prepare(struct toll_run *r) {
   struct toll_run own = *r;
   for (uint64_t i = 0; i < w->count; i++) {
     own.seed = toll_random(&own.seed);
-    if (walk_lay(&own, &w->walk[i], buffer + i * part, part, line, TOLL_ORDER_RANDOM) != TOLL_OK)
+    if (walk_lay_part(&own, &w->walk[i], buffer + i * part, part, line, TOLL_ORDER_RANDOM, size) != TOLL_OK)
       return toll_refused(r);
   }
   return TOLL_OK;

@@ -159,19 +159,29 @@ static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
   return NULL;
 }
 
+static unsigned long long mib(uint64_t bytes) {
+  return (unsigned long long)(bytes >> 20);
+}
+
+enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
+  const uint64_t left = toll_memory_left(), addresses = SIZE_MAX - SIZE_MAX / 4;
+  if (bytes > addresses)
+    return toll_skip(r, "needs %llu MiB of memory, and a program of this ABI has %llu MiB of addresses for it",
+                     mib(bytes), mib(addresses));
+  if (bytes > left / 10 * 8)
+    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left));
+  return TOLL_OK;
+}
+
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
   bool huge = request.pages == TOLL_PAGES_HUGE, large = huge || request.pages == TOLL_PAGES_LARGE;
   size_t unit = large ? (size_t)toll_huge_page_bytes() : page;
-  uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit, left = toll_memory_left();
-  if (bytes > left / 10 * 8 || bytes > SIZE_MAX) {
-    toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", (unsigned long long)(bytes >> 20),
-              (unsigned long long)(left >> 20));
-    return NULL;
-  }
+  uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit;
+  if (toll_needs_memory(r, bytes) != TOLL_OK) return NULL;
   char *start = map_aligned((size_t)bytes, unit, request.shared);
   if (!start) {
-    toll_skip(r, "the system refused a mapping of %llu MiB", (unsigned long long)(bytes >> 20));
+    toll_skip(r, "the system refused a mapping of %llu MiB", mib(bytes));
     return NULL;
   }
   if (request.pages != TOLL_PAGES_ANY) madvise(start, (size_t)bytes, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -37,7 +37,7 @@ static uint32_t mixed(uint32_t value) {
 }
 
 bool toll_chase_is_large(size_t count) {
-  enum { LARGE = 1 << 16 };
+  enum { LARGE = 1 << 15 };
   return count >= LARGE && count <= UINT32_MAX;
 }
 

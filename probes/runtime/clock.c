@@ -17,9 +17,11 @@ static uint64_t stopped_at, left_out;
 
 void toll_watch_stop(void) {
   stopped_at = toll_now_ns();
+  toll_profile_pause(true);
 }
 
 void toll_watch_go(void) {
+  toll_profile_pause(false);
   left_out += toll_now_ns() - stopped_at;
 }
 
@@ -129,14 +131,21 @@ static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) 
   return took ? (double)turns * adds * 1e9 / (double)took : 0;
 }
 
+enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
+
+double toll_width_measure(void) {
+  static uint64_t turns;
+  if (toll_counts_instructions()) return 0;
+  if (!turns) turns = turns_of(toll_width_loop, BURST_NS);
+  return rate(toll_width_loop, turns, WIDTH_ADDS);
+}
+
 struct toll_burst toll_burst_measure(void) {
-  enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
-  static uint64_t chain_turns, width_turns;
+  static uint64_t turns;
   if (toll_counts_instructions()) return (struct toll_burst){0, 0};
-  if (!chain_turns) chain_turns = turns_of(toll_control_loop, BURST_NS);
-  if (!width_turns) width_turns = turns_of(toll_width_loop, BURST_NS);
-  double chain = rate(toll_control_loop, chain_turns, TOLL_CONTROL_ADDS);
-  return (struct toll_burst){chain, rate(toll_width_loop, width_turns, WIDTH_ADDS)};
+  if (!turns) turns = turns_of(toll_control_loop, BURST_NS);
+  double chain = rate(toll_control_loop, turns, TOLL_CONTROL_ADDS);
+  return (struct toll_burst){chain, toll_width_measure()};
 }
 
 void toll_emit_clock(struct toll_clock clock) {

@@ -282,7 +282,7 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 }
 
 enum toll_status toll_crew_placed(struct toll_run *r) {
-  unsigned unpinned = crew ? atomic_load(&crew->unpinned) : 0;
+  unsigned unpinned = crew ? atomic_load(&crew->unpinned) + !r->visit->pinned : 0;
   if (!unpinned) return TOLL_OK;
   return toll_skip(r, "the system does not let %u of its workers be kept on the CPU that this is about", unpinned);
 }

@@ -15,8 +15,7 @@ static const char *const sources[] = {"body", "control", "difference", "companio
 static const char *const kinds[] = {"size", "count", "choice"};
 static const char *const scales[] = {"absolute", "last-cache", "cpus"};
 
-static void put_metrics(const struct toll_metric *metric) {
-  toll_put_open("metrics", '[');
+static void put_each_metric(const struct toll_metric *metric) {
   for (; metric && metric->name; metric++) {
     toll_put_open(NULL, '{');
     toll_put_text("name", metric->name);
@@ -28,6 +27,12 @@ static void put_metrics(const struct toll_metric *metric) {
     toll_put_text("toll", metric->toll);
     toll_put_close('}');
   }
+}
+
+static void put_metrics(const struct toll_probe *probe) {
+  toll_put_open("metrics", '[');
+  put_each_metric(probe->metrics);
+  if (probe->accounts) put_each_metric(toll_account_metrics);
   toll_put_close(']');
 }
 
@@ -80,6 +85,13 @@ static void emit_build(void) {
   toll_record_close();
 }
 
+const char *toll_description_lacks(const struct toll_probe *probe) {
+  if (!probe->body) return "no body: there is nothing to time";
+  if (!probe->check) return "no check: a wrong answer must have no number";
+  if (!probe->metrics || !probe->metrics->name) return "no metric: nobody knows what its time is of";
+  return NULL;
+}
+
 void toll_describe(const struct toll_probe *probe) {
   toll_record_open("probe");
   toll_put_count("protocol", TOLL_PROTOCOL);
@@ -89,7 +101,9 @@ void toll_describe(const struct toll_probe *probe) {
   toll_put_bool("control", probe->control != NULL);
   toll_put_bool("switches", probe->switches);
   toll_put_bool("faults", probe->faults);
-  put_metrics(probe->metrics);
+  toll_put_bool("serves", probe->serves);
+  if (probe->library) toll_put_text("library", probe->library);
+  put_metrics(probe);
   put_parameters(probe->parameters);
   put_roles(probe->roles);
   toll_record_close();

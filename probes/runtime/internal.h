@@ -15,6 +15,7 @@ enum {
   TOLL_MOST_GAUGES = 32,
   TOLL_LONGEST_LINE = 65536,
   TOLL_REASON_BYTES = 256,
+  TOLL_FOLDER_BYTES = 1024,
   TOLL_EXIT_USAGE = 2,
   TOLL_EXIT_DEADLINE = 124
 };
@@ -30,6 +31,9 @@ bool toll_find_field(const char *path, const char *key, char *text, size_t room)
 
 /* ---- request.c: the words of a visit -------------------------------------------------------------------------- */
 
+/* What outlasts a restart of the system, and so lies on a disk where there is one. */
+#define TOLL_USUAL_FOLDER "/var/tmp"
+
 struct toll_setting {
   uint64_t number; /* a size or count */
   unsigned choice; /* index of a choice */
@@ -42,7 +46,10 @@ struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
   uint64_t iterations, control_iterations; /* of the shorter batch, as an earlier visit found it; 0: not known */
   enum toll_priority priority;
-  char target[64];
+  char target[160];
+  char marks[128];                /* the line for marks, `-` for standard output; empty: none are made */
+  char folder[TOLL_FOLDER_BYTES]; /* for files of a visit */
+  char peer[64];                  /* where another machine serves; empty: nowhere */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
@@ -85,8 +92,9 @@ void toll_emit_flush(void); /* writes complete lines; safe in a signal handler *
 bool toll_clock_choose(char *error, size_t room);
 const char *toll_clock_kind(void); /* hardware, virtual or instructions */
 bool toll_counts_instructions(void);
-bool toll_clock_is_real(void);    /* else an addition in this time is no cycle of any core */
-uint64_t toll_counter_read(void); /* instructions executed so far; only where they are counted */
+bool toll_clock_is_real(void);     /* else an addition in this time is no cycle of any core */
+void toll_counter_gate(bool open); /* whether the emulator keeps what is executed; only where it was asked to */
+uint64_t toll_counter_read(void);  /* instructions executed so far; only where they are counted */
 
 /* ---- clock.c -------------------------------------------------------------------------------------------------- */
 
@@ -115,6 +123,7 @@ struct toll_burst {
   double chain_hz, width_hz;
 };
 struct toll_burst toll_burst_measure(void);
+double toll_width_measure(void); /* the half of it that a neighbour lowers; 0 where instructions are counted */
 void toll_emit_clock(struct toll_clock clock);
 void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
@@ -122,7 +131,7 @@ void toll_emit_control(const char *when, struct toll_pace_reading reading);
 
 #define TOLL_UNSEEN UINT64_MAX
 
-/* delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
+/* What the system does not tell is TOLL_UNSEEN. delay_ns: time that the thread wanted to run and did not (/proc/PID/schedstat, second number); TOLL_UNSEEN where the
  * system does not tell. */
 struct toll_witness {
   uint64_t involuntary, voluntary, minor_faults, major_faults, steal_ticks, frequency_khz, delay_ns;
@@ -131,9 +140,30 @@ struct toll_witness {
 /* Opens the files that a witness reads, once for a process. */
 void toll_witness_open(const int *cpus, unsigned cpu_count);
 struct toll_witness toll_witness_read(void);
-/* bursts: before and after the sample. */
-void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       const struct toll_burst bursts[2]);
+/* What is seen between two samples. */
+struct toll_look {
+  struct toll_witness witness;
+  struct toll_burst burst;
+};
+/* first, last: before and after the sample; width_between_hz: in its middle. */
+void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
+                       double width_between_hz);
+
+/* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
+
+extern const struct toll_metric toll_account_metrics[]; /* what is told; ends with {0} */
+struct toll_account {
+  uint64_t cpu_ns, minor_faults, major_faults;
+};
+/* CPU time is the calling thread's, faults are the process's. */
+struct toll_account toll_account_read(void);
+void toll_account_begin(void); /* once the program has run once */
+/* Adds what bodies of so many iterations took since `before`. */
+void toll_account_body(const struct toll_account *before, uint64_t iterations);
+/* Bytes of the heap and of maps without a file, from a file that is written as /proc/PID/maps; 0 where it cannot be read. */
+void toll_account_maps(const char *path, double *heap, double *mapped);
+/* Reports all of it; operations: of one iteration. Under an emulator of the CPU alone only the executable's size. */
+void toll_account_report(struct toll_run *r, double operations);
 
 /* ---- crew.c: companions ---------------------------------------------------------------------------------------- */
 
@@ -150,6 +180,15 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 enum toll_status toll_crew_placed(struct toll_run *r);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
+
+/* ---- mark.c: a clock at the other end of a line ----------------------------------------------------------------- */
+
+/* Before a visit's first sample: marks are counted from 0 again. TOLL_FAILED where the line is refused. */
+enum toll_status toll_marks_open(struct toll_run *r);
+bool toll_marks_are_on(void);
+uint64_t toll_marks_made(void);
+/* One byte, if the visit asked for marks. */
+void toll_mark(void);
 
 /* ---- sample.c ------------------------------------------------------------------------------------------------- */
 
@@ -186,6 +225,15 @@ typedef bool toll_next_visit(const struct toll_probe *probe, struct toll_request
 void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next);
 bool toll_stop_asked(void);
 
+/* ---- profile.c -------------------------------------------------------------------------------------------------- */
+
+/* Where the environment asks for it, runs the body under a sampler in place of taking samples, and emits where it was.
+ * False where it does not. */
+bool toll_profile_take(struct toll_run *r);
+void toll_profile_run(bool on);
+/* While the watch stands still, nothing is kept. No more than a load and a branch where nothing is profiled. */
+void toll_profile_pause(bool pause);
+
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 
 /* Gives this thread the least real-time priority, where that is asked for, permitted and sound. False where it is not. */
@@ -194,6 +242,8 @@ void toll_priority_drop(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
 
+/* What a probe must say of itself and doesn't, NULL where it says all. Such a one is not built. */
+const char *toll_description_lacks(const struct toll_probe *probe);
 void toll_describe(const struct toll_probe *probe);
 void toll_machine(void);
 

@@ -78,9 +78,12 @@ static void put_hypervisor(void) {
 
 /* ---- caches ---- */
 
+enum { MOST_INDEXES = 16 };
+static const char *cpu_folder = "/sys/devices/system/cpu";
+
 static bool cache_text(int cpu, int index, const char *name, char *text, size_t room) {
-  char path[128];
-  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
+  char path[256];
+  snprintf(path, sizeof path, "%s/cpu%d/cache/index%d/%s", cpu_folder, cpu, index, name);
   return toll_read_text(path, text, room);
 }
 
@@ -126,7 +129,6 @@ static void put_caches_of_cpuid(void) {}
 #endif
 
 static void put_caches(int cpu) {
-  enum { MOST_INDEXES = 16 };
   char type[32];
   int index = 0;
   bool any = !toll_counts_instructions(); /* an emulator has none, and those of its host are not its own */
@@ -134,6 +136,44 @@ static void put_caches(int cpu) {
   for (; any && index < MOST_INDEXES && cache_text(cpu, index, "type", type, sizeof type); index++)
     put_cache(cpu, index, type);
   if (any && index == 0) put_caches_of_cpuid();
+  toll_put_close(']');
+}
+
+static bool have_same_caches(int cpu, int other) {
+  static const char *const names[] = {"type", "level", "size", "ways_of_associativity", "coherency_line_size"};
+  for (int index = 0; index < MOST_INDEXES; index++)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+      char one[32] = "", two[32] = "";
+      bool is_there = cache_text(cpu, index, names[i], one, sizeof one);
+      if (is_there != cache_text(other, index, names[i], two, sizeof two) || strcmp(one, two) != 0) return false;
+      if (!is_there && i == 0) return true;
+    }
+  return true;
+}
+
+static void put_kind(int first, const int *cpus, unsigned count) {
+  toll_put_open(NULL, '{');
+  toll_put_open("cpus", '[');
+  for (unsigned i = 0; i < count; i++)
+    if (have_same_caches(first, cpus[i])) toll_put_integer(NULL, cpus[i]);
+  toll_put_close(']');
+  put_caches(first);
+  toll_put_close('}');
+}
+
+/* Cores of one machine may have different caches, and which of them is measured is the host's choice: each kind by the
+ * CPUs that are of it. None where all are alike. */
+static void put_kinds(const int *cpus, unsigned count) {
+  enum { MOST_KINDS = 8 };
+  int firsts[MOST_KINDS];
+  unsigned kinds = 0;
+  for (unsigned i = 0; i < count && kinds < MOST_KINDS; i++) {
+    bool is_new = true;
+    for (unsigned k = 0; k < kinds; k++) is_new = is_new && !have_same_caches(firsts[k], cpus[i]);
+    if (is_new) firsts[kinds++] = cpus[i];
+  }
+  toll_put_open("kinds", '[');
+  for (unsigned k = 0; kinds > 1 && k < kinds; k++) put_kind(firsts[k], cpus, count);
   toll_put_close(']');
 }
 
@@ -213,6 +253,7 @@ void toll_machine(void) {
   toll_put_count("cpus", online > 0 ? (uint64_t)online : 1);
   toll_put_count("memory_bytes", memory_bytes());
   put_caches(count ? cpus[0] : 0);
+  put_kinds(cpus, toll_counts_instructions() ? 0 : count);
   toll_put_open("allowed_cpus", '[');
   for (unsigned i = 0; i < count; i++) toll_put_integer(NULL, cpus[i]);
   toll_put_close(']');

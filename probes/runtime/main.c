@@ -113,9 +113,10 @@ int toll_main(const struct toll_probe *probe, int count, char **words) {
   if (!has_parent()) return 1;
   char error[TOLL_REASON_BYTES];
   if (!toll_clock_choose(error, sizeof error)) return refuse(error);
-  if (count == 2 && strcmp(words[1], "--describe") == 0)
+  if (count == 2 && strcmp(words[1], "--describe") == 0) {
+    if (toll_description_lacks(probe)) return refuse(toll_description_lacks(probe));
     toll_describe(probe);
-  else if (count == 2 && strcmp(words[1], "--machine") == 0)
+  } else if (count == 2 && strcmp(words[1], "--machine") == 0)
     toll_machine();
   else if (count == 2 && strcmp(words[1], "--stay") == 0)
     return stay(probe);

@@ -51,6 +51,7 @@ void toll_request_defaults(const struct toll_probe *probe, struct toll_request *
   request->seed = 1;
   request->deadline_ms = 20000;
   strcpy(request->target, "local");
+  strcpy(request->folder, TOLL_USUAL_FOLDER);
   for (unsigned i = 0; i < toll_parameter_count(probe); i++) {
     const struct toll_parameter *parameter = &probe->parameters[i];
     request->settings[i].number = parameter->values ? parameter->values[0] : parameter->from;
@@ -71,10 +72,24 @@ static bool parse_cpus(const char *text, struct toll_request *request) {
   return true;
 }
 
-static bool parse_target(const char *text, struct toll_request *request) {
-  if (!*text || strlen(text) >= sizeof request->target) return false;
-  strcpy(request->target, text);
+static bool parse_text(const char *text, char *field, size_t room) {
+  if (!*text || strlen(text) >= room) return false;
+  strcpy(field, text);
   return true;
+}
+
+/* A path may hold what would end the word or the line: such a byte comes as % and two hexadecimal digits. */
+static bool parse_path(const char *text, char *path, size_t room) {
+  size_t length = 0;
+  for (; *text && length + 1 < room; text++) {
+    unsigned byte = (unsigned char)*text;
+    if (*text == '%' && (!isxdigit((unsigned char)text[1]) || sscanf(text + 1, "%2x", &byte) != 1 || !text[2] || !byte))
+      return false;
+    if (*text == '%') text += 2;
+    path[length++] = (char)byte;
+  }
+  path[length] = '\0';
+  return !*text && path[0] == '/';
 }
 
 static bool parse_priority(const char *text, struct toll_request *request) {
@@ -97,7 +112,10 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
                  {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
                  {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
-  if (strcmp(name, "target") == 0) return parse_target(value, request);
+  if (strcmp(name, "target") == 0) return parse_text(value, request->target, sizeof request->target);
+  if (strcmp(name, "marks") == 0) return parse_text(value, request->marks, sizeof request->marks);
+  if (strcmp(name, "folder") == 0) return parse_path(value, request->folder, sizeof request->folder);
+  if (strcmp(name, "peer") == 0) return parse_text(value, request->peer, sizeof request->peer);
   if (strcmp(name, "priority") == 0) return parse_priority(value, request);
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strcmp(name, options[i].name) != 0) continue;
@@ -143,5 +161,6 @@ bool toll_request_line(const struct toll_probe *probe, struct toll_request *requ
 bool toll_request_same_layout(const struct toll_request *one, const struct toll_request *other) {
   return one->seed == other->seed && one->cpu_count == other->cpu_count &&
          memcmp(one->cpus, other->cpus, one->cpu_count * sizeof one->cpus[0]) == 0 &&
+         strcmp(one->folder, other->folder) == 0 && strcmp(one->peer, other->peer) == 0 &&
          memcmp(one->settings, other->settings, sizeof one->settings) == 0;
 }

@@ -87,8 +87,9 @@ struct times {
   uint64_t iterations, ns[2];
 };
 struct sample {
-  uint64_t index, at_ns;
+  uint64_t index, at_ns, first_mark;
   struct times body, control;
+  double width_between_hz;
   bool controlled;
   unsigned lane_count;
   struct toll_lane *lanes;
@@ -103,18 +104,33 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
   if (some) batch(r, some);
 }
 
-/* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. */
+/* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. In
+ * the middle of what is timed one more look at the core: who shares it comes and goes within a millisecond. Its loop is
+ * registers alone, and leaves the caches as the body needs them. A clock elsewhere, which times from mark to mark, would
+ * take that look for a part of the batch. */
 static void take(struct toll_run *r, struct sample *s) {
+  const bool accounts = r->visit->probe->accounts;
+  s->first_mark = toll_marks_made();
+  toll_mark();
+  toll_mark(); /* behind an empty test: what two marks are apart of themselves */
   warm(r, body_batch, s->body.iterations);
+  const struct toll_account before = accounts ? toll_account_read() : (struct toll_account){0, 0, 0};
+  toll_mark();
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
+    if (turn && !s->controlled && !toll_marks_are_on()) s->width_between_hz = toll_width_measure();
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
+    toll_mark();
   }
+  if (accounts) toll_account_body(&before, 3 * s->body.iterations);
   if (!s->controlled) return;
+  s->width_between_hz = toll_width_measure();
   warm(r, control_batch, s->control.iterations);
+  toll_mark();
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
+    toll_mark();
   }
 }
 
@@ -135,6 +151,7 @@ static void emit_sample(const struct sample *s) {
     toll_put_count("control_iterations", s->control.iterations);
     emit_pair("control", s->control.ns);
   }
+  if (toll_marks_are_on()) toll_put_count("mark", s->first_mark);
   if (s->lane_count) {
     toll_put_open("lanes", '[');
     for (unsigned i = 0; i < s->lane_count; i++) emit_pair(NULL, (uint64_t[]){s->lanes[i].iterations, s->lanes[i].ns});
@@ -153,6 +170,15 @@ static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clo
   if (s->controlled) s->control.iterations = iterations_of(r, control_batch, request->control_iterations, target_ns);
 }
 
+/* No core turns a loop a thousand times in a nanosecond. */
+static bool takes_time(struct toll_run *r, const struct times *found) {
+  const uint64_t most = 1ull << 40;
+  if (found->iterations < most) return true;
+  toll_fail(r, "%llu iterations take no more time than a few: its loop was deleted, or does not do what it is asked",
+            (unsigned long long)found->iterations);
+  return false;
+}
+
 /* What the samples that were asked for take at the length that was asked for, and twice as long. One iteration may take
  * longer than that, or what is not timed may: such a point gets fewer samples a visit, and not the time of a hundred others.
  */
@@ -162,23 +188,25 @@ static uint64_t enough_ns(const struct toll_run *r, const struct sample *s) {
   return r->visit->request.samples * TWICE * (timed_ns + BESIDE_NS);
 }
 
-static void take_one(struct toll_run *r, struct sample *s) {
-  struct toll_burst bursts[2] = {toll_burst_measure()};
-  struct toll_witness before = toll_witness_read();
-  take(r, s);
-  struct toll_witness after = toll_witness_read();
-  bursts[1] = toll_burst_measure();
-  emit_sample(s);
-  toll_emit_witness(s->index, &before, &after, bursts);
+static struct toll_look look(void) {
+  struct toll_look seen = {.witness = toll_witness_read()};
+  seen.burst = toll_burst_measure();
+  return seen;
 }
 
-/* An even number, so that n and 2n come first equally often. */
+/* An even number, so that n and 2n come first equally often. What is seen behind one sample is what stood before the next.
+ */
 static void take_all(struct toll_run *r, struct sample *s) {
   const uint64_t began = toll_now_ns(), enough = enough_ns(r, s);
+  struct toll_look before = look();
   for (s->index = 0; s->index < r->visit->request.samples && !toll_stop_asked(); s->index++) {
     s->at_ns = toll_now_ns();
     if (s->index && s->index % 2 == 0 && toll_clock_is_real() && s->at_ns - began > enough) break;
-    take_one(r, s);
+    take(r, s);
+    struct toll_look after = look();
+    emit_sample(s);
+    toll_emit_witness(s->index, &before, &after, s->width_between_hz);
+    before = after;
   }
 }
 
@@ -190,6 +218,6 @@ void toll_sample_all(struct toll_run *r, struct toll_clock clock) {
     return;
   }
   calibrate_both(r, &s, clock);
-  take_all(r, &s);
+  if (takes_time(r, &s.body) && (!s.controlled || takes_time(r, &s.control))) take_all(r, &s);
   free(s.lanes);
 }

@@ -56,8 +56,9 @@ enum toll_source {
   TOLL_GAUGE       /* a value that the probe gave with toll_report() */
 };
 
-/* Unit is one of: ns cycle instruction B/s flop/s op/s B fault ratio count.
- * A time in ns or cycle is divided by work.operations; a rate is work.bytes, work.flops or work.operations over time. */
+/* Unit is one of: ns cycle instruction B/s bit/s flop/s op/s B fault ratio count.
+ * A time in ns or cycle is divided by work.operations; a rate is work.bytes (or their bits), work.flops or
+ * work.operations over time. */
 struct toll_metric {
   const char *name, *unit;
   enum toll_better better;
@@ -131,7 +132,10 @@ struct toll_probe {
   uint64_t quantum;              /* iterations are a multiple of this; 0: one */
   bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
   bool faults;                   /* likewise for page faults */
-  int revision;                  /* raised whenever the number means something else */
+  bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */
+  bool serves;                   /* with TOLL_SERVE in its environment it is the other end on another machine */
+  const char *library; /* what it is compiled with beside the C library, by its name in probes/libraries.toml */
+  int revision;        /* raised whenever the number means something else */
 };
 
 extern const struct toll_probe toll_probe; /* each probe file defines it */
@@ -159,6 +163,10 @@ struct toll_run {
 
 uint64_t toll_number(const struct toll_run *r, const char *parameter); /* a TOLL_SIZE or TOLL_COUNT */
 unsigned toll_choice(const struct toll_run *r, const char *parameter); /* index into the parameter's choices */
+/* Where a probe may make files, and has to remove them: the run's own folder, or what the person named. */
+const char *toll_folder(const struct toll_run *r);
+/* Where another machine serves this visit, as the host wrote it; empty where there is none. */
+const char *toll_peer(const struct toll_run *r);
 void toll_report(struct toll_run *r, const char *metric, double value);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
@@ -182,6 +190,9 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
 /* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
 size_t toll_huge_bytes(const void *buffer);
+/* For prepare, before a program takes so many bytes in its own way: skips, and names both sizes, where the system or this
+ * ABI has less. */
+enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes);
 size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
 size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system says, else 32 MiB */
 /* Of all largest caches that the first so many CPUs of the visit have between them. */

@@ -31,6 +31,14 @@ unsigned toll_choice(const struct toll_run *r, const char *parameter) {
   return r->visit->request.settings[index_of(r, parameter)].choice;
 }
 
+const char *toll_folder(const struct toll_run *r) {
+  return r->visit->request.folder;
+}
+
+const char *toll_peer(const struct toll_run *r) {
+  return r->visit->request.peer;
+}
+
 void toll_report(struct toll_run *r, const char *metric, double value) {
   struct toll_visit *visit = r->visit;
   if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
@@ -108,14 +116,20 @@ static void emit_parameters(const struct toll_visit *visit) {
   toll_put_close('}');
 }
 
-static void emit_work(const struct toll_run *r) {
+static struct toll_work work_of(const struct toll_run *r) {
   struct toll_work work = {0, 0, 0, 0, 0};
   if (r->visit->status == TOLL_OK && r->visit->probe->work) r->visit->probe->work(r, &work);
+  if (work.operations <= 0) work.operations = 1;
+  return work;
+}
+
+static void emit_work(const struct toll_run *r) {
+  const struct toll_work work = work_of(r);
   toll_put_open("work", '{');
   toll_put_real("bytes", work.bytes);
   toll_put_real("flops", work.flops);
   toll_put_real("bus_bytes", work.bus_bytes > 0 ? work.bus_bytes : work.bytes);
-  toll_put_real("operations", work.operations > 0 ? work.operations : 1);
+  toll_put_real("operations", work.operations);
   toll_put_real("footprint_bytes", work.footprint_bytes);
   toll_put_close('}');
 }
@@ -189,6 +203,7 @@ static enum toll_status check(struct toll_run *r) {
 static void prove(struct toll_run *r) {
   uint64_t quantum = r->visit->probe->quantum;
   toll_crew_batch(r, quantum ? quantum : 1, NULL);
+  toll_account_begin();
   if (r->visit->probe->control) {
     r->iterations = quantum ? quantum : 1;
     r->visit->probe->control(r);
@@ -197,12 +212,13 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 5, TRIAL_NS = 50000 };
+  enum { TRIALS = 3, TRIAL_NS = 50000 };
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
+  if (toll_marks_open(r) != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
-  toll_sample_all(r, clock);
+  if (!toll_profile_take(r)) toll_sample_all(r, clock);
   toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));
   check(r);
 }
@@ -223,6 +239,7 @@ static void finish(struct toll_run *r) {
   if (r->visit->status != TOLL_OK) return;
   if (!can_stay(r->visit->probe)) toll_crew_stop(r);
   if (r->visit->probe->finish) r->visit->probe->finish(r);
+  if (r->visit->probe->accounts) toll_account_report(r, work_of(r).operations);
   emit_gauges(r->visit);
 }
 

@@ -18,13 +18,15 @@
 #include "asked.h"
 
 #define WALK_MILESTONES 512
+#define WALK_LOOKED_UP  4096
 
 struct walk {
   void **head, **at;
   char *base;
   size_t stride;
   uint64_t nodes, steps;
-  uint64_t apart; /* nodes between two milestones */
+  uint64_t apart;     /* nodes between two milestones */
+  uint64_t looked_up; /* steps that prove a computed walk */
   void **milestone[WALK_MILESTONES];
   bool proved, computed; /* computed: by the shuffle, and larger than any cache */
   struct toll_shuffle shuffle;
@@ -44,17 +46,23 @@ static inline void **walk_follow(void **at, uint64_t loads) {
   return at;
 }
 
-/* Lays the cycle into `bytes` at `base`, one node every `stride` bytes. */
-static inline enum toll_status walk_lay(struct toll_run *r, struct walk *w, void *base, size_t bytes, size_t stride,
-                                        enum toll_order order) {
+/* Lays the cycle into `bytes` at `base`, one node every `stride` bytes. whole: bytes of all walks that go side by side. */
+static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w, void *base, size_t bytes,
+                                             size_t stride, enum toll_order order, size_t whole) {
   if (stride < sizeof(void *) || bytes < stride)
     return toll_fail(r, "%zu bytes hold no walk with a stride of %zu bytes", bytes, stride);
   *w = (struct walk){.base = (char *)base, .stride = stride, .nodes = bytes / stride};
   w->apart = w->nodes / WALK_MILESTONES + 1;
   w->head = w->at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
-  w->computed = order == TOLL_ORDER_RANDOM && toll_chase_is_large(w->nodes) && bytes > toll_last_cache_bytes();
+  w->computed = order == TOLL_ORDER_RANDOM && toll_chase_is_large(w->nodes) && whole > toll_last_cache_bytes();
+  w->looked_up = WALK_LOOKED_UP * (uint64_t)bytes / whole + 1;
   if (w->computed) w->shuffle = toll_chase_shuffle(r, w->nodes, stride);
   return TOLL_OK;
+}
+
+static inline enum toll_status walk_lay(struct toll_run *r, struct walk *w, void *base, size_t bytes, size_t stride,
+                                        enum toll_order order) {
+  return walk_lay_part(r, w, base, bytes, stride, order, bytes);
 }
 
 static inline bool walk_on_a_node(const struct walk *w, void **at) {
@@ -82,9 +90,8 @@ static inline void **walk_place(const struct walk *w, uint64_t place) {
 }
 
 static inline enum toll_status walk_look_up(struct toll_run *r, struct walk *w) {
-  enum { LOOKED_UP = 4096 };
-  for (uint64_t i = 0; i < LOOKED_UP; i++) {
-    uint64_t place = w->nodes / LOOKED_UP * i;
+  for (uint64_t i = 0; i < w->looked_up; i++) {
+    uint64_t place = w->nodes / w->looked_up * i;
     if (*walk_place(w, place) != (void *)walk_place(w, place + 1))
       return toll_wrong(r, "step %llu of the walk leads elsewhere", (unsigned long long)place);
   }

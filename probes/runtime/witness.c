@@ -71,7 +71,7 @@ static uint64_t steal_of_line(const char *line) {
 
 static uint64_t read_steal(void) {
   ssize_t got = watched.stat_file < 0 ? 0 : pread(watched.stat_file, watched.text, watched.room - 1, 0);
-  if (got <= 0) return 0;
+  if (got <= 0) return TOLL_UNSEEN;
   watched.text[got] = '\0';
   uint64_t ticks = 0;
   for (const char *line = watched.text; strncmp(line, "cpu", 3) == 0; line++) {
@@ -106,41 +106,43 @@ static uint64_t read_delay(void) {
 struct toll_witness toll_witness_read(void) {
   struct rusage use;
   if (toll_counts_instructions()) return (struct toll_witness){.cpu = -1, .delay_ns = TOLL_UNSEEN};
-  memset(&use, 0, sizeof use);
-  getrusage(RUSAGE_THREAD, &use);
-  return (struct toll_witness){.involuntary = (uint64_t)use.ru_nivcsw,
-                               .voluntary = (uint64_t)use.ru_nvcsw,
-                               .minor_faults = (uint64_t)use.ru_minflt,
-                               .major_faults = (uint64_t)use.ru_majflt,
+  const bool told =
+      getrusage(RUSAGE_THREAD, &use) == 0; /* a sandbox may refuse it, and a zero would say that all was calm */
+  return (struct toll_witness){.involuntary = told ? (uint64_t)use.ru_nivcsw : TOLL_UNSEEN,
+                               .voluntary = told ? (uint64_t)use.ru_nvcsw : TOLL_UNSEEN,
+                               .minor_faults = told ? (uint64_t)use.ru_minflt : TOLL_UNSEEN,
+                               .major_faults = told ? (uint64_t)use.ru_majflt : TOLL_UNSEEN,
                                .steal_ticks = read_steal(),
                                .frequency_khz = read_frequency(),
                                .delay_ns = read_delay(),
                                .cpu = sched_getcpu()};
 }
 
-static void emit_delay(const struct toll_witness *before, const struct toll_witness *after) {
-  if (before->delay_ns == TOLL_UNSEEN || after->delay_ns == TOLL_UNSEEN)
-    toll_put_null("delay_ns");
+static void emit_growth(const char *key, uint64_t before, uint64_t after) {
+  if (before == TOLL_UNSEEN || after == TOLL_UNSEEN)
+    toll_put_null(key);
   else
-    toll_put_count("delay_ns", after->delay_ns - before->delay_ns);
+    toll_put_count(key, after - before);
 }
 
-void toll_emit_witness(uint64_t index, const struct toll_witness *before, const struct toll_witness *after,
-                       const struct toll_burst bursts[2]) {
+void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
+                       double width_between_hz) {
+  const struct toll_witness *before = &first->witness, *after = &last->witness;
   toll_record_open("witness");
   toll_put_count("i", index);
-  toll_put_count("involuntary", after->involuntary - before->involuntary);
-  toll_put_count("voluntary", after->voluntary - before->voluntary);
-  toll_put_count("minor_faults", after->minor_faults - before->minor_faults);
-  toll_put_count("major_faults", after->major_faults - before->major_faults);
+  emit_growth("involuntary", before->involuntary, after->involuntary);
+  emit_growth("voluntary", before->voluntary, after->voluntary);
+  emit_growth("minor_faults", before->minor_faults, after->minor_faults);
+  emit_growth("major_faults", before->major_faults, after->major_faults);
   toll_put_integer("cpu_before", before->cpu);
   toll_put_integer("cpu_after", after->cpu);
-  toll_put_count("steal_ticks", after->steal_ticks - before->steal_ticks);
+  emit_growth("steal_ticks", before->steal_ticks, after->steal_ticks);
   toll_put_count("frequency_khz", after->frequency_khz);
-  emit_delay(before, after);
-  toll_put_real("control_before_hz", bursts[0].chain_hz);
-  toll_put_real("control_hz", bursts[1].chain_hz);
-  toll_put_real("width_before_hz", bursts[0].width_hz);
-  toll_put_real("width_hz", bursts[1].width_hz);
+  emit_growth("delay_ns", before->delay_ns, after->delay_ns);
+  toll_put_real("control_before_hz", first->burst.chain_hz);
+  toll_put_real("control_hz", last->burst.chain_hz);
+  toll_put_real("width_before_hz", first->burst.width_hz);
+  toll_put_real("width_between_hz", width_between_hz);
+  toll_put_real("width_hz", last->burst.width_hz);
   toll_record_close();
 }

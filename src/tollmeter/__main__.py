@@ -3,6 +3,22 @@
 
 import sys
 
-from tollmeter.cli.main import main
+from tollmeter import starting
 
-sys.exit(main())
+INFRASTRUCTURE = 5
+
+
+def main() -> int:
+    """Returns the exit code. Signals wait until what answers them is there."""
+    starting.hold_signals()
+    starting.open_descriptors()
+    try:
+        from tollmeter.cli.main import main as command
+    except (ImportError, MemoryError, OSError) as error:
+        starting.complain(f"it cannot be started: {error or 'there is not enough memory'}")
+        return INFRASTRUCTURE
+    return command()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

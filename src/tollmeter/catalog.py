@@ -11,8 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from tollmeter.files import read_regular
 from tollmeter.model import Build, Failure, Probe, Record, Suite
 from tollmeter.protocol import Damaged, clean, description
+
+_MOST_BYTES = 1 << 20
+"""Of a suite's file."""
 
 
 class Executable(Record, frozen=True):
@@ -29,11 +33,14 @@ class Executable(Record, frozen=True):
 
 
 class Catalog(Record, frozen=True):
-    """abis: those with something to run, the machine's own first. gaps: why another cannot be run here, by name."""
+    """abis: those with something to run, the machine's own first. gaps: why another cannot be run here, by name.
+    broken: why a probe was left out of the build, by its name and ABI.
+    """
 
     executables: dict[tuple[str, str], Executable] = {}
     abis: tuple[str, ...] = ()
     gaps: dict[str, str] = {}
+    broken: dict[tuple[str, str], str] = {}
 
     def probes(self) -> dict[str, Probe]:
         """By name, as the first ABI that has it describes it."""
@@ -52,17 +59,28 @@ class Catalog(Record, frozen=True):
 def load(build: Path, machine: str) -> Catalog:
     """What is built. machine: the CPU's name, as `uname -m` has it. Raises Failure (5) where nothing is."""
     executables: dict[tuple[str, str], Executable] = {}
+    broken: dict[tuple[str, str], str] = {}
     gaps = _gaps(build / "gaps")
     for manifest in sorted(build.glob("*/manifest.json")):
         abi = manifest.parent.name
         found = _executables(manifest)
         if not found and abi not in gaps:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
+        left_out = _left_out(manifest.with_name("broken.json"))
+        broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
         executables.update({(executable.probe.probe, abi): executable for executable in found})
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: ./toll --set-up builds them", exit_code=5)
     abis = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
-    return Catalog(executables=executables, abis=tuple(abis), gaps=gaps)
+    return Catalog(executables=executables, abis=tuple(abis), gaps=gaps, broken=broken)
+
+
+def _left_out(path: Path) -> dict[str, str]:
+    """What the build found wrong with probes of one ABI; nothing where it says nothing."""
+    try:
+        return msgspec.convert(clean(msgspec.json.decode(path.read_bytes())), dict[str, str])
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def _executables(manifest: Path) -> list[Executable]:
@@ -117,7 +135,7 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
 def read_suite(path: Path) -> Suite:
     """One suite file (docs/suites.md). Raises Failure with a sentence for what it cannot mean."""
     try:
-        table = clean(_one_line(tomllib.loads(path.read_text(encoding="utf-8"))))
+        table = clean(_one_line(tomllib.loads(read_regular(path, _MOST_BYTES).decode())))
         suite = msgspec.convert({"name": path.stem, **table}, Suite)
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error

@@ -36,6 +36,7 @@ class Extra(NamedTuple):
 
 
 CHARTS = Extra("requirements-charts.lock", "vl_convert", "drawing charts into files")
+SERIAL = Extra("requirements-serial.lock", "serial", "a serial line")
 PARQUET = Extra("requirements-parquet.lock", "duckdb", "writing Parquet")
 
 

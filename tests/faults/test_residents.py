@@ -95,6 +95,22 @@ def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, m
     assert place.process() != first
 
 
+def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process of Python is large here, and two of them are as many as may wait."""
+    small = place.process(cpus=(9,))
+    held = next(iter(place.target._waiting.values())).bytes
+    monkeypatch.setattr(local, "_LARGE_BYTES", held // 2)
+    monkeypatch.setattr(local, "_MOST_LARGE_BYTES", held * 5 // 2)
+    first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
+    assert [is_alive(process) for process in (small, first, second)] == [False, True, True], "the oldest made room"
+    assert place.process(cpus=(0,)) == first
+    third = place.process(cpus=(2,))
+    assert [is_alive(process) for process in (first, second, third)] == [True, False, True]
+    monkeypatch.setattr(local, "_LARGE_BYTES", 2 * held)
+    place.process(cpus=(3,))
+    assert [is_alive(process) for process in (first, third)] == [True, True], "a small one needs no room"
+
+
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_MOST_RESIDENTS", 1)
     first, second = place.process(), place.process(cpus=(1,))

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from probes.visiting import all_points, build_broken, cost, describe, visit, visits
-from tollmeter.model import Abi, Value
+from probes.visiting import ROOT, all_points, build_broken, cost, describe, executable, visit, visits
+from tollmeter.catalog import Executable
+from tollmeter.library.profiling import Wanted, take
+from tollmeter.model import Abi, Build, Outcome, Point, Value
+from tollmeter.targets.profiled import Asked
 
 pytestmark = pytest.mark.machine
 
+NO_BUILD = Build(probe="", abi="", compiler="", flags="")
 X86 = platform.machine() in ("x86_64", "i686")
 BREAKS = (
     (
@@ -156,3 +161,64 @@ def test_every_way_reads_the_header(abi: str, way: str) -> None:
 def test_a_trapped_header_costs_many_times_a_copied_one(abi: str) -> None:
     trapped, copied = (visit(abi, "alignment.header", way=way) for way in ("trapped", "copy"))
     assert cost(trapped) > 20 * cost(copied)
+
+
+# ---- a TCP stack behind a 14-byte header ----------------------------------------------------------------------------
+
+WAYS = ("overlay", "packed", "halves", "copy", "shifted")
+
+
+def receive(abi: str, way: str, **parameters: Value) -> Outcome:
+    """Skips where lwIP's source was never fetched: no test needs a network."""
+    done = visit(abi, f"alignment.receive_path_{way}", **parameters)
+    if done.status == "unsupported" and "LWIP_SOURCE" in str(done.reason):
+        pytest.skip(str(done.reason))
+    return done
+
+
+@pytest.mark.parametrize("fault", ["drop", "corrupt", "reorder", "short", "lying"])
+def test_data_arrives_whole_over_a_wire_that_spoils_frames(own_abi_name: str, fault: str) -> None:
+    for way in ("copy", "shifted"):
+        done = receive(own_abi_name, way, fault=fault, copy="libc")
+        assert done.status == "ok", done.reason
+        assert 0.002 < done.gauges["spoilt"] < 0.05
+
+
+def test_every_way_and_routine_receives_what_was_sent(own_abi_name: str) -> None:
+    for way in WAYS:
+        for copy in ("words_else_bytes", "halfwords", "shift_merge"):
+            done = receive(own_abi_name, way, copy=copy, samples=1)
+            assert (done.status, done.gauges["spoilt"]) == ("ok", 0.0), done.reason
+
+
+@pytest.mark.skipif(not X86, reason="what a misaligned byte loop loses is another CPU's elsewhere")
+def test_receiving_aligned_gains_where_memcpy_falls_to_bytes_and_nowhere_else(own_abi_name: str) -> None:
+    def gain(copy: str) -> float:
+        off, aligned = (receive(own_abi_name, way, copy=copy, samples=20) for way in ("halves", "shifted"))
+        return cost(off) / cost(aligned)
+
+    assert gain("words_else_bytes") > 1.15 * gain("libc")
+
+
+def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
+    if not (ROOT / "build/sources/lwip.path").is_file():
+        pytest.skip("lwIP's source was never fetched")
+    shutil.copytree(ROOT / "probes/alignment/lwip", tmp_path / "probes/alignment/lwip")
+    told = tmp_path / "build/sources/lwip.path"
+    told.parent.mkdir(parents=True)
+    told.write_text(str((ROOT / (ROOT / "build/sources/lwip.path").read_text().strip()).resolve()))
+    blind = ("alignment/sums.h", "return odd ? swap(folded) : folded;", "return odd ? swap(folded) : UINT16_MAX;")
+    build_broken(tmp_path, own_abi, own_compiler, [blind, ("alignment/receive_path_packed.c", "", "")])
+    done = visit(own_abi.name, "alignment.receive_path_packed", root=tmp_path, fault="corrupt", samples=40)
+    assert done.status == "wrong_answer"
+
+
+def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name: str) -> None:
+    path = executable(own_abi_name, "alignment.copy")
+    point = Point(
+        probe="alignment.copy", abi=own_abi_name, target="local", parameters=(("routine", "bytes"), ("bytes", 1500))
+    )
+    for by_signal in (False, True):
+        made = Executable(path=str(path), probe=describe(own_abi_name, "alignment.copy"), build=NO_BUILD)
+        found = take(Wanted(point, made), Asked(300, by_signal))
+        assert found.reason is None and found.part("copy_bytes") > 0.5, found

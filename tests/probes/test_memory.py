@@ -18,6 +18,7 @@ pytestmark = pytest.mark.machine
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
 X86 = platform.machine() in ("x86_64", "i686")
 MIB = 1 << 20
+VISITS = 5
 
 # Few enough values of the long axes that every combination with the others is made.
 FEW: dict[str, dict[str, tuple[Value, ...]]] = {
@@ -133,8 +134,9 @@ def test_more_lines_than_ways_conflict(abi: str) -> None:
 
 
 def test_many_pages_cost_translations(abi: str) -> None:
-    done = visit(abi, "memory.tlb", count=4096, pages="small")
-    assert cost(done) > 1.2 * control_cost(done)
+    """By the middle of some visits: what each costs depends on the pages that it was given."""
+    told = [visit(abi, "memory.tlb", count=4096, pages="small") for _ in range(VISITS)]
+    assert median(cost(done) / control_cost(done) for done in told) > 1.2
 
 
 def test_a_longer_reach_costs_longer_walks(own_abi_name: str) -> None:

@@ -80,6 +80,9 @@ def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str
         shutil.copy2(ROOT / name, tree / name)
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
     shutil.copytree(ROOT / "abis", tree / "abis")
+    if (ROOT / "build/libraries").is_dir():
+        (tree / "build").mkdir(exist_ok=True)
+        (tree / "build/libraries").symlink_to(ROOT / "build/libraries")
     for name, old, new in breaks:
         source = (ROOT / "probes" / name).read_text(encoding="utf-8")
         assert old in source, f"{name} no longer says {old!r}"

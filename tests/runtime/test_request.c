@@ -40,6 +40,16 @@ static void expect_hints(void) {
   EXPECT(request.priority == TOLL_PRIORITY_NORMAL && request.iterations == 0);
 }
 
+static void expect_places(void) {
+  EXPECT(reads("--folder=/a%20b/%25c --peer=10.0.0.2,7,9"));
+  EXPECT(strcmp(request.folder, "/a b/%c") == 0 && strcmp(request.peer, "10.0.0.2,7,9") == 0);
+  EXPECT(reads("") && strcmp(request.folder, "/var/tmp") == 0 && !*request.peer);
+  for (const char *const bad[] = {"--folder=", "--folder=a", "--folder=/%2", "--folder=/%00", "--folder=/%zz", NULL},
+                         *const *one = bad;
+       *one; one++)
+    EXPECT(!reads(*one));
+}
+
 /* What a process has prepared serves whatever differs only in how it is sampled. */
 static bool serves(const char *text) {
   struct toll_request first;
@@ -58,6 +68,7 @@ static void expect_layouts(void) {
   EXPECT(!serves("--seed=7 --cpus=1 size=4096 pages=small"));
   EXPECT(!serves("--seed=7 --cpus=1,0 size=4097 pages=small"));
   EXPECT(!serves("--seed=7 --cpus=1,0 size=4096 pages=huge"));
+  EXPECT(!serves("--seed=7 --cpus=1,0 size=4096 pages=small --folder=/tmp"));
 }
 
 static void expect_defaults(void) {
@@ -116,6 +127,7 @@ int main(void) {
   expect_values();
   expect_hints();
   expect_layouts();
+  expect_places();
   expect_defaults();
   expect_refusals();
   expect_long_words_refused();

@@ -62,12 +62,29 @@ static void expect_steal(void) {
   EXPECT(watched.room > 8192);
   EXPECT(steal_of(stat_of(4, ""), few, 2) == 1 + 3);                 /* nothing behind the CPUs */
   EXPECT(steal_of("cpu  1 2 3 4\ncpu0 1 2\nintr 1\n", few, 2) == 0); /* before steal was counted */
-  EXPECT(steal_of("nothing\n", few, 2) == 0 && steal_of("", few, 2) == 0);
+  EXPECT(steal_of("nothing\n", few, 2) == 0 && steal_of("", few, 2) == TOLL_UNSEEN);
+}
+
+/* What the system refuses is not zero. */
+static void expect_gaps(void) {
+  const struct toll_burst bursts[2] = {{0, 0}, {0, 0}};
+  const struct toll_witness calm = {.involuntary = 1},
+                            refused = {.involuntary = TOLL_UNSEEN, .steal_ticks = TOLL_UNSEEN};
+  char said[4096] = "";
+  int file = memfd_create("said", MFD_CLOEXEC), before = dup(STDOUT_FILENO);
+  EXPECT(file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
+  toll_emit_witness(0, &calm, &refused, bursts);
+  toll_emit_flush();
+  dup2(before, STDOUT_FILENO);
+  EXPECT(pread(file, said, sizeof said - 1, 0) > 0);
+  EXPECT(strstr(said, "\"involuntary\":null") && strstr(said, "\"steal_ticks\":null"));
+  EXPECT(strstr(said, "\"major_faults\":0"));
 }
 
 int main(void) {
   expect_delays();
   expect_steal();
+  expect_gaps();
   free(watched.text);
   return failures;
 }

@@ -35,6 +35,7 @@ def test_every_header_is_included() -> None:
     included = {
         name for source in under("", ".c", ".cc", ".h", ".S") for name in re.findall(r'#include "(.*)"', text(source))
     }
+    included |= {name for recipe in under("", ".mk") for name in re.findall(r"-include \S*/(\w+\.h)", text(recipe))}
     hold(
         f"{header} is included by nothing; delete it"
         for header in under("", ".h")
@@ -44,14 +45,14 @@ def test_every_header_is_included() -> None:
 
 def test_every_piece_of_assembly_belongs_to_a_file_beside_it_and_an_architecture_of_ours() -> None:
     pieces = [name for name in under("probes/", ".S") if "/bare/" not in name]
-    makefile = text("src/tollmeter/toolchain/build.py")
+    makefile = text("src/tollmeter/toolchain/making.py")
     hold(
         f"{piece}: no file {ARCHITECTURE.sub('', piece)}.c or .cc beside it"
         for piece in pieces
         if not _has_owner(piece)
     )
     hold(
-        f"{piece}: no ABI has the architecture in its name, see _ARCHITECTURES in src/tollmeter/toolchain/build.py"
+        f"{piece}: no ABI has the architecture in its name, see _ARCHITECTURES in src/tollmeter/toolchain/making.py"
         for piece in pieces
         if not (found := ARCHITECTURE.search(piece)) or f'"{found[1]}"' not in makefile
     )

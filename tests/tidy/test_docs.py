@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from tidy.house import ROOT, files, hold, text, under
+from tollmeter.toolchain.accepting import meanings
 
 START = "README.md"
 MEANINGS = "docs/add-a-probe.md"
@@ -48,16 +49,6 @@ def reached(start: str) -> set[str]:
         for target in links(page) if page.endswith(".md") else ():
             waiting += [name for name in files() if name == target or name.startswith(f"{target.rstrip('/')}/")]
     return seen
-
-
-def named(means: str) -> set[str]:
-    """The meanings that the table's rows name first: `a` `b-…` `c-…` stand for a, b- and c- with a's ending."""
-    found: set[str] = set()
-    for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", means, re.MULTILINE):
-        words = re.findall(r"`([^`]+)`", row)
-        ending = words[0].partition("-")[2]
-        found |= {word.replace("…", ending) for word in words}
-    return found
 
 
 def test_every_verb_is_told_in_the_readme() -> None:
@@ -104,7 +95,7 @@ def test_decisions_are_numbered_without_a_gap() -> None:
 
 
 def test_every_meaning_that_a_probe_gives_is_in_the_table() -> None:
-    known = named(text(MEANINGS))
+    known = meanings(ROOT)
     assert {"core-clock", "copy-bandwidth-of-size"} <= known
     hold(
         f'{name} gives a metric the meaning "{means}", which {MEANINGS} does not name: add it with its reader'

@@ -13,7 +13,7 @@ import pytest
 from machines import catalog
 from tollmeter.library import places
 from tollmeter.model import Failure
-from tollmeter.targets import ways
+from tollmeter.targets import kvm, ways
 from tollmeter.toolchain import abis, zig
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,8 @@ def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatc
     assert "qemu-s390x" in (told["s390x"].missing or "")
 
 
-def test_each_kind_of_place_has_its_own_clock() -> None:
+def test_each_kind_of_place_has_its_own_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kvm, "DEVICE", tmp_path / "none")
     names = ("local", "qemu-user:arm", "guest:x32", "bare:vexpress-a9", "ssh:board")
     assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "virtual", "hardware"]
 
@@ -137,6 +138,27 @@ def test_of_several_targets_each_abi_takes_those_that_run_it() -> None:
     }
     assert not placed.gaps
     assert "names no bare" in places._placed(loaded, ["bare"], ["x86_64", "arm-hard"]).gaps["x86_64"]
+
+
+def test_beside_an_abi_that_only_a_guest_runs_its_baselines_run_there_too() -> None:
+    """By default, and here as well: x32 against x86-64 is a ratio of two rows of one place."""
+    loaded = catalog(abis=("x86_64", "ia32", "x32", "arm-hard"))
+    where = {"x32": "guest:x32"}
+    could = dict.fromkeys(("x86_64", "ia32", "x32"), ("guest:x32",))
+    made = {
+        key: msgspec.structs.replace(one, target=where.get(key[1], "local"), could=could.get(key[1], ()))
+        for key, one in loaded.executables.items()
+    }
+    loaded = msgspec.structs.replace(loaded, executables=made)
+    joined = places._beside_guests(loaded, ["x86_64", "x32", "arm-hard"])
+    assert {abi: (one.target, *one.also) for (_, abi), one in joined.executables.items()} == {
+        "x86_64": ("local", "guest:x32"),
+        "ia32": ("local",),
+        "x32": ("guest:x32",),
+        "arm-hard": ("local",),
+    }
+    alone = places._beside_guests(loaded, ["x86_64", "ia32"])
+    assert not any(one.also for one in alone.executables.values())
 
 
 def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from machines import catalog
-from tollmeter.cli.answer import exit_code
+from tollmeter.cli.answer import exit_code, gravest
 from tollmeter.library.asked import Asked, asked, names, numbers, seconds
-from tollmeter.model import Failure, Outcome, Point, Published, Select, Status, Suite
+from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
 from tollmeter.store.journal import Session
 
 SUITES = {
@@ -103,4 +103,25 @@ def told(point: int, status: Status) -> Outcome:
 )
 def test_the_gravest_decides_the_exit_code(statuses: list[tuple[int, Status]], session: str, code: int) -> None:
     outcomes = [told(point, status) for point, status in statuses]
-    assert exit_code(outcomes, Session(session, 1.0, None)) == code
+    rows = [row_of(one, "ok") for one in outcomes if one.status == "ok"]
+    assert exit_code(outcomes, rows, Session(session, 1.0, None)) == code
+
+
+def row_of(one: Outcome, status: Status) -> Row:
+    return Row(
+        probe="a.b", revision=1, abi="x", target="local", clock="hardware", parameters=one.point.values(), metric="m",
+        unit="ns", better="less", status=status,
+    )  # fmt: skip
+
+
+def test_rows_without_a_number_are_nothing_that_ran() -> None:
+    outcomes = [told(1, "ok"), told(2, "ok")]
+    rows = [row_of(one, "unstable") for one in outcomes]
+    assert exit_code(outcomes, rows, Session("settled", 1.0, None)) == 6
+
+
+def test_a_lost_report_is_graver_than_a_failed_probe() -> None:
+    assert gravest(1, 5) == 5
+    assert gravest(5, 1, 130) == 130
+    assert gravest(6, 1) == 1
+    assert gravest(0, 6) == 6

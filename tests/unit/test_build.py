@@ -20,10 +20,12 @@ from tollmeter.toolchain.build import ANY_CPU, Gap, build_abi, find_compiler, fo
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
 SECOND = """#include "toll.h"
 static void nothing(struct toll_run *r) { TOLL_USE(r); }
+static enum toll_status check(struct toll_run *r) { return r ? TOLL_OK : TOLL_FAILED; }
 const struct toll_probe toll_probe = {
     .question = "What does nothing cost?",
     .metrics = (const struct toll_metric[]){{.name = "time", .unit = "ns", .summary = "nothing"}, {0}},
     .body = nothing,
+    .check = check,
     .revision = 1,
 };
 """
@@ -32,12 +34,14 @@ extern "C" const char helper[];
 struct object { virtual uint64_t ask() const { return (uintptr_t)helper; } };
 static const struct object object;
 static void ask(struct toll_run *) { const struct object *one = &object; TOLL_OPAQUE(one); TOLL_USE(one->ask()); }
+static enum toll_status check(struct toll_run *) { return TOLL_OK; }
 static const struct toll_metric metrics[] = {{"time", "ns", TOLL_LESS, "one call", TOLL_BODY, nullptr, nullptr}, {}};
 static struct toll_probe described() {
   struct toll_probe probe = {};
   probe.question = "And an object?";
   probe.metrics = metrics;
   probe.body = ask;
+  probe.check = check;
   probe.revision = 1;
   return probe;
 }

@@ -15,7 +15,7 @@ import pytest
 from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct, kept_on
-from tollmeter.model import Failure, Outcome, Probe, Select, Suite, Visit
+from tollmeter.model import Failure, Outcome, Point, Probe, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import refused, seal
 from tollmeter.store.journal import Journal, Session, read
@@ -38,15 +38,19 @@ class Rig:
         self.visits_to_settle = 3
         self.interrupts = 0
         self.looks: list[int] = []
+        self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
 
-    def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None) -> Plan:
+    def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
+             against: tuple[str, ...] = ()) -> Plan:  # fmt: skip
         self.request = Request(
             id="r", suite=Suite(name="s", question="?", select=selects), started="", seed=1, budget_seconds=budget,
             tollmeter="",
         )  # fmt: skip
-        return make(self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={})
+        return make(
+            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={}, against=against
+        )  # fmt: skip
 
     def go(self, plan: Plan, done: Sequence[Outcome] = (), before: float = 0.0) -> Session:
         fresh = not self.folder.exists()
@@ -77,7 +81,12 @@ class Rig:
         self.looks.append(len(outcomes))
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        self.asked += 1
         assert all(outcome.point.probe == probe.probe for outcome in outcomes)
+        return self.visits_to_settle
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        assert {outcome.point for outcome in outcomes} == {*pair}
         return self.visits_to_settle
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
@@ -118,6 +127,15 @@ def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> N
     rounds = [visit.round for visit in rig.visits]
     assert rounds == sorted(rounds)
     assert [visit.point for visit in rig.visits if visit.round == 0] != [v.point for v in rig.visits if v.round == 1]
+
+
+def test_the_judge_is_asked_less_often_the_more_visits_there_are(rig: Rig) -> None:
+    """To read a thousand visits anew after each of them took longer than the visits."""
+    rig.visits_to_settle = 500
+    plan = rig.plan(ENTER)
+    rig.go(plan)
+    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 500)
+    assert rig.asked < 100 * len(plan.points())
 
 
 def test_settled_points_are_left_alone(rig: Rig) -> None:
@@ -309,3 +327,25 @@ def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -
     with kept_on(min(os.sched_getaffinity(0))) as complaint:
         assert complaint
         assert "Operation not permitted" in complaint
+
+
+ONE_SIZE = Select(probe="memory.latency", parameters={"size": 1024})
+
+
+def test_points_that_stand_against_each_other_are_visited_in_turns_until_their_ratio_is_known(rig: Rig) -> None:
+    rig.visits_to_settle = 20
+    rig.go(rig.plan(ONE_SIZE, against=("pages=small",)))
+    pages = [visit.point.values()["pages"] for visit in rig.visits]
+    assert pages == ["huge", "small", "small", "huge"] * 10
+    assert len({visit.seed for visit in rig.visits[:16]}) == 1
+    assert rig.visits[16].seed != rig.visits[0].seed
+
+
+def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig) -> None:
+    def answer(visit: Visit) -> bytes:
+        is_small = visit.point.values()["pages"] == "small"
+        return refused(visit, 1, "unsupported", "no small pages") if is_small else whole(visit=visit)
+
+    rig.answer, rig.visits_to_settle = answer, 20
+    rig.go(rig.plan(ONE_SIZE, against=("pages=small",)))
+    assert len(rig.visits) == 2

@@ -12,10 +12,10 @@ from tollmeter.model import Outcome, Sample
 from tollmeter.numbers.known import Learned, machine_known
 
 
-def seen(before: float, after: float | None = None) -> Sample:
-    """A sample between two readings of the width, in additions a cycle."""
-    after = before if after is None else after
-    return sample(10, witness=quiet(width_before_hz=before * CLOCK_HZ, width_hz=after * CLOCK_HZ))
+def seen(before: float, after: float | None = None, between: float = 0.0) -> Sample:
+    """A sample between two readings of the width, in additions a cycle, and with one in its middle."""
+    rates = [width * CLOCK_HZ for width in (before, before if after is None else after, between)]
+    return sample(10, witness=quiet(width_before_hz=rates[0], width_hz=rates[1], width_between_hz=rates[2]))
 
 
 def visit(*readings: float, number: int = 0) -> Outcome:
@@ -74,6 +74,15 @@ def test_a_sample_is_whole_only_beside_looks_that_saw_the_core_whole() -> None:
     told = [seen(4.0), seen(4.0), seen(4.0), seen(2.4), seen(4.0), seen(4.0)]
     expected = ["whole", "whole", "unknown", "shared", "unknown", "whole"]
     assert states(told, CLOCK_HZ, 4.0).tolist() == expected
+
+
+def test_somebody_who_was_there_in_the_middle_only_is_seen() -> None:
+    told = [seen(4.0, between=4.0), seen(4.0, between=2.4), seen(4.0, between=4.0), seen(4.0, between=4.0)]
+    assert widths(told[1], CLOCK_HZ) == pytest.approx((4.0, 2.4, 4.0))
+    expected = ["unknown", "unknown", "unknown", "whole"]
+    assert states(told, CLOCK_HZ, 4.0).tolist() == expected, "who is there in one sample's middle came from somewhere"
+    assert states([seen(2.4, between=4.0)], CLOCK_HZ, 4.0).tolist() == ["unknown"]
+    assert states([seen(2.4, between=2.4)], CLOCK_HZ, 4.0).tolist() == ["shared"]
 
 
 @pytest.mark.parametrize(

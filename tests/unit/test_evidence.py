@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from made import CLOCK_HZ, probe, quiet, sample
-from tollmeter.experiment.evidence import reasons, set_aside, timed_ns, usual_control_hz
-from tollmeter.model import Sample
+from made import CLOCK_HZ, outcome, probe, quiet, sample
+from tollmeter.experiment.evidence import reasons, set_aside, timed_ns, unseen, usual_control_hz
+from tollmeter.model import Probe, Sample
+from tollmeter.numbers.rows import rows
 
 BATCHES_NS = 1_000_000 + 2_000_000
 TIMED = {"iterations": 1000, "body": (1_000_000, 2_000_000)}
@@ -86,3 +87,34 @@ def test_the_usual_rate_is_that_of_its_own_visit() -> None:
 def test_a_value_alone_never_speaks_against_its_sample() -> None:
     several = [*(sample(10, witness=quiet()) for _ in range(5)), sample(10_000, witness=quiet())]
     assert reasons(several, probe()) == [None] * 6
+
+
+# ---- what nobody saw ----------------------------------------------------------------------------------------------
+
+
+def lacking(of: Probe | None = None, **seen: object) -> tuple[str, ...]:
+    return unseen(outcome([sample(10), sample(10, witness=quiet(**seen))]), of or probe())
+
+
+def test_what_the_system_refuses_is_named_and_what_the_probe_does_itself_is_not_missed() -> None:
+    assert lacking() == ()
+    assert lacking(delay_ns=None, involuntary=0) == ()
+    assert lacking(delay_ns=None, involuntary=None) == ("whether somebody else had its CPU",)
+    assert lacking(probe(switches=True), delay_ns=None, involuntary=None) == ()
+    assert lacking(major_faults=None) == ("whether it waited for a page",)
+    assert lacking(probe(faults=True), major_faults=None) == ()
+
+
+def test_a_number_without_evidence_is_unknown_and_claims_less() -> None:
+    def of(**seen: object) -> list[Sample]:
+        return [sample(cost, witness=quiet(**seen)) for cost in (90, 90, 100, 100, 100, 100, 110, 110)]
+
+    probes = {"any.probe": probe()}
+    (sure,) = rows([outcome(of(), visit=visit) for visit in range(9)], probes)
+    (unsure,) = rows([outcome(of(major_faults=None), visit=visit) for visit in range(9)], probes)
+    assert sure.low is not None and sure.high is not None
+    assert unsure.low is not None and unsure.high is not None
+    assert unsure.state == "unknown"
+    assert "waited for a page" in (unsure.reason or "")
+    assert unsure.high - unsure.low > 1.5 * (sure.high - sure.low)
+    assert not unsure.settled

@@ -6,6 +6,7 @@ Each is built with flags or sources that break it: the ELF header says nothing o
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 
 import stands
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain import build, floats
+from tollmeter.toolchain import build, floats, making
+from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).parents[2]
 PROBE = "float.dot"
@@ -38,7 +40,7 @@ def abi_of(name: str, **claims: str) -> Abi:
 
 
 def proved(tree: Path, abi: Abi) -> None:
-    build._make(tree, abi, str(abi.compiler[0]), f"build/{abi.name}/{PROBE}")
+    making.make(tree, abi, str(abi.compiler[0]), f"build/{abi.name}/{PROBE}")
     floats.prove(tree / f"build/{abi.name}/{PROBE}", abi)
 
 
@@ -98,9 +100,22 @@ def test_a_probe_without_a_body_to_be_read_is_refused(sources: Path) -> None:
         proved(sources, abi_of("x86_64"))
 
 
-def test_a_build_ends_where_the_code_is_not_what_its_file_claims(
+def test_a_build_leaves_out_what_is_not_what_its_abi_file_claims(
     sources: Path, own_abi: Abi, own_compiler: str
 ) -> None:
-    with pytest.raises(Failure, match=COMPUTES.format(r"\S+")):
-        build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
+    made = build.build_abi(sources, msgspec.structs.replace(own_abi, floats="soft"), own_compiler)
+    assert re.search(COMPUTES.format(r"\S+"), made.broken[PROBE])
     assert not (sources / f"build/{own_abi.name}/{PROBE}.describe").exists()
+
+
+def test_the_library_is_the_same_code_under_every_float_abi_of_arm(sources: Path) -> None:
+    """Debian's for the hard ABI is Thumb-2 code, 1.13 times as short: a ratio that is no ABI's."""
+    if not list(Path("/usr/lib/gcc-cross/arm-linux-gnueabi").glob("*/libgcc.a")):
+        pytest.skip("no libgcc of the soft ABI here")
+    for name in ("arm-softfp", "arm-hard"):
+        proved(sources, abi_of(name))
+    made = [sources / f"build/{name}/{PROBE}" for name in ("arm-softfp", "arm-hard")]
+    for routine in ("__aeabi_dadd", "__aeabi_dmul", "__aeabi_fadd", "__aeabi_fmul"):
+        softfp, hard = ([one.code for one in instructions(path, routine)] for path in made)
+        assert softfp == hard and len(hard) > 20
+        assert {len(code) for code in hard} == {4}

@@ -245,3 +245,67 @@ def test_a_request_keeps_any_text(tmp_path_factory: pytest.TempPathFactory, text
     write_request(folder, request)
     told = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
     assert told["words"] == [text]
+
+
+# ---- each visit once --------------------------------------------------------------------------------------------
+
+
+def renumbered(stream: bytes, number: int) -> bytes:
+    records = [msgspec.json.decode(line) for line in stream.splitlines()]
+    bare = [{key: value for key, value in record.items() if key not in ("n", "c")} for record in records[:-1]]
+    return seal([{**bare[0], "visit": number, "at_ns": 77}, *bare[1:]])
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_a_visit_that_stands_there_twice_is_no_second_visit(run: Path, copies: int) -> None:
+    with (run / NAME).open("ab") as file:
+        file.write(whole(visit=visit(1)) * copies)
+    with pytest.raises(Failure, match="visit 1 stands there a second time"):
+        read(run)
+
+
+def test_nor_is_its_copy_under_another_number(run: Path) -> None:
+    once = renumbered(whole(visit=visit(3)), 3)
+    with (run / NAME).open("ab") as file:
+        file.write(once)
+    assert len(read(run).outcomes) == 4
+    with (run / NAME).open("ab") as file:
+        file.write(renumbered(once, 4))
+    with pytest.raises(Failure, match="second time"):
+        read(run)
+
+
+def test_a_visit_that_was_taken_out_is_missed(run: Path) -> None:
+    text = (run / NAME).read_bytes()
+    (run / NAME).write_bytes(text.replace(whole(visit=visit(1)), b""))
+    with pytest.raises(Failure, match="tells of 3 visits, and 2 stand before it"):
+        read(run)
+
+
+def test_a_run_that_is_gone_on_with_counts_on(run: Path) -> None:
+    with Journal.resume(run) as journal:
+        journal.append(whole(visit=visit(3)))
+        journal.note(Session("settled", 13.0, None))
+    assert len(read(run).outcomes) == 4
+
+
+def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, before[1]))
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with pytest.raises(Failure, match="Nothing was measured yet") as told:
+            Journal.create(tmp_path / "run", REQUEST, HEAD)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert "--resume" not in str(told.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_journal_is_not_gone_on_with_through_a_link(run: Path, tmp_path: Path) -> None:
+    (run / NAME).rename(tmp_path / "elsewhere")
+    (run / NAME).symlink_to(tmp_path / "elsewhere")
+    assert len(read(run).outcomes) == 3
+    with pytest.raises(Failure, match="cannot write"):
+        Journal.resume(run)

@@ -44,3 +44,15 @@ def test_a_large_run_is_not_listed_nor_one_without_numbers() -> None:
     (row,) = dots("x86_64", most=1)
     assert listing(of([row] * MOST_ROWS)) and not listing(of([row] * (MOST_ROWS + 1)))
     assert not listing(of([msgspec.structs.replace(row, status="failed", median=None)]))
+
+
+def test_a_large_run_without_a_machine_s_own_clock_shows_what_is_typical_and_where_the_rest_is() -> None:
+    """No other table has such rows: a person who asked for them would see none."""
+    (row,) = dots("x86_64", most=1)
+    counted = msgspec.structs.replace(row, target="qemu-user:arm", clock="instructions", unit="instruction")
+    many = [msgspec.structs.replace(counted, parameters={**row.parameters, "n": n}) for n in range(3 * MOST_ROWS)]
+    found = listing(of(many))
+    assert found and 0 < len(found.rows) <= MOST_ROWS
+    assert f"and {len(many) - len(found.rows)} rows more: " in found.rows[-1].note and "show" in found.rows[-1].note
+    assert all("instruction" in str(line.cells[-1]) for line in found.rows)
+    assert not listing(of([*many, row]))

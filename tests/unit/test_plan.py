@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Failure, Parameter, Select, Suite, Value
-from tollmeter.plan import Costs, Plan, Sampling, check_asked, expected_seconds, make, values, visit_order
+from tollmeter.model import Cache, Failure, Kind, Parameter, Published, RowOf, Select, Suite, Value
+from tollmeter.plan import (
+    Costs,
+    Plan,
+    Sampling,
+    check_asked,
+    expected_seconds,
+    make,
+    measured_caches,
+    values,
+    visit_order,
+)
 from tollmeter.plan.effort import EFFORTS, Effort
 
 
@@ -275,6 +285,27 @@ def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
         assert abs(share - whole) <= 0.25
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_large_points_come_last_one_after_the_other(seed: int) -> None:
+    sizes = {"size": (16384, 64 * MIB, 1024, 32 * MIB, 24 * MIB)}
+    plan = plan_of(Select(probe="memory.latency"), Select(probe="kernel.enter"), settings=sizes, seed=seed)
+    told = [int(point.values().get("size", 0)) for point in visit_order(plan, plan.points(), 0)]
+    assert {*told[:-4]} == {0, 1024, 16384, 24 * MIB}
+    assert sorted(told[-4:]) == [32 * MIB, 32 * MIB, 64 * MIB, 64 * MIB]
+
+
+def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
+    row = RowOf(probe="memory.parallel", abi="native", parameters={"chains": 8, "pages": "huge"})
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"pages": "huge"}), over=row)
+    plan = plan_of(*BOTH)
+    study = msgspec.structs.replace(plan, suite=msgspec.structs.replace(plan.suite, published=(claim,)))
+    order = visit_order(study, study.points(), 0)
+    claimed = [point.values()["pages"] == "huge" and point.values().get("chains", 8) == 8 for point in order]
+    assert any(claimed) and not all(claimed)
+    assert claimed == sorted(claimed, reverse=True)
+    assert sorted(map(str, order)) == sorted(map(str, plan.points()))
+
+
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
     rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
     assert rich.effort == EFFORTS[0]
@@ -362,3 +393,12 @@ def test_a_selection_for_some_places_leaves_the_others_out() -> None:
     with pytest.raises(Failure) as caught:
         plan_of(board)
     assert caught.value.exit_code == 6
+
+
+def test_of_a_hybrid_the_caches_are_those_of_the_cpu_that_is_measured() -> None:
+    small, large = (Kind(cpus=cpus, caches=(Cache(level=2, kind="unified", size_bytes=size),))
+                    for cpus, size in (((0, 1), 4 * MIB), ((2, 3), 2 * MIB)))  # fmt: skip
+    machine = msgspec.structs.replace(MACHINE, kinds=(small, large))
+    assert measured_caches(machine, ()).caches == large.caches, "the highest CPU is measured unless told otherwise"
+    assert measured_caches(machine, (1, 3)).caches == small.caches
+    assert measured_caches(MACHINE, (1,)) == MACHINE

@@ -14,7 +14,7 @@ import pytest
 
 from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.studies import study
+from tollmeter.judgement.studies import NOT_TOGETHER, measured, study, timed_by
 from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
@@ -84,6 +84,40 @@ def test_of_several_rows_the_middle_stands_and_the_ends_of_all() -> None:
     assert (told.here, told.low, told.high, told.verdict) == (200.0, 99.0, pytest.approx(303.0), "holds")
 
 
+IN_GUEST: dict[str, Any] = {"target": "guest:x", "clock": "virtual"}
+
+
+def test_a_guest_s_rows_and_this_machine_s_are_never_in_one_answer() -> None:
+    here = [entry("new", 200.0), entry("old", 100.0)]
+    there = [entry("new", 900.0, **IN_GUEST), entry("old", 100.0, **IN_GUEST)]
+    told = judged([*there, *here], claim(2.0, "ratio", over=OLD))
+    assert (told.here, told.high is not None and told.high < 3) == (pytest.approx(2.0), True)
+    apart = judged([here[0], there[1]], claim(2.0, "ratio", over=OLD))
+    assert (apart.here, apart.reason) == (None, NOT_TOGETHER)
+    assert judged([*there, here[1]], claim(9.0, "ratio", over=OLD)).here == pytest.approx(9.0)
+
+
+def test_a_claim_about_caches_is_not_answered_where_there_are_none() -> None:
+    there = [entry("new", 900.0, **IN_GUEST), entry("old", 100.0, **IN_GUEST)]
+    told = judged(there, claim(9.0, "ratio", over=OLD, about="caches"))
+    assert (told.verdict, told.here) == ("cannot tell", None)
+    assert "guest:x" in (told.reason or "")
+    here = [entry("new", 200.0), entry("old", 100.0)]
+    assert judged([*there, *here], claim(2.0, "ratio", over=OLD, about="caches")).here == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("unit", "said"), [("ns", "In virtual time of guest:x. Boot it."),
+                                            ("B", "Counted by the kernel of guest:x."),
+                                            ("fault", "Counted by the kernel of guest:x.")])  # fmt: skip
+def test_what_a_guest_s_kernel_counts_is_no_virtual_time(unit: str, said: str) -> None:
+    of = book([entry("new", 9.0, unit=unit, **IN_GUEST)], claim(9.0, unit))
+    assert of.suite
+    of = msgspec.structs.replace(of, suite=msgspec.structs.replace(of.suite, mend="Boot it."))
+    assert timed_by(of, measured(of, of.suite.published[0])) == said  # type: ignore[union-attr]
+    on_hardware = book([entry("new", 9.0, unit=unit)], claim(9.0, unit))
+    assert timed_by(on_hardware, measured(on_hardware, claim(9.0, unit))) == ""
+
+
 def test_a_run_of_no_study_has_none() -> None:
     assert study(empty()) is None
     assert study(book([])) is None
@@ -116,3 +150,12 @@ def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
     printed["study"]["claims"][1]["reason"] = None
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(printed, schema())
+
+
+def test_a_count_of_instructions_is_held_against_no_time() -> None:
+    told = judged([entry("new", 100.0, clock="virtual")], claim(100.0))
+    assert (told.verdict, told.here) == ("cannot tell", 100.0)
+    ratio = judged(
+        [entry("new", 100.0, clock="virtual"), entry("old", 50.0, clock="virtual")], claim(2.0, "ratio", over=OLD)
+    )
+    assert ratio.verdict == "holds"

@@ -7,7 +7,7 @@ import msgspec
 
 from made import row
 from tollmeter.judgement.verdict import verdict
-from tollmeter.model import Row, RunInfo, RunVerdict
+from tollmeter.model import Row, RunInfo, RunVerdict, Surroundings
 
 RUN = RunInfo(
     id="r", suite="default", started="", seconds=60, seed=1, status="ok", tollmeter="0", folder=".",
@@ -56,3 +56,21 @@ def test_counts_need_one_visit() -> None:
 def test_what_was_stopped_says_so_first() -> None:
     assert said(rows(visits=1), status="interrupted") == "interrupted"
     assert said(rows(), status="measuring") == "interrupted"
+
+
+def test_a_run_that_the_system_holds_back_is_called_so() -> None:
+    for seen in (Surroundings(nice=10), Surroundings(policy="idle"), Surroundings(quota=0.5, throttled_s=1.0)):
+        assert said(rows(), surroundings=seen) == "held back"
+    for seen in (Surroundings(), Surroundings(nice=-5), Surroundings(quota=64.0)):
+        assert said(rows(), surroundings=seen) == "quiet"
+
+
+def test_others_at_work_are_busy() -> None:
+    assert said(rows(), surroundings=Surroundings(others=0.3)) == "busy"
+    assert said(rows(), surroundings=Surroundings(company=True)) == "busy"
+    assert said(rows(), surroundings=Surroundings(others=0.1)) == "quiet"
+
+
+def test_a_run_that_nobody_could_look_at_is_not_called_quiet() -> None:
+    assert said(rows(), unseen_share=0.5) == "unknown"
+    assert said(rows(set_aside=11), unseen_share=0.5) == "busy"

@@ -113,6 +113,10 @@ void *memory_of_program(uint32_t address, uint32_t bytes, unsigned use);
 bool memory_fill(uint32_t address, const void *bytes, uint32_t count);
 /* What was written is what is executed from now on. */
 void memory_publish(uint32_t start, uint32_t bytes);
+/* Where in the board's memory something of the supervisor's lies; and the entry of a second-level table that maps a whole
+ * page of its for a program (B3.5.1). */
+uint32_t memory_in_board(const void *supervisors);
+uint32_t memory_entry(const uint32_t *page, unsigned may);
 uint32_t memory_total(void), memory_left(void); /* bytes */
 uint32_t memory_faults(void);                   /* pages that came on a touch, since the last memory_clear() */
 uint32_t memory_most_pages(void);               /* that the program had at once */

@@ -4,143 +4,14 @@
  * what each does is told in its manual page. All others are answered with ENOSYS.
  */
 #include <asm/mman.h>
-#include <asm/signal.h>
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
-#include <linux/time.h>
 
-#include "bare.h"
-
-typedef int32_t call(struct fpa_core *core);
-
-/* ---- files: of the archive, to be read ---------------------------------------------------------------------------- */
-
-enum { FIRST_FILE = 3, MOST_FILES = 16, INPUT = 0, OUTPUT = 1, ERROR = 2 };
-
-static struct open_file {
-  struct bare_file file;
-  uint32_t at;
-  bool open;
-} files[MOST_FILES];
-static struct bare_file program, archive;
-static bool closed[FIRST_FILE];
-
-static struct open_file *file_of(uint32_t number) {
-  struct open_file *file = number - FIRST_FILE < MOST_FILES ? &files[number - FIRST_FILE] : NULL;
-  return file && file->open ? file : NULL;
-}
-
-/* A text of the program, which ends before its memory does; NULL where it does not. */
-static const char *text_of_program(uint32_t address) {
-  enum { LONGEST = 4096 };
-  for (uint32_t i = 0; i < LONGEST; i++) {
-    const char *byte = memory_of_program(address + i, 1, MAY_READ);
-    if (!byte) return NULL;
-    if (!*byte) return byte - i;
-  }
-  return NULL;
-}
-
-static int32_t open_file(uint32_t path_at, uint32_t flags) {
-  const uint32_t writing = 3;
-  struct bare_file found;
-  const char *path = text_of_program(path_at);
-  if (!path) return -EFAULT;
-  if (text_equals(path, "/proc/self/exe"))
-    found = program;
-  else if (path[0] != '/' || !archive_find(archive, path + 1, &found))
-    return -ENOENT;
-  if (flags & writing) return -EROFS;
-  for (int32_t i = 0; i < MOST_FILES; i++) {
-    if (files[i].open) continue;
-    files[i] = (struct open_file){found, 0, true};
-    return FIRST_FILE + i;
-  }
-  return -EMFILE;
-}
-
-static int32_t call_open(struct fpa_core *core) {
-  return open_file(core->r[0], core->r[1]);
-}
-
-static int32_t call_openat(struct fpa_core *core) {
-  return open_file(core->r[1], core->r[2]);
-}
-
-static int32_t call_close(struct fpa_core *core) {
-  struct open_file *file = file_of(core->r[0]);
-  if (file)
-    file->open = false;
-  else if (core->r[0] < FIRST_FILE && !closed[core->r[0]])
-    closed[core->r[0]] = true;
-  else
-    return -EBADF;
-  return 0;
-}
-
-static int32_t read_at(const struct bare_file *file, uint64_t at, uint32_t to, uint32_t bytes) {
-  if (at >= file->size) return 0;
-  const uint32_t left = file->size - (uint32_t)at, count = bytes < left ? bytes : left;
-  void *room = memory_of_program(to, count, MAY_WRITE);
-  if (!room) return -EFAULT;
-  memcpy(room, file->bytes + at, count);
-  return (int32_t)count;
-}
-
-static int32_t call_read(struct fpa_core *core) {
-  struct open_file *file = file_of(core->r[0]);
-  if (!file) return core->r[0] == INPUT ? 0 : -EBADF;
-  int32_t got = read_at(&file->file, file->at, core->r[1], core->r[2]);
-  if (got > 0) file->at += (uint32_t)got;
-  return got;
-}
-
-static int32_t call_pread(struct fpa_core *core) {
-  struct open_file *file = file_of(core->r[0]);
-  return file ? read_at(&file->file, core->r[4] | (uint64_t)core->r[5] << 32, core->r[1], core->r[2]) : -EBADF;
-}
-
-static int32_t call_llseek(struct fpa_core *core) {
-  enum { SET, CURRENT, END };
-  struct open_file *file = file_of(core->r[0]);
-  int64_t *told = memory_of_program(core->r[3], sizeof *told, MAY_WRITE);
-  if (!file) return core->r[0] < FIRST_FILE ? -ESPIPE : -EBADF;
-  if (!told) return -EFAULT;
-  int64_t base = core->r[4] == END ? file->file.size : core->r[4] == CURRENT ? file->at : 0;
-  int64_t at = base + (int64_t)((uint64_t)core->r[1] << 32 | core->r[2]);
-  if (at < 0 || at > file->file.size) return -EINVAL;
-  file->at = (uint32_t)at;
-  *told = at;
-  return 0;
-}
-
-/* ---- output ------------------------------------------------------------------------------------------------------ */
-
-static int32_t write_out(uint32_t file, uint32_t from, uint32_t bytes) {
-  if ((file != OUTPUT && file != ERROR) || closed[file]) return -EBADF;
-  const char *text = memory_of_program(from, bytes, MAY_READ);
-  if (!text) return -EFAULT;
-  board_write(text, bytes);
-  return (int32_t)bytes;
-}
-
-static int32_t call_write(struct fpa_core *core) {
-  return write_out(core->r[0], core->r[1], core->r[2]);
-}
-
-static int32_t call_writev(struct fpa_core *core) {
-  int32_t total = 0;
-  for (uint32_t i = 0; i < core->r[2]; i++) {
-    const uint32_t *piece = memory_of_program(core->r[1] + i * 8, 8, MAY_READ);
-    if (!piece) return -EFAULT;
-    int32_t wrote = piece[1] ? write_out(core->r[0], piece[0], piece[1]) : 0;
-    if (wrote < 0) return wrote;
-    total += wrote;
-  }
-  return total;
-}
+#include "../own_vectors.h"
+#include "calls.h"
+#include "limits/limits.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -201,94 +72,6 @@ static int32_t call_cacheflush(struct fpa_core *core) {
   if (!memory_of_program(core->r[0], core->r[1] - core->r[0], MAY_READ)) return -EFAULT;
   memory_publish(core->r[0], core->r[1] - core->r[0]);
   return 0;
-}
-
-/* ---- time -------------------------------------------------------------------------------------------------------- */
-
-static uint64_t timer_due = UINT64_MAX, timer_period;
-
-static int32_t call_clock_gettime64(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[1], 16, MAY_WRITE);
-  struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = 0;
-  told[2] = now.ns;
-  told[3] = 0;
-  return 0;
-}
-
-static int32_t call_clock_gettime(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[1], 8, MAY_WRITE);
-  struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = now.ns;
-  return 0;
-}
-
-static int32_t call_gettimeofday(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[0], 8, MAY_WRITE);
-  struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = now.ns / 1000;
-  return 0;
-}
-
-void calls_attend_timer(void) {
-  if (clock_ns() >= timer_due) {
-    signals_raise(SIGALRM);
-    timer_due = timer_period ? timer_due + timer_period : UINT64_MAX;
-  }
-  clock_alarm(timer_due);
-}
-
-static uint64_t ns_of(const uint32_t timeval[2]) {
-  return timeval[0] * 1000000000ull + timeval[1] * 1000ull;
-}
-
-static int32_t call_setitimer(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[1], 16, MAY_READ);
-  uint32_t *old = memory_of_program(core->r[2], 16, MAY_WRITE);
-  if (core->r[0] != ITIMER_REAL) return -EINVAL;
-  if (!wanted || (core->r[2] && !old)) return -EFAULT;
-  if (core->r[2]) memset(old, 0, 16);
-  const uint64_t first = ns_of(wanted + 2);
-  timer_period = ns_of(wanted);
-  timer_due = first ? clock_ns() + first : UINT64_MAX;
-  clock_alarm(timer_due);
-  return 0;
-}
-
-/* The core sleeps, and virtual time with it jumps to the alarm. */
-static int32_t sleep_until(uint64_t end) {
-  while (clock_ns() < end) {
-    clock_alarm(end < timer_due ? end : timer_due);
-    board_wait();
-    calls_attend_timer();
-    if (signals_wait()) return -EINTR;
-  }
-  return 0;
-}
-
-static int32_t sleep_for(uint64_t ns, bool absolute) {
-  return sleep_until(absolute ? ns : clock_ns() + ns);
-}
-
-static int32_t call_nanosleep(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[0], 8, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[1], false) : -EFAULT;
-}
-
-static int32_t call_clock_nanosleep(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[2], 8, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[1], core->r[1] & 1) : -EFAULT;
-}
-
-static int32_t call_clock_nanosleep64(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[2], 16, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[2], core->r[1] & 1) : -EFAULT;
 }
 
 /* ---- the process -------------------------------------------------------------------------------------------------- */
@@ -483,6 +266,7 @@ static call *const calls[] = {
 
 /* The numbers that ARM keeps for itself. */
 static call *of_arm(uint32_t number) {
+  if (number == VECTORS_CALL) return limits_call;
   return number == __ARM_NR_set_tls ? call_set_tls : number == __ARM_NR_cacheflush ? call_cacheflush : NULL;
 }
 
@@ -496,15 +280,11 @@ void bare_call(struct fpa_core *core) {
 void bare_interrupt(struct fpa_core *core) {
   board_attend_interrupts();
   calls_attend_timer();
-  if (signals_wait()) signals_deliver(core);
+  if (signals_wait() && !limits_are_on()) signals_deliver(core); /* a handler could call nobody */
 }
 
-void calls_clear(struct bare_file new_program, struct bare_file new_archive) {
-  program = new_program;
-  archive = new_archive;
-  memset(files, 0, sizeof files);
-  memset(closed, 0, sizeof closed);
+void calls_clear(struct bare_file program, struct bare_file archive) {
+  files_clear(program, archive);
+  timer_clear();
   heap_end = load_break();
-  timer_due = UINT64_MAX;
-  timer_period = 0;
 }

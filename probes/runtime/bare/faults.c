@@ -6,6 +6,7 @@
 #include <asm/signal.h>
 
 #include "bare.h"
+#include "limits/limits.h"
 
 static struct fpa_registers accelerator; /* the program's */
 static uint32_t emulated;
@@ -68,6 +69,7 @@ static void refuse_address(struct fpa_core *core, uint32_t address, uint32_t fau
 
 void bare_data_abort(struct fpa_core *core, uint32_t address, uint32_t fault) {
   const unsigned use = fault & WRITING ? MAY_WRITE : MAY_READ;
+  if (limits_abort(core, address)) return;
   if (!is_for_translation(fault) || !memory_touch(address, use)) refuse_address(core, address, fault);
 }
 

@@ -5,6 +5,7 @@
 #include <linux/errno.h>
 
 #include "bare.h"
+#include "limits/limits.h"
 
 enum { LONGEST_LINE = 4096, MOST_WORDS = 256 };
 
@@ -101,6 +102,7 @@ static void tell_console(int status) {
 
 void bare_ended(int status) {
   running = false;
+  limits_forget();
   tell_console(status);
   say_end("ended ", (uint32_t)status);
   bare_again();

@@ -19,7 +19,8 @@ enum {
   CACHED = 1 << 6 | 1 << 3 | 1 << 2,
   NOT_USERS = 1 << 4,
   USERS = 3 << 4,
-  READ_ONLY = 1 << 9
+  READ_ONLY = 1 << 9,
+  OF_ONE_MAP = 1 << 11 /* not global: another map (limits/) has something else there */
 };
 
 uint32_t bare_first_level[4096] __attribute__((aligned(16384)));
@@ -70,8 +71,12 @@ static uint32_t may_of(uint32_t entry) {
   return MAY_READ | (entry & READ_ONLY ? 0 : MAY_WRITE) | (entry & NEVER_EXECUTED ? 0 : MAY_EXECUTE);
 }
 
-static uint32_t entry_of(const uint32_t *page, unsigned may) {
-  return ((uint32_t)(uintptr_t)page + behind) | CACHED | SMALL | rights(may);
+uint32_t memory_in_board(const void *supervisors) {
+  return (uint32_t)(uintptr_t)supervisors + behind;
+}
+
+uint32_t memory_entry(const uint32_t *page, unsigned may) {
+  return memory_in_board(page) | OF_ONE_MAP | CACHED | SMALL | rights(may);
 }
 
 static bool is_real(uint32_t entry) {
@@ -90,7 +95,7 @@ static void set(uint32_t index, uint32_t entry) {
   page_table[index] = entry;
   __asm__ volatile("dsb" ::: "memory");
   if (!was_real) return;
-  __asm__ volatile("mcr p15, 0, %0, c8, c7, 1\n\tdsb\n\tisb" ::"r"(index * PAGE_BYTES) : "memory"); /* TLBIMVA */
+  __asm__ volatile("mcr p15, 0, %0, c8, c7, 3\n\tdsb\n\tisb" ::"r"(index * PAGE_BYTES) : "memory"); /* TLBIMVAA */
 }
 
 /* ---- what is promised -------------------------------------------------------------------------------------------- */
@@ -120,7 +125,7 @@ void memory_forget(uint32_t start, uint32_t bytes) {
 bool memory_protect(uint32_t start, uint32_t bytes, unsigned may) {
   for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
     if (!page_table[i]) return false;
-    set(i, is_real(page_table[i]) ? entry_of(page_of(page_table[i]), may) : PROMISED | may << MAY_SHIFT);
+    set(i, is_real(page_table[i]) ? memory_entry(page_of(page_table[i]), may) : PROMISED | may << MAY_SHIFT);
   }
   return true;
 }
@@ -139,7 +144,7 @@ uint32_t memory_find(uint32_t bytes) {
 static bool make_real(uint32_t index) {
   uint32_t *page = take_page();
   if (!page) return false;
-  set(index, entry_of(page, page_table[index] >> MAY_SHIFT));
+  set(index, memory_entry(page, page_table[index] >> MAY_SHIFT));
   return true;
 }
 
@@ -191,9 +196,9 @@ void memory_open(uint32_t free_address, uint32_t end, uint32_t offset) {
   first_free = next_free = free_address;
   limit = end;
   for (uint32_t mib = 0; mib < PROGRAM_END >> 20; mib++)
-    bare_first_level[mib] = ((uint32_t)(uintptr_t)(page_table + mib * 256) + behind) | table;
-  vectors_table[VECTORS_AT >> 12 & 0xff] = ((uint32_t)(uintptr_t)bare_vectors + behind) | read_by_all;
-  bare_first_level[VECTORS_AT >> 20] = ((uint32_t)(uintptr_t)vectors_table + behind) | table;
+    bare_first_level[mib] = memory_in_board(page_table + mib * 256) | table;
+  vectors_table[VECTORS_AT >> 12 & 0xff] = memory_in_board(bare_vectors) | read_by_all;
+  bare_first_level[VECTORS_AT >> 20] = memory_in_board(vectors_table) | table;
   __asm__ volatile("dsb\n\tmcr p15, 0, %0, c8, c7, 0\n\tdsb\n\tisb" ::"r"(0) : "memory"); /* TLBIALL */
 }
 

@@ -8,6 +8,7 @@
 #include <linux/signal.h>
 
 #include "bare.h"
+#include "limits/limits.h"
 
 enum { MOST_SIGNALS = 64, THUMB = 1 << 5 };
 
@@ -133,6 +134,7 @@ void signals_deliver(struct fpa_core *core) {
 }
 
 void signals_force(struct fpa_core *core, int number, int code, uint32_t address) {
+  limits_leave();
   if (!is_caught(number) || blocked & bit(number)) {
     board_say("not caught: at ");
     board_say_address(core->r[15]);

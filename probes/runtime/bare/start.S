@@ -81,6 +81,7 @@ _start:
 	mcr p15, 0, r0, c2, c0, 2  /* TTBCR: it serves all addresses */
 	mov r0, #1
 	mcr p15, 0, r0, c3, c0, 0  /* DACR: domain 0 obeys its tables */
+	mcr p15, 0, r0, c13, c0, 1 /* CONTEXTIDR: the program's map is number 1 */
 	dsb
 	isb
 	mrc p15, 0, r0, c1, c0, 0
@@ -156,6 +157,7 @@ bare_again:                  /* from either mode: memory may come to its end in 
 	.endm
 
 	.text
+	.global on_call, on_data_abort
 on_undefined:
 	enter 4
 	bl bare_undefined
@@ -270,8 +272,11 @@ bare_vectors:
 	ldr pc, 5f
 	b .
 1:	.word on_undefined
+	.global bare_vector_call, bare_vector_abort
+bare_vector_call:
 2:	.word on_call
 3:	.word on_prefetch_abort
+bare_vector_abort:
 4:	.word on_data_abort
 5:	.word on_interrupt
 
@@ -320,5 +325,6 @@ barrier:
 	.space 16384
 stack_end:
 	.space 4096
+	.global fault_stack_end
 fault_stack_end:
 	.section .note.GNU-stack, "", %progbits

@@ -3,43 +3,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from tollmeter import starting
 from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
+from tollmeter.conduct import Stopping
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import Measured
 from tollmeter.library.options import Options
-from tollmeter.model import Failure, Outcome, Point
+from tollmeter.model import Book, Failure, Outcome, Point, Row
+from tollmeter.root import COMMAND
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
 from tollmeter.store.request import read_request
 
 DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
+GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, FAILED, NOTHING, DONE)
+
+
+def answered(measuring: Callable[[Stopping], Measured], options: Options) -> int:
+    """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
+    written. Returns the exit code of the whole run."""
+    with Stopping(answer=_promise) as stopping:
+        if starting.heard():
+            raise KeyboardInterrupt
+        code = finished(measuring(stopping), options)
+        return gravest(code, INTERRUPTED if stopping.asked else DONE)
+
+
+def _promise() -> None:
+    sys.stderr.write("\ntoll: ending with what is under way, and its report; once more ends at once\n")
 
 
 def finished(measured: Measured, options: Options) -> int:
-    """Returns the exit code of the whole run."""
-    from tollmeter.report import page
-
+    """Returns the exit code."""
     folder, session = measured
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
-    code = exit_code(book.outcomes, session) or (FAILED if book.index.run.unanswered else DONE)
-    try:
-        page.write(book, folder / PAGE)
-    except Failure as failure:
+    code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
+    for failure in (*_page_failures(book, folder), *_print_failures(book, options.form, folder)):
         say(failure.sentence)
-        code = code or failure.exit_code
-    print_book(book, options.form)
+        code = gravest(code, failure.exit_code)
     return code
 
 
-def exit_code(outcomes: Sequence[Outcome], session: Session) -> int:
+def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:
+    from tollmeter.report import page
+
+    try:
+        page.write(book, folder / PAGE)
+    except Failure as failure:
+        yield failure
+
+
+def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
+    """A reader who left and a full disk cost what is printed, and nothing of the run. Of a closed pipe rich makes an
+    exit."""
+    try:
+        print_book(book, form)
+        sys.stdout.flush()
+    except (OSError, SystemExit) as error:
+        starting.forget_output()
+        why = error.strerror if isinstance(error, OSError) else "nobody reads it"
+        yield Failure(f"the answer could not be printed ({why}): {COMMAND} show {folder} prints it", INFRASTRUCTURE)
+
+
+def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session) -> int:
     """The gravest of what happened, as docs/exit-codes.md has it."""
     if session.status == "interrupted":
         return INTERRUPTED
@@ -48,4 +84,8 @@ def exit_code(outcomes: Sequence[Outcome], session: Session) -> int:
         return INFRASTRUCTURE
     if any(told.status in ("failed", "wrong_answer", "timeout") for told in outcomes):
         return FAILED
-    return DONE if measured else NOTHING
+    return DONE if any(row.status == "ok" for row in rows) else NOTHING
+
+
+def gravest(*codes: int) -> int:
+    return min(codes, key=GRAVEST_FIRST.index)

@@ -43,7 +43,7 @@ def layout(
 
 def _known(name: str) -> Abi:
     """Raises Failure (2) for a name that no file has."""
-    found = abis.find(ROOT)
+    found = abis.find(ROOT, [name])
     if name in found.refused:
         raise Failure(found.refused[name])
     if name not in found.abis:

@@ -39,7 +39,9 @@ def _probes() -> Columns:
     for name, probe in catalog.probes().items():
         abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
         rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
-    return Columns(PROBE, rows, narrow=2)
+    left_out = {probe: f"left out: {sentence}" for (probe, _), sentence in catalog.broken.items()}
+    rows += [(name, sentence, "", "") for name, sentence in left_out.items() if name not in catalog.probes()]
+    return Columns(PROBE, sorted(rows), narrow=2)
 
 
 def _suites() -> Columns:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import errno
 import functools
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,8 @@ import typer
 from typer.exceptions import TyperException
 
 import tollmeter
-from tollmeter.cli import export, layout, report, run, serve, show
+from tollmeter import starting
+from tollmeter.cli import export, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -21,6 +22,7 @@ from tollmeter.root import COMMAND
 from tollmeter.saying import listen
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
+_OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
 
 app = typer.Typer(
     name="toll",
@@ -37,18 +39,26 @@ VERBS: dict[str, Callable[..., Any]] = {
     "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,
+    "new": new.new,
+    "selftest": selftest.selftest,
+    "profile": profile.profile,
 }
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Typer would end at a Ctrl-C without a word."""
+    """Typer would end at a Ctrl-C without a word. A library may make another error of it."""
 
     @functools.wraps(verb)
     def told(*args: Any, **options: Any) -> Any:
         try:
-            return verb(*args, **options)
+            with starting.hearing_signals():
+                return verb(*args, **options)
         except KeyboardInterrupt as error:
             raise Failure("interrupted", INTERRUPTED) from error
+        except Exception as error:
+            if starting.heard():
+                raise Failure("interrupted", INTERRUPTED) from error
+            raise
 
     return told
 
@@ -65,21 +75,32 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"tollmeter {tollmeter.__version__}")
         return 0
     try:
-        return int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
+        code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return code
     except (BrokenPipeError, SystemExit):
-        # An exit is what typer and rich make of a closed pipe. Whoever read has had enough; what is still buffered must
-        # not complain when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # An exit is what typer and rich make of a closed pipe. Whoever read has had enough.
+        starting.forget_output()
         return 0
-    except (Failure, TyperException, OSError) as error:
+    except (Failure, TyperException, OSError, MemoryError) as error:
+        if _lost_output(error):
+            starting.forget_output()
         sentence, code = _told(error)
         say(sentence)
         return code
 
 
-def _told(error: Failure | TyperException | OSError) -> tuple[str, int]:
+def _told(error: Failure | TyperException | OSError | MemoryError) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
         return f"{error.format_message()} ({COMMAND} --help)", USAGE
-    return f"{error.filename or 'the system'}: {error.strerror or error}", INFRASTRUCTURE
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this (ulimit -v, or the control group's limit)", INFRASTRUCTURE
+    where = error.filename or ("standard output" if _lost_output(error) else "the system")
+    return f"{where}: {error.strerror or error}", INFRASTRUCTURE
+
+
+def _lost_output(error: BaseException) -> bool:
+    """Only standard output is written to without its name being told."""
+    return isinstance(error, OSError) and not error.filename and error.errno in _OUTPUT_IS_LOST

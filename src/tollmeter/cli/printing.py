@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import unknown
+from tollmeter.files import write_whole
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 
@@ -68,9 +69,10 @@ def write(content: bytes, out: Path | None = None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    half = out.with_name(f".{out.name}.half")
     try:
-        half.write_bytes(content)
-        half.replace(out)
+        if out.exists() and not out.is_file():  # such as /dev/stdout, which is meant as it is
+            out.write_bytes(content)
+        else:
+            write_whole(out, content)
     except OSError as error:
         raise Failure(f"cannot write {out}: {error.strerror}", exit_code=5) from error

@@ -16,7 +16,11 @@ from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
-    from tollmeter.library.measure import Observing
+    from collections.abc import Callable
+
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.measure import Measured, Observing
+    from tollmeter.plan import Plan
 
 
 def run(
@@ -27,12 +31,17 @@ def run(
     budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="half-width wanted of each interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
+    against: Annotated[list[str] | None, typer.Option(help="visit in turns with: NAME=VALUE, ABI, probe")] = None,
+    clock: Annotated[str | None, typer.Option(help="who times: pty or serial:PATH [the target itself]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the visits, and what they lay out")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
-    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+    folder: Annotated[Path | None, typer.Option(help="for files of probes, on the disk to measure [the run's]")] = None,
+    peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
+    out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
     resume: Annotated[str | None, typer.Option(help="go on with this run: what is missing, nothing twice")] = None,
+    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> int:
     """Measure this machine, print the answer, write the report."""
@@ -40,24 +49,31 @@ def run(
         raise unknown("format", form, show.FORMATS)
     if seed is not None and not 0 <= seed < 2**63:
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
+    if out == "":
+        raise Failure("--out: the name of a folder is missing")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
-        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, time.monotonic(), targets, precision, priority
+        tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
+        targets, precision, priority, tuple(against or ()), beside, clock, folder, peer,
     )  # fmt: skip
-    if resume:
-        from tollmeter.cli.answer import finished
-        from tollmeter.library.measure import resumed
+    if dry_run:
+        return _planned(options, resume)
+    from tollmeter.cli.answer import answered
 
-        return finished(resumed(resume, options, _observing(quiet)), options)
-    return _planned(options) if dry_run else _measured(options)
+    return answered(_measuring(options, resume), options)
 
 
-def _measured(options: Options) -> int:
-    from tollmeter.cli.answer import finished
-    from tollmeter.library.measure import measured
+def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Measured]:
+    """All that can be refused is, before it is returned."""
+    from tollmeter.library.measure import interrupted, measured, resumed
     from tollmeter.library.prepare import prepared
 
-    return finished(measured(prepared(options), options, _observing(options.quiet)), options)
+    observing = _observing(options.quiet)
+    if resume is None:
+        ready = prepared(options)
+        return lambda stopping: measured(ready, options, observing, stopping)
+    half = interrupted(resume, options)
+    return lambda stopping: resumed(half, options, observing, stopping)
 
 
 def _observing(quiet: bool) -> Observing:
@@ -67,12 +83,12 @@ def _observing(quiet: bool) -> Observing:
     return unseen if quiet else watching
 
 
-def _planned(options: Options) -> int:
+def _planned(options: Options, resume: str | None) -> int:
     """Prints what would be done."""
-    from tollmeter.library.prepare import points_by_executable, prepared
+    from tollmeter.library.prepare import points_by_executable
     from tollmeter.plan import expected_seconds
 
-    plan = prepared(options, may_install=False).plan
+    plan = _plan(options, resume)
     rows = [(probe, abi, str(count)) for (probe, abi), count in points_by_executable(plan).items()]
     print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
     effort = plan.effort
@@ -82,3 +98,14 @@ def _planned(options: Options) -> int:
         f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
     )
     return 0
+
+
+def _plan(options: Options, resume: str | None) -> Plan:
+    from tollmeter.library.measure import interrupted
+    from tollmeter.library.prepare import prepared
+
+    if resume is None:
+        return prepared(options, may_install=False).plan
+    half = interrupted(resume, options, may_install=False)
+    say(f"{len(half.work.done)} visits of {half.folder} are done already, and count")
+    return half.plan

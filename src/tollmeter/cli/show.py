@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -12,18 +13,23 @@ from tollmeter.catalog import unknown
 from tollmeter.cli.printing import write
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run, raw_samples
-from tollmeter.model import Book, Index
+from tollmeter.model import Book, Failure, Index
 from tollmeter.store.export import rows_table, written
+
+if TYPE_CHECKING:
+    from tollmeter.judgement.attribution import Attribution
 
 FORMATS = ("table", "json", "csv", "md")
 
 
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
+    *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
+    attribute: Annotated[str | None, typer.Option(help="what two ABIs differ by: x86_64,x32")] = None,
 ) -> None:
     """Print a run's answer."""
     if form not in FORMATS:
@@ -33,12 +39,55 @@ def show(
         from tollmeter.cli import watching
 
         watching.follow(folder)
-    if raw:
+    if attribute is not None:
+        print_attribution(open_run(folder), attribute, form)
+    elif raw:
         write(written(raw_samples(folder), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:
         print_book(open_run(folder), form, whole=every)
+
+
+def print_attribution(book: Book, words: str, form: str) -> None:
+    """Raises Failure: 2 for what names no two ABIs of the run, 4 where it timed no program under both in one place."""
+    from tollmeter.judgement.attribution import attributed
+
+    abis = [word.strip() for word in words.split(",")]
+    known = sorted({row.abi for row in book.index.rows})
+    if len(abis) != 2 or abis[0] == abis[1]:
+        raise Failure(f"--attribute {words}: two ABIs are meant, such as {','.join(known[:2])}")
+    for abi in abis:
+        if abi not in known:
+            raise unknown("ABI of this run", abi, known)
+    told = attributed(book, *abis)
+    if not told:
+        raise Failure(_untimed(book, abis), exit_code=4)
+    if form == "json":
+        write(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+    elif form == "csv":
+        raise Failure("an attribution is printed as table, md or json")
+    else:
+        _print_attribution(told, form)
+
+
+def _untimed(book: Book, abis: Sequence[str]) -> str:
+    sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
+    worth = book.suite.worth if book.suite else None
+    return f"{sentence}. {worth.otherwise}" if worth and worth.abi in abis else sentence
+
+
+def _print_attribution(told: Sequence[Attribution], form: str) -> None:
+    if form == "md":
+        from tollmeter.report.markdown import attribution as as_markdown
+
+        write(("\n\n".join(as_markdown(told)) + "\n").encode())
+        return
+    from rich.console import Console
+
+    from tollmeter.report.terminal import attribution
+
+    attribution(told, Console(highlight=False))
 
 
 def print_index(index: Index, form: str) -> None:

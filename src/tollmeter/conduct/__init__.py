@@ -16,21 +16,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.quiet import kept_on
 from tollmeter.conduct.stopping import Stopping
+from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
-from tollmeter.plan import Costs, Curve, Plan, Sampling, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
 
-__all__ = ["Judge", "Observer", "Stage", "Stopping", "conduct", "kept_on"]
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "conduct", "kept_on"]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
+_LEAST_WALL_MS = 1000
+"""A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
 
 
 class Judge(Protocol):
@@ -41,6 +45,9 @@ class Judge(Protocol):
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        """The same of each of two points, to know well enough what one takes of the other. outcomes: of both."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
@@ -54,7 +61,8 @@ class Observer(Protocol):
 
 
 class Stage(NamedTuple):
-    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds."""
+    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds.
+    watch: on what else goes on here; None where nothing is measured here."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]
@@ -63,6 +71,7 @@ class Stage(NamedTuple):
     observer: Observer
     stopping: Stopping
     now: Callable[[], float] = time.monotonic
+    watch: Watch | None = None
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
@@ -94,6 +103,22 @@ class _Layout(NamedTuple):
     served: int = 0
 
 
+_ASKED_AGAIN = 1.2
+"""Times the visits: what they say of their own scatter changes no faster, and reading all of them anew each time took
+longer than the visit, as soon as there were fifty."""
+
+
+class _Wanted(NamedTuple):
+    """visits: in all. again: how many there are when it is worth asking once more."""
+
+    visits: float
+    again: float
+
+
+def _wanted(visits: float, seen: int) -> _Wanted:
+    return _Wanted(visits, max(seen + 1, min(visits, _ASKED_AGAIN * seen)))
+
+
 class _Run:
     def __init__(self, plan: Plan, stage: Stage, done: Sequence[Outcome], seconds_before: float) -> None:
         self._plan = plan
@@ -102,7 +127,7 @@ class _Run:
         self._began = stage.now()
         self._costs: Costs = plan.costs()
         self._layouts: dict[tuple[Point, tuple[int, ...]], _Layout] = {}
-        self._wanted: dict[Point, float] = {}
+        self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
@@ -119,7 +144,8 @@ class _Run:
         return self._stage.now() - self._began
 
     def note(self, status: str, reason: str | None = None) -> Session:
-        session = Session(status, self._seconds_before + self.elapsed(), reason)
+        seen = self._stage.watch.seen() if self._stage.watch else None
+        session = Session(status, self._seconds_before + self.elapsed(), reason, seen)
         self._stage.journal.note(session)
         return session
 
@@ -169,10 +195,20 @@ class _Run:
         if round_ == 0:
             return known
         self._look()
+        if self._plan.against:
+            return self._due_in_turns()
         still = [point for point in known if not self._is_done(point)]
         fresh = [point for point in still if not self._seen.get(point)]
         wishes = [self._wish(point) for point in still if self._seen.get(point)]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
+
+    def _due_in_turns(self) -> list[Point]:
+        """Whoever is not known well enough against a point that answers, and that point."""
+        due: list[Point] = []
+        for *several, other in groups(self._plan.against):
+            still = [point for point in several if not self._is_done(point)]
+            due += [*still, other] if still and not self._has_failed(other) else []
+        return due if sum(self._costs.first(point, self._plan.effort) for point in due) <= self._left() else []
 
     def _wish(self, point: Point) -> Wish[Point]:
         places = len(self._plan.placements(point))
@@ -180,11 +216,22 @@ class _Run:
         return Wish(point, len(self._seen[point]), self._visits_wanted(point), cost)
 
     def _visits_wanted(self, point: Point) -> float:
-        """Asked once for what was seen so far: between rounds there are hundreds of points to ask about."""
-        if point not in self._wanted:
-            seen = self._seen.get(point, [])
-            self._wanted[point] = self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
-        return self._wanted[point]
+        """Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between rounds
+        there are hundreds of points to ask about."""
+        seen, known = self._seen.get(point, []), self._wanted.get(point)
+        if known is None or len(seen) >= known.again:
+            visits = self._visits_asked_for(point, seen)
+            known = self._wanted[point] = _wanted(visits, len(seen))
+        return known.visits
+
+    def _visits_asked_for(self, point: Point, seen: Sequence[Outcome]) -> float:
+        """A point that others stand against is wanted for as long as they are."""
+        other = self._plan.against.get(point)
+        if other:
+            return self._stage.judge.visits_wanted_against([*seen, *self._seen.get(other, ())], (point, other))
+        if self._plan.against:
+            return max(self._visits_wanted(one) for one, last in self._plan.against.items() if last == point)
+        return self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
@@ -239,12 +286,14 @@ class _Run:
             layout=self._layouts.get((point, cpus), _Layout()).number,
             iterations=found.iterations if found else 0,
             control_iterations=found.control_iterations if found else 0,
+            wall_ms=max(_LEAST_WALL_MS, int(1000 * self._left())),
         )  # fmt: skip
         return self._plan.visit(next(self._visits), point, round_, cpus, sampling)
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
         stage, layout = self._stage, self._layouts.get((point, cpus), _Layout())
-        if layout.served >= self._costs.visits_of_layout(point, effort):
+        serves = LAYOUT_SERVES if self._plan.against else self._costs.visits_of_layout(point, effort)
+        if layout.served >= serves:
             layout = _Layout(layout.number + 1)
         self._layouts[point, cpus] = layout._replace(served=layout.served + 1)
         visit = self._visit(point, round_, cpus, effort)
@@ -264,7 +313,6 @@ class _Run:
     def _keep(self, told: Outcome) -> None:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
-            self._wanted.pop(told.point, None)
 
     def _progress(self) -> tuple[float, float]:
         """Fraction done and seconds left of the budget, which is the latest end."""
@@ -275,10 +323,12 @@ class _Run:
 
     def _is_done(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
+        return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
+
+    def _has_failed(self, point: Point) -> bool:
+        seen = self._seen.get(point, [])
         failures = sum(told.status != "ok" for told in seen)
-        if failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen):
-            return True
-        return bool(seen) and self._visits_wanted(point) <= len(seen)
+        return failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
 
     def _refine(self, round_: int) -> None:
         """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits.
@@ -296,10 +346,10 @@ class _Run:
             self._first_round.update(dict.fromkeys(added, round_))
 
     def _wished(self, curve: Curve) -> list[Point]:
-        """Asked once for the visits that the curve has."""
+        """Asked when the curve has a fifth more visits than when it was asked."""
         seen = {value: self._seen.get(curve.at(value), []) for value in curve.grid}
         count = sum(map(len, seen.values()))
-        if self._wishes.get(curve, (0, []))[0] != count:
+        if count >= _ASKED_AGAIN * self._wishes.get(curve, (0, []))[0]:
             self._wishes[curve] = count, self._wished_now(curve, seen)
         return self._wishes[curve][1] if count else []
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
@@ -14,16 +16,30 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopping:
-    """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt."""
+    """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt.
 
-    def __init__(self, targets: Iterable[Target], answer: Callable[[], object] = lambda: None) -> None:
-        """answer: called at the first signal, from inside its handler."""
+    A signal may come in the middle of any line, one that is being printed or written to the journal too: its handler
+    writes nothing. What is said of it is said by a thread, which sleeps until then.
+    """
+
+    def __init__(self, targets: Iterable[Target] = (), answer: Callable[[], object] = lambda: None) -> None:
+        """answer: called once, at the first signal."""
         self.asked = False
         self._targets = tuple(targets)
         self._answer = answer
         self._before: dict[int, Any] = {}
+        self._woken = threading.Event()
+        self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
+
+    def reach(self, targets: Iterable[Target]) -> None:
+        """These are asked to end their visit from now on, and at once where somebody asked already."""
+        self._targets = tuple(targets)
+        if self.asked:
+            self._interrupt()
 
     def __enter__(self) -> Stopping:
+        with contextlib.suppress(RuntimeError):  # the system starts no thread: then nothing is said
+            self._answering.start()
         self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
@@ -32,11 +48,22 @@ class Stopping:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._woken.set()
+        if self._answering.ident is not None:
+            self._answering.join()
+
+    def _answer_when_asked(self) -> None:
+        self._woken.wait()
+        if self.asked:
+            self._answer()
 
     def _on_signal(self, *_: object) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
+        self._interrupt()
+        self._woken.set()
+
+    def _interrupt(self) -> None:
         for target in self._targets:
             target.interrupt()
-        self._answer()

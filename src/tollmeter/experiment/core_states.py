@@ -38,10 +38,14 @@ def core_hz(outcome: Outcome) -> float | None:
     return sorted(rates)[int(_REACHED * (len(rates) - 1))] if rates else None
 
 
-def widths(sample: Sample, clock_hz: float) -> tuple[float, float] | None:
-    """Independent additions in a cycle, before and after the sample; None where they were not measured."""
-    before, after = sample.witness.width_before_hz, sample.witness.width_hz
-    return (before / clock_hz, after / clock_hz) if min(before, after, clock_hz) > 0 else None
+def widths(sample: Sample, clock_hz: float) -> tuple[float, ...] | None:
+    """Independent additions in a cycle: before the sample, in its middle where it has one, and after it; None where
+    they were not measured."""
+    seen = sample.witness
+    if min(seen.width_before_hz, seen.width_hz, clock_hz) <= 0:
+        return None
+    looks = (seen.width_before_hz, seen.width_between_hz, seen.width_hz)
+    return tuple(rate / clock_hz for rate in looks if rate > 0)
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
@@ -67,24 +71,24 @@ def full_width(outcomes: Sequence[Outcome]) -> float | None:
 def states(samples: Sequence[Sample], clock_hz: float | None, width: float | None) -> NDArray[np.str_]:
     """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout.
 
-    A sample is of the whole core if the looks before and after it, and those of its neighbours beside them, saw it
-    whole: who shares a core comes and goes within milliseconds, and may be there between two looks.
+    A sample is of the whole core if its own looks, and those of its neighbours next to them, saw it whole: who shares
+    a core comes and goes within milliseconds, and may be there between two looks.
     """
     looks = [widths(sample, clock_hz) if clock_hz and width else None for sample in samples]
     full = WHOLE_FROM * (width or 0.0)
     return np.array([_state(looks, place, full) for place in range(len(looks))], dtype="<U7")
 
 
-def _state(looks: Sequence[tuple[float, float] | None], place: int, full: float) -> StateName:
+def _state(looks: Sequence[tuple[float, ...] | None], place: int, full: float) -> StateName:
     found = looks[place]
     if found is None:
         return "unknown"
     whole = [reading >= full for reading in found]
     if not any(whole):
         return "shared"
-    before = looks[place - 1] if place else None
-    after = looks[place + 1] if place + 1 < len(looks) else None
-    beside = [*([before[1]] if before else []), *([after[0]] if after else [])]
+    before = (looks[place - 1] if place else None) or ()
+    after = (looks[place + 1] if place + 1 < len(looks) else None) or ()
+    beside = (*before[len(before) // 2 :], *after[: (len(after) + 1) // 2])
     return "whole" if all(whole) and all(reading >= full for reading in beside) else "unknown"
 
 

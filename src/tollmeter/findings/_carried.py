@@ -15,6 +15,11 @@ OF_THE_DISTURBANCE = (
     "machine.time_is_stolen",
     "machine.control_loop_is_noisy",
     "machine.frequency_is_not_steady",
+    "machine.another_run_measures",
+    "machine.cpu_time_is_limited",
+    "machine.evidence_is_missing",
+    "machine.other_programs_work",
+    "machine.run_is_held_back",
 )
 """What these say is about the neighbours themselves, which a busy run tells best."""
 
@@ -35,6 +40,6 @@ def carried(verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequen
 
 
 def _is_carried(verdict: RunVerdict, name: str) -> bool:
-    if verdict == "busy":
+    if verdict in ("busy", "held back"):
         return name in OF_THE_DISTURBANCE
     return verdict != "too short"

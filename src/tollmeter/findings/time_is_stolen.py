@@ -15,11 +15,11 @@ TOLERATED = 0.01
 def find(book: Book) -> Iterable[Finding]:
     """Where more than 1 % of the time of all samples on the machine's own clock was stolen."""
     samples = [sample for outcome in native_outcomes(book.outcomes) for sample in outcome.samples]
-    stolen_ns = TICK_NS * sum(sample.witness.steal_ticks for sample in samples)
+    stolen_ns = TICK_NS * sum(sample.witness.steal_ticks or 0 for sample in samples)
     measured_ns = sum(sum(sample.body) + sum(sample.control or ()) for sample in samples)
     if measured_ns <= 0 or stolen_ns / measured_ns <= TOLERATED:
         return
-    hit = sum(sample.witness.steal_ticks > 0 for sample in samples)
+    hit = sum((sample.witness.steal_ticks or 0) > 0 for sample in samples)
     yield Finding(
         name="machine.time_is_stolen",
         severity="warning",

@@ -12,60 +12,74 @@ import msgspec
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.worth import worth
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
-from tollmeter.numbers.meanings import main_abi, metric_of
+from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
 
-COUNTED = "instructions"
+COUNTED, VIRTUAL = "instructions", "virtual"
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
 
 NO_TURNS = "The control loop was not timed where this was."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
+INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
+KERNEL_COUNTS = ("B", "fault", "count")
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. thin: a row
-    of it has too few visits for an interval.
+    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
+    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval.
     """
 
     values: Sequence[Estimate] = ()
     unit: str = ""
     gap: str = ""
+    of: Row | None = None
     thin: bool = False
 
 
 def study(book: Book) -> Study | None:
     """None for a run of no study."""
+    from tollmeter.judgement.relatives import relatives
+
     suite = book.suite
     if suite is None or not suite.published:
         return None
-    return Study(source=suite.source, claims=tuple(_judged(book, claim) for claim in suite.published))
+    told = relatives(book)
+    return Study(
+        source=suite.source,
+        claims=tuple(_judged(book, claim) for claim in suite.published),
+        relatives=told,
+        worth=worth(suite.worth, told) if suite.worth else "",
+    )
 
 
 def measured(book: Book, claim: Published) -> Measured:
+    """By rows of one clock in one place, this machine's own first: another's would be another answer."""
     found = _measured(book, claim)
-    rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted)]
+    rows = [row for wanted in (claim.row, claim.over) for row in picked(book, wanted, claim.about)]
     return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
 
 
 def _measured(book: Book, claim: Published) -> Measured:
     if claim.row is None:
         return Measured(gap=claim.missing or "No probe measures this yet.")
-    rows = picked(book, claim.row)
+    rows, others = (picked(book, wanted, claim.about) for wanted in (claim.row, claim.over))
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
     if claim.unit == TURNS:
-        return _in_turns(book, rows)
+        return _in_turns(book, _of_one_place(rows))
     if claim.over is None:
-        return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit)
-    others = picked(book, claim.over)
+        rows = _of_one_place(rows)
+        return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
     if not others:
         return Measured(gap=_why(book, claim, claim.over))
+    rows = _of_one_place([row for row in rows if _twin(row, others) is not None])
     ratios = [ratio_of(twin, row) for row in rows if (twin := _twin(row, others)) is not None]
-    return Measured(_ranked(ratios), "ratio") if ratios else Measured(gap=NOT_TOGETHER)
+    return Measured(_ranked(ratios), "ratio", of=rows[0]) if ratios else Measured(gap=NOT_TOGETHER)
 
 
 def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
@@ -79,7 +93,7 @@ def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
         if loops and row.unit == "ns" and (row.median or 0) > 0:
             turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
             found.append(ratio_of(turn, row))
-    return Measured(_ranked(found), TURNS) if found else Measured(gap=NO_TURNS)
+    return Measured(_ranked(found), TURNS, of=rows[0]) if found else Measured(gap=NO_TURNS)
 
 
 def _inverse(loop: Row) -> dict[str, float | None]:
@@ -106,18 +120,27 @@ def judge(claim: Published, found: Measured) -> Claim:
 
 
 def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | None]:
-    if not found.values:
-        return "cannot tell", found.gap
-    if found.thin:
-        return "cannot tell", THIN.format(LEAST_VISITS)
-    if claim.value is None:
-        return "cannot tell", "The study gives no number that could be held against this one."
-    if claim.unit != found.unit:
-        return "cannot tell", f"What was published is in {claim.unit}, and this is in {found.unit}."
+    why = _why_not_told(claim, found)
+    if why or claim.value is None:
+        return "cannot tell", why
     low, high = min(one.low for one in found.values), max(one.high for one in found.values)
     if claim.unit == "ratio" and claim.value != 1:
         return _directed(claim.value, low, high)
     return ("holds" if low / FACTOR <= claim.value <= high * FACTOR else "does not hold"), None
+
+
+def _why_not_told(claim: Published, found: Measured) -> str:
+    """Why what was published and what is here cannot be held against each other; empty where they can."""
+    if not found.values:
+        return found.gap
+    if found.thin:
+        return THIN.format(LEAST_VISITS)
+    if claim.value is None:
+        return "The study gives no number that could be held against this one."
+    if claim.unit != found.unit:
+        return f"What was published is in {claim.unit}, and this is in {found.unit}."
+    virtual = found.of is not None and found.of.clock == VIRTUAL and claim.unit != "ratio"
+    return INSTRUCTIONS if virtual else ""
 
 
 def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, str | None]:
@@ -129,14 +152,24 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
     return "does not hold", None
 
 
-def picked(book: Book, wanted: RowOf) -> list[Row]:
+def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none."""
-    matching = _matching(book, wanted)
-    return [row for row in matching if row.status == "ok" and row.median is not None and row.clock != COUNTED]
+    count of the program's instructions, without its kernel's and without memory's share, is none; and of a cache no
+    emulator tells.
+    """
+    blind = (COUNTED, VIRTUAL) if about == "caches" else (COUNTED,)
+    found = matching(book, wanted) if wanted is not None else []
+    return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
-def _matching(book: Book, wanted: RowOf) -> list[Row]:
+def _of_one_place(rows: Sequence[Row]) -> list[Row]:
+    """Those by the hardware's clock before all others, this machine's before another's."""
+    place = min(((row.clock != "hardware", row.target != HERE, row.target, row.clock) for row in rows), default=None)
+    return [row for row in rows if place and (row.target, row.clock) == place[2:]]
+
+
+def matching(book: Book, wanted: RowOf) -> list[Row]:
+    """All rows that are asked for, whatever became of them and by whatever clock."""
     abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
     return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
 
@@ -154,25 +187,40 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
 
 def _why(book: Book, claim: Published, wanted: RowOf) -> str:
     """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
-    return _own_reason(book, wanted) or claim.missing or _absence(wanted)
+    return own_reason(book, wanted) or claim.missing or _absence(wanted)
 
 
-def _own_reason(book: Book, wanted: RowOf) -> str:
+def own_reason(book: Book, wanted: RowOf) -> str:
     """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
     done at one length or size cannot be at another; of another choice it says nothing."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    same = _matching(book, wanted) or [row for row in _matching(book, anywhere) if row.status == "unsupported"]
+    same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
     failed = next((row for row in same if row.status != "ok" and row.reason), None)
     if failed is not None:
         return f"{failed.probe} gave no number: {failed.reason}."
     counted = next((row for row in same if row.clock == COUNTED), None)
-    if counted is None:
+    if counted is not None:
+        return (
+            f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is "
+            "not among them. A guest (--target guest) or a board times it."
+        )
+    virtual = next((row for row in same if row.clock == VIRTUAL), None)
+    said = f"This is about caches, and in the virtual time of {virtual.target} there are none." if virtual else ""
+    return said and _with_mend(said, book)
+
+
+def timed_by(book: Book, found: Measured) -> str:
+    """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
+    if found.of is None or found.of.clock != VIRTUAL:
         return ""
-    return (
-        f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is not "
-        "among them. A guest (--target guest) or a board times it."
-    )
+    if found.of.unit in KERNEL_COUNTS:
+        return f"Counted by the kernel of {found.of.target}."
+    return _with_mend(f"In virtual time of {found.of.target}.", book)
+
+
+def _with_mend(said: str, book: Book) -> str:
+    return f"{said} {book.suite.mend}" if book.suite and book.suite.mend else said
 
 
 def _absence(wanted: RowOf) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from statistics import median_low
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Row, RunInfo, RunVerdict, Study
+from tollmeter.model import Row, RunInfo, RunVerdict, Study, Surroundings
 
 MOST_SET_ASIDE = 0.1
 LEAST_SETTLED = 0.5
 MOST_SHARED = 0.5
+MOST_OTHERS = 0.2
+MOST_UNSEEN = 0.1
 STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
 
@@ -24,7 +26,22 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "interrupted"
     if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
         return "too short"
-    return "busy" if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) else "quiet"
+    if run.surroundings and is_held_back(run.surroundings):
+        return "held back"
+    others = run.surroundings is not None and has_others(run.surroundings)
+    if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or others:
+        return "busy"
+    return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
+
+
+def is_held_back(seen: Surroundings) -> bool:
+    """The system gives this run less than an ordinary program gets: what it measured is that, and not the machine."""
+    return seen.nice > 0 or seen.policy in ("idle", "batch") or seen.throttled_s > 0
+
+
+def has_others(seen: Surroundings) -> bool:
+    """Somebody else worked on the CPUs that were measured."""
+    return seen.company or (seen.others or 0.0) > MOST_OTHERS
 
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:

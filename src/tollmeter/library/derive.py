@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tollmeter.library.options import usual_precision
 from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
+from tollmeter.store.profiles import kept
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -40,9 +42,11 @@ def open_run(folder: Path) -> Book:
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
+    from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
+    from tollmeter.judgement.opposed import opposed
     from tollmeter.judgement.settlement import sentence, settlement
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
@@ -53,16 +57,17 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    known = known_of(outcomes, probes, learned(request), request.precision)
+    precision = PRECISION if request.against else request.precision  # against another point: of their ratio
+    known = known_of(outcomes, probes, learned(request), precision)
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     table = rows(outcomes, probes, known)
     levels = hierarchy(table, probes, machine)
-    run = _run_info(contents, request, folder)
+    run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
     done = settlement(outcomes, probes, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
-        summary=sentence(done, table, request.precision, request.budget_seconds),
+        summary=sentence(done, table, precision, request.budget_seconds),
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, table))
     fallen = lengths(outcomes, table, probes, machine, levels)
@@ -70,6 +75,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
+        opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
+        profiles=tuple(kept(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
@@ -179,7 +186,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision, reused=request.reused,
+        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 
@@ -196,7 +203,9 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def command(request: Request) -> str:
     words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
-    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != PRECISION else []
+    usual = usual_precision(request.against)
+    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
+    words += [word for other in request.against for word in ("--against", other)]
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []

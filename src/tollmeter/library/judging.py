@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.judgement import settle
+from tollmeter.judgement import opposed, settle
 from tollmeter.model import Outcome, Point, Probe
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
@@ -29,6 +29,9 @@ class AnalysisJudge:
         if any(told.status == "ok" and told.clock.kind == "instructions" for told in outcomes):
             return 0.0
         return settle.visits_wanted(outcomes, probe, self._known)
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""

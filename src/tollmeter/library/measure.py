@@ -13,21 +13,40 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, conduct, kept_on
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, conduct, kept_on
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import Ground, Prepared, budget_of, for_measuring, head_of, same_machine, same_plan, used
+from tollmeter.library.peer import serving
+from tollmeter.library.prepare import (
+    LONGEST_FOLDER,
+    Ground,
+    Prepared,
+    budget_of,
+    for_measuring,
+    head_of,
+    same_machine,
+    same_plan,
+    used,
+)
 from tollmeter.library.reuse import Reused, reused
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import read_request
+from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL
+
+_LEAST_S = 2.0
+
+ELSEWHERE = "ssh:"
+"""Targets of that kind measure on another machine."""
+
+PROFILE_S = 1.5
+"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
 
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
@@ -53,17 +72,27 @@ class _Work(NamedTuple):
     learned: Learned = Learned()
 
 
-def measured(ready: Prepared, options: Options, observing: Observing) -> Measured:
-    """A new run. observing: what sees it go by."""
+def measured(
+    ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
+) -> Measured:
+    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop.
+    in_passing: nobody will ask for it as the last one.
+    """
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    found = reused(ready, executables)
+    found = None if in_passing else reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
-        done = _taken_over(found, journal) if found else ()
-        work = _Work(ready.plan, ready.machine, executables, done, built_s=ready.built_s, learned=learned(request))
-        return _go(work, journal, options.began, observing)
+        known = learned(request)
+        over = _taken_over(found, journal) if found else ()
+        work = _Work(ready.plan, ready.machine, executables, over, built_s=ready.built_s, learned=known)
+        if not in_passing:
+            places.remember(journal.folder)
+        done = _go(_placed(work, ready.request, journal), journal, options, observing, stopping)
+    if ready.request.suite.profile and done.session.status != "interrupted":
+        _profile(ready, folder, options.quiet)
+    return done
 
 
 def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
@@ -74,57 +103,118 @@ def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
     return found.outcomes
 
 
-def resumed(name: str, options: Options, observing: Observing) -> Measured:
-    """Goes on with a run that was interrupted, or whose budget was spent."""
-    fixed = (options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority)
+def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
+    from tollmeter.library.profiling import profile_suite
+    from tollmeter.plan.points import Ground as Place
+
+    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
+    profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
+
+
+class Interrupted(NamedTuple):
+    """A run that was interrupted, or whose budget was spent, with what is still to be done of it."""
+
+    folder: Path
+    work: _Work
+    request: Request
+
+    @property
+    def plan(self) -> Plan:
+        return self.work.plan
+
+
+def interrupted(name: str, options: Options, *, may_install: bool = True) -> Interrupted:
+    """Raises Failure: 2 where it is no run, or more is asked than the run itself says; 5 where this machine or what is
+    built is another one than the run's."""
+    fixed = (
+        options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
+        options.against, options.clock, options.folder, options.peer,
+    )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
-            "--resume takes what to measure from the run: beside it stand only --budget, --format and --quiet"
+            "--resume takes what to measure from the run: beside it stand only --budget, --format, --dry-run, --quiet "
+            "and --beside"
         )
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
-    catalog = places.made_ready(request.abis, request.targets)
+    catalog = places.made_ready(request.abis, request.targets, may_install)
     machine = same_machine(folder, request, contents, catalog)
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
-    with Journal.resume(folder) as journal:
-        work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
-        return _go(work, journal, options.began, observing)
+    work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
+    return Interrupted(folder, work, request)
 
 
-def _go(work: _Work, journal: Journal, began: float, observing: Observing) -> Measured:
-    places.remember(journal.folder)
+def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
+    """Goes on with it."""
+    with Journal.resume(half.folder) as journal:
+        places.remember(journal.folder)
+        return _go(_placed(half.work, half.request, journal), journal, options, observing, stopping)
+
+
+def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
+    """With a folder for the probes' files, and the other end of a network where one was asked for."""
+    own = journal.folder.resolve()
+    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
+    return work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=request.peer))
+
+
+def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
+    began = time.monotonic()
+    ends = [made.path for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    with _watched(work.plan, options, stopping) as watch, serving(work.plan.peer, ends) as peer:
+        work = work._replace(plan=msgspec.structs.replace(work.plan, peer=peer))
+        # Neither what was built nor waiting for another run's end is measured time.
+        started = options.began + work.built_s + time.monotonic() - began
+        return Measured(journal.folder, _conducted(work, journal, _Eyes(observing, stopping, watch), started))
+
+
+class _Eyes(NamedTuple):
+    """Who looks on: at what is done, for a wish to stop, and at what else goes on."""
+
+    observing: Observing
+    stopping: Stopping
+    watch: Watch | None
+
+
+def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision)
     with (
-        _targets(work.plan, paths) as targets,
-        Stopping(targets.values(), _promise) as stopping,
+        _targets(work.plan, paths, started) as targets,
         kept_on(work.plan.host_cpu) as complaint,
     ):
+        eyes.stopping.reach(targets.values())
         if complaint:
             say(complaint)
-        with observing(work.plan, work.machine) as observer:
-            stage = Stage(targets, paths, journal, judge, observer, stopping)
-            session = conduct(_after_start(work.plan, began + work.built_s), stage, work.done, work.seconds_before)
-    return Measured(journal.folder, session)
-
-
-def _promise() -> None:
-    """Written past Python's buffers, which a signal may have caught half way."""
-    os.write(2, b"\ntoll: ending after this sample; once more ends at once\n")
+        with eyes.observing(work.plan, work.machine) as observer:
+            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, watch=eyes.watch)
+            session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
+        eyes.stopping.reach(())
+    return session
 
 
 @contextmanager
-def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[str, Target]]:
-    """Every place that the plan names, told what it will be asked for; closed afterwards."""
+def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch | None]:
+    """Has this machine's measuring to itself, if any of it is done here. None where nothing is."""
+    if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
+        yield None
+        return
+    with alone(say, lambda: stopping.asked, beside=options.beside) as company:
+        yield Watch(plan.cpus, company=company)
+
+
+@contextmanager
+def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> Iterator[dict[str, Target]]:
+    """Every place that the plan names, told what it will be asked for, while the budget lasts; closed afterwards."""
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
     targets = places.opened(needed)
     try:
         for name, executables in needed.items():
-            targets[name].prepare(list(executables))
+            targets[name].prepare(list(executables), _left_s(plan, began))
         yield targets
     finally:
         for target in targets.values():
@@ -133,5 +223,10 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str]) -> Iterator[dict[
 
 def _after_start(plan: Plan, began: float) -> Plan:
     """What it took to get here is part of the budget."""
-    left = max(plan.budget_seconds / 2, plan.budget_seconds - (time.monotonic() - began))
-    return msgspec.structs.replace(plan, budget_seconds=left)
+    return msgspec.structs.replace(plan, budget_seconds=_left_s(plan, began))
+
+
+def _left_s(plan: Plan, began: float) -> float:
+    """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
+    least = min(_LEAST_S, plan.budget_seconds / 2)
+    return max(least, plan.budget_seconds - (time.monotonic() - began))

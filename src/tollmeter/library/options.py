@@ -3,14 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from tollmeter.model import PRECISION, RATIO_PRECISION
 
 DEFAULT_BUDGET = "110s"
 
 
+def usual_precision(against: Sequence[str]) -> float:
+    """What is wanted of a row; of a ratio, where points stand against each other."""
+    return RATIO_PRECISION if against else PRECISION
+
+
 class Options(NamedTuple):
-    """began: monotonic seconds."""
+    """began: monotonic seconds. beside: another run, if one measures already."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -24,3 +32,8 @@ class Options(NamedTuple):
     target: str | None = None
     precision: str | None = None
     priority: str | None = None
+    against: tuple[str, ...] = ()
+    beside: bool = False
+    clock: str | None = None
+    folder: Path | None = None
+    peer: str | None = None

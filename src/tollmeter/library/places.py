@@ -9,6 +9,7 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
+from tollmeter.toolchain import libraries, sources
 from tollmeter.toolchain.abis import find, make_ready, open_here
 from tollmeter.toolchain.build import for_cpu
 from tollmeter.toolchain.packages import install_for
@@ -71,7 +73,21 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     loaded = catalog.load(ROOT / "build", platform.machine())
     loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets, named) if targets else _with_others(loaded)
+    return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded, named), named)
+
+
+def bring_sources(patterns: Iterable[str], may_install: bool = True) -> None:
+    """What probes of these globs are built with that is not ours. What cannot be had is said, and each row of theirs
+    says it too."""
+    stale = False
+    for source in sources.wanted(ROOT, patterns) if may_install else ():
+        try:
+            stale |= sources.bring(ROOT, source)
+        except Failure as failure:
+            say(failure.sentence)
+    if stale:
+        say("building the probes that are made with it")
+        set_up.build()
 
 
 def _set_up() -> None:
@@ -80,18 +96,41 @@ def _set_up() -> None:
         set_up.once()
 
 
+def brought(loaded: Catalog, suite: Suite) -> bool:
+    """Whether what is selected is compiled with a library that came just now, so that its probes are to be made ready
+    again. One that cannot be had is told of, and its probes say so too.
+    """
+    chosen = {name for select in suite.select for name in loaded.probes() if fnmatchcase(name, select.probe)}
+    wanted = sorted({library for name in chosen if (library := loaded.probes()[name].library)})
+    came = [name for name in libraries.missing(ROOT, wanted, loaded.abis) if _came(name)]
+    if came:
+        set_up.once()
+    return bool(came)
+
+
+def _came(name: str) -> bool:
+    say(f"bringing {libraries.known(ROOT)[name].summary}, once")
+    try:
+        libraries.bring(ROOT, name)
+    except Failure as failure:
+        say(failure.sentence)
+        return False
+    return True
+
+
 def _check_known(abis: Iterable[str]) -> None:
     """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
-    found = find(ROOT)
+    abis = list(abis)
+    found = find(ROOT, abis)
     known = [*found.abis, *found.refused]
     for abi in abis:
         if abi not in known:
             raise catalog.unknown("ABI", abi, known)
 
 
-def _with_others(loaded: Catalog) -> Catalog:
+def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
     """Every executable with all places that its ABI's file names and this machine has."""
-    known = find(ROOT).abis
+    known = find(ROOT, named).abis
     could = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
         for abi in loaded.abis
@@ -101,6 +140,27 @@ def _with_others(loaded: Catalog) -> Catalog:
         key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
+
+
+def _beside_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
+    """Where an ABI that was named runs in a guest only, the others that were named run in that guest too, beside where
+    they run otherwise: two ABIs are compared by rows of one place.
+    """
+    asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
+    guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
+    joined = {
+        key: msgspec.structs.replace(made, also=tuple(sorted(guests.intersection(made.could) - {made.target})))
+        for key, made in asked.items()
+    }
+    return msgspec.structs.replace(loaded, executables={**loaded.executables, **joined})
+
+
+def say_left_out(loaded: Catalog, suite: Suite) -> None:
+    """Names the probes that a suite would have and that were left out of the build, each with its reason."""
+    named = dict.fromkeys(select.probe for select in suite.select)
+    for (probe, abi), sentence in sorted(loaded.broken.items()):
+        if any(fnmatchcase(probe, form) for form in named):
+            say(f"left out {probe} for {abi}: {sentence}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
@@ -123,7 +183,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
     named, as is one whose file is gone since it was built: only the file tells what runs it. Where no ABI is left, that
     is what is wrong. Raises Failure then.
     """
-    known = find(ROOT).abis
+    known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
     failures: dict[str, Failure] = {}
@@ -176,6 +236,8 @@ def _plain(text: str) -> str:
 
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
+    if not name:
+        raise Failure("a run has a name: `toll list runs` tells which there are")
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder

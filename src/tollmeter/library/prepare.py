@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -17,19 +18,23 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places
-from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, Options
-from tollmeter.model import PRECISION, ClockReading, Failure, Machine, Suite
-from tollmeter.plan import Plan, check_asked, make
+from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
+from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
+from tollmeter.plan import Plan, check_asked, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, clock_of
+from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
+
+
+LONGEST_FOLDER = 1000
+"""Bytes of a path that a probe takes."""
 
 
 class Prepared(NamedTuple):
@@ -53,15 +58,22 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
-    abis, targets = names(options.abi), names(options.target)
+    targets = clocked(names(options.target), options.clock)
+    abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
+    places.bring_sources(patterns(options.words, places.suites()), may_install)
     catalog = places.made_ready(abis, targets, may_install)
     built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
+    if may_install and places.brought(catalog, suite):
+        catalog = places.made_ready(abis, targets, may_install)
+        built_s = time.monotonic() - began
+    places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
-    machine, clock = _machine(catalog, targets)
-    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    told, clock = machine_of(catalog, targets)
+    machine = measured_caches(told, numbers(options.cpus))
+    folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
         suite=on_machine(suite, machine),
@@ -74,11 +86,24 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         cpus=numbers(options.cpus),
         words=options.words,
         targets=targets,
-        precision=share(options.precision) if options.precision else PRECISION,
+        precision=share(options.precision) if options.precision else usual_precision(options.against),
+        against=options.against,
         priority=priority_named(options.priority or "real-time"),
+        folder=str(folder_for_files(options.folder)) if options.folder else "",
+        peer=options.peer or "",
     )
     request = _with_history(request, machine)
-    return Prepared(request, catalog, machine, clock, _plan(request, catalog, machine), built_s)
+    plan = _plan(request, catalog, machine)
+    pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
+    return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
+
+
+def _own_folder(out: Path) -> Path:
+    """Raises Failure (2) for one that can be no run's own."""
+    folder = out.resolve()
+    if not folder.name:
+        raise Failure(f"--out {out}: a run needs a folder of its own")
+    return folder
 
 
 def _with_history(request: Request, machine: Machine) -> Request:
@@ -105,7 +130,20 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         cpus=request.cpus,
         priority=request.priority,
         precision=request.precision,
+        against=request.against,
     )
+
+
+def folder_for_files(folder: Path) -> Path:
+    """Raises Failure (2) for what no probe could make a file in."""
+    whole = folder.resolve()
+    if not whole.is_dir():
+        raise Failure(f"--folder {folder}: there is no such folder")
+    if not os.access(whole, os.W_OK | os.X_OK):
+        raise Failure(f"--folder {folder}: nobody may write there but its owner")
+    if len(os.fsencode(whole)) > LONGEST_FOLDER:
+        raise Failure(f"--folder {folder}: its path is longer than {LONGEST_FOLDER} bytes")
+    return whole
 
 
 def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:
@@ -120,7 +158,7 @@ def for_measuring(budget_seconds: float) -> float:
     return max(budget_seconds / 2, budget_seconds - finishing)
 
 
-def _machine(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
+def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
     """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
     prefers them, since machine and rows are to be of the same.
     """
@@ -150,7 +188,8 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
 
 
 def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
-    """Any executable that runs there can tell."""
+    """Any executable that runs there can tell; it alone, since a place that boots with all of them boots longer."""
+    place.prepare([path])
     told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
         raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
@@ -180,7 +219,7 @@ def _probe_record(plan: Plan, name: str) -> dict[str, object]:
 
 def same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
     """The machine as it was then. Raises Failure (5) where this is another one."""
-    then, (now, _) = contents.head.machine, _machine(catalog, request.targets)
+    then, (now, _) = contents.head.machine, machine_of(catalog, request.targets)
     if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
         raise Failure(
             f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5

@@ -155,25 +155,31 @@ def measure(
     target: str | None = None,
     precision: str | None = None,
     priority: str | None = None,
+    clock: str | None = None,
     seed: int | None = None,
     cpus: str | None = None,
+    folder: str | Path | None = None,
+    peer: str | None = None,
     out: str | Path | None = None,
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
     the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
     was measured until then in the folder.
     """
+    from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured
     from tollmeter.library.observing import unseen
     from tollmeter.library.prepare import prepared
 
     options = Options(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority,
+        priority, clock=clock, folder=Path(folder) if folder else None, peer=peer,
     )  # fmt: skip
-    folder = measured(prepared(options), options, unseen).folder
-    run = open(folder)
-    remember(places.RUNS, remembered(run.book, learned(read_request(folder))))
+    ready = prepared(options)
+    with Stopping() as stopping:
+        kept = measured(ready, options, unseen, stopping).folder
+    run = open(kept)
+    remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
     return run
 
 

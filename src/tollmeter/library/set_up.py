@@ -13,19 +13,25 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 
 from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
 from tollmeter.toolchain.build import Gap, Made, build_all
+from tollmeter.toolchain.libraries import READY
 
 NOTHING_RAN, INTERRUPTED = 6, 130
 
 
-def main() -> int:
-    """Returns the exit status."""
+def main(words: Sequence[str]) -> int:
+    """Returns the exit status. words: what ./toll is to do. Whoever only wants to measure goes on without a probe that
+    does not build.
+    """
     try:
-        build()
+        made = build()
+        if "set-up" in words and any(one.broken for one in made):
+            return 1
     except Failure as failure:
         _say(failure.sentence)
         return failure.exit_code
@@ -53,10 +59,11 @@ def _is_fresh() -> bool:
     if not stamp.is_file() or stamp.read_text(encoding="utf-8").strip() != platform.machine():
         return False
     sources = [path for name in ("Makefile", "abis", "probes") for path in (ROOT / name, *(ROOT / name).rglob("*"))]
+    sources += (ROOT / "build/libraries").glob(f"*/{READY}")
     return all(path.stat().st_mtime <= stamp.stat().st_mtime for path in sources)
 
 
-def build() -> None:
+def build() -> list[Made]:
     """Builds what can be built here, and tells of it. Raises Failure."""
     started = time.monotonic()
     begun = time.time()
@@ -66,6 +73,7 @@ def build() -> None:
         raise Failure(f"no ABI can be built here: {'; '.join(map(_sentence, gaps))}", NOTHING_RAN)
     _leave(gaps, begun)
     _tell(made, gaps, time.monotonic() - started)
+    return made
 
 
 def _leave(gaps: list[Gap], begun: float) -> None:
@@ -79,6 +87,9 @@ def _leave(gaps: list[Gap], begun: float) -> None:
 def _tell(made: list[Made], gaps: list[Gap], seconds: float) -> None:
     for gap in gaps:
         _say(f"left out {_sentence(gap)}")
+    for one in made:
+        for probe, sentence in one.broken.items():
+            _say(f"left out {probe} for {one.abi}: {sentence}")
     abis = ", ".join(one.abi if one.runs else f"{one.abi} (not run by this kernel)" for one in made)
     _say(f"built {made[0].probes} probes for {abis}: {seconds:.0f} s")
 
@@ -92,4 +103,4 @@ def _say(sentence: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,16 +6,33 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import Point, Published, RowOf, Select, Suite, Visit
+from tollmeter.model.asked import (
+    Beside,
+    BreakEven,
+    Listed,
+    Option,
+    Pair,
+    Point,
+    Program,
+    Published,
+    PublishedShare,
+    RowOf,
+    Select,
+    Suite,
+    Visit,
+    Worth,
+)
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
+    RATIO_PRECISION,
     UNITS,
     Better,
     ClaimVerdict,
     Clock,
     Failure,
     InferenceKind,
+    OpposedVerdict,
     Portion,
     Priority,
     Record,
@@ -37,18 +54,23 @@ from tollmeter.model.derived import (
     Inference,
     Lengths,
     Level,
+    Opposed,
+    Relative,
     Row,
     State,
     Study,
     Toll,
 )
-from tollmeter.model.described import Abi, Build, Cache, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Outcome, RunInfo, Sample, Witness, Work
+from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
+from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Surroundings, Witness, Work
+from tollmeter.model.profiled import Profile, Share
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "UNITS", "Abi", "Better", "Book", "Build", "Cache", "Claim", "ClaimVerdict",
-    "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding", "Index", "Inference", "InferenceKind",
-    "Lengths", "Level", "Machine", "Metric", "Outcome", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Published", "Record", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity",
-    "Source", "State", "StateName", "Status", "Study", "Suite", "Toll", "Unit", "Value", "Visit", "Witness", "Work",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Beside", "Better", "Book", "BreakEven",
+    "Build", "Cache", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding",
+    "Index", "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric",
+    "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
+    "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
+    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
+    "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Worth",
 ]  # fmt: skip

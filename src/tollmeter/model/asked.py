@@ -41,8 +41,9 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
 
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
-    is a time in turns of the control loop that ran beside it, there as here. correction says
-    what the claim gets wrong or leaves out. missing says, in a sentence, why no row can stand beside it yet.
+    is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
+    or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" where nothing but a
+    real machine's time could answer, since no emulator has any.
     """
 
     what: str
@@ -53,12 +54,90 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     row: RowOf | None = None
     over: RowOf | None = None
     missing: str | None = None
+    about: Literal["", "caches"] = ""
+
+
+class Listed(Record, frozen=True, forbid_unknown_fields=True):
+    """One line of a study's listing: loops a second, attempt by attempt. test: as the study names it; differs: how what
+    is measured here is another thing than the study's."""
+
+    test: str
+    what: str
+    row: RowOf
+    differs: str = ""
+
+
+class Program(Record, frozen=True, forbid_unknown_fields=True):
+    """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
+
+    study: what the study calls it; memory, time: what the study says of these, in its words. primitive: it is no
+    program but what programs are made of, and stands below them.
+    """
+
+    what: str
+    probe: str
+    parameters: dict[str, Value] = {}
+    study: str = ""
+    memory: str = ""
+    time: str = ""
+    primitive: bool = False
+
+
+class Worth(Record, frozen=True, forbid_unknown_fields=True):
+    """The ABI of which the answer says whether it is worth it; otherwise: what would let its time be told, in a
+    sentence, where this machine cannot.
+    """
+
+    abi: str
+    otherwise: str
+
+
+class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
+
+    function: str
+    left: float
+    right: float
+    here: tuple[str, ...] = ()
+
+
+class Beside(Record, frozen=True, forbid_unknown_fields=True):
+    """Two profiles that are shown side by side, and what a study published of the same two."""
+
+    left: RowOf
+    right: RowOf
+    titles: tuple[str, str]
+    shares: tuple[PublishedShare, ...] = ()
+
+
+class Option(Record, frozen=True, forbid_unknown_fields=True):
+    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
+    others are held against."""
+
+    what: str
+    row: RowOf
+    costs: str
+
+
+class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
+    """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
+
+    each, once, without: rows of times; thing: what there are several of.
+    """
+
+    thing: str
+    each: RowOf
+    once: RowOf
+    without: RowOf
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source and published: of a study.
+    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
+    worth: of a study.
 
-    budget: wall time that it needs, as --budget takes it; empty: the usual one.
+    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer. budget: wall time
+    that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever
+    an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -66,7 +145,15 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     select: tuple[Select, ...]
     budget: str = ""
     source: str | None = None
+    mend: str = ""
     published: tuple[Published, ...] = ()
+    listing: tuple[Listed, ...] = ()
+    program: tuple[Program, ...] = ()
+    worth: Worth | None = None
+    profile: tuple[Select, ...] = ()
+    beside: Beside | None = None
+    option: tuple[Option, ...] = ()
+    break_even: BreakEven | None = None
 
 
 class Point(Record, frozen=True):
@@ -81,10 +168,19 @@ class Point(Record, frozen=True):
         return dict(self.parameters)
 
 
+class Pair(Record, frozen=True):
+    """A point and the one that it stands against, visited in turns."""
+
+    point: Point
+    against: Point
+
+
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none.
+    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
+    the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
+    place's own choice. peer: where another machine serves it, as the probe reads that.
     """
 
     id: int
@@ -97,4 +193,8 @@ class Visit(Record, frozen=True):
     deadline_ms: int
     iterations: int = 0
     control_iterations: int = 0
+    marks: str = ""
     priority: Priority = "normal"
+    wall_ms: int = 0
+    folder: str = ""
+    peer: str = ""

@@ -16,7 +16,8 @@ Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]
-RunVerdict = Literal["quiet", "busy", "too short", "interrupted"]
+RunVerdict = Literal["quiet", "unknown", "busy", "held back", "too short", "interrupted"]
+OpposedVerdict = Literal["slower", "faster", "differs", "cannot tell"]
 ClaimVerdict = Literal["holds", "does not hold", "cannot tell"]
 Severity = Literal["note", "warning", "error"]
 InferenceKind = Literal[
@@ -25,17 +26,15 @@ InferenceKind = Literal[
     "idle_latency", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
 ]  # fmt: skip
 Value = int | str
-UNITS = ("ns", "cycle", "instruction", "B/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
+UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
 Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
 Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
 INDEX_FORMAT = 2
 """Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
 
-PRECISION = 0.03
-"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
-
-PRECISION = 0.03
-"""Half-width of a 95 % interval, as a share: what is wanted unless told otherwise."""
+PRECISION, RATIO_PRECISION = 0.03, 0.0025
+"""Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, unless told
+otherwise."""
 
 
 class Failure(Exception):

@@ -13,6 +13,7 @@ from tollmeter.model.base import (
     ClaimVerdict,
     Clock,
     InferenceKind,
+    OpposedVerdict,
     Portion,
     Record,
     Severity,
@@ -23,6 +24,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
+from tollmeter.model.profiled import Profile
 
 
 class State(Record, frozen=True):
@@ -210,11 +212,50 @@ class Claim(Record, frozen=True):
     reason: str | None = None
 
 
+class Relative(Record, frozen=True):
+    """What a program needs under one ABI, as a multiple of what it needs under another, both in one place. measure: of
+    memory, the most that was ever resident; of time, the CPU's. published: the study's word for it. reason: why value
+    is None.
+    """
+
+    what: str
+    primitive: bool
+    measure: Literal["memory", "time"]
+    abi: str
+    over: str
+    target: str | None
+    value: float | None
+    low: float | None
+    high: float | None
+    published: str = ""
+    reason: str | None = None
+
+
 class Study(Record, frozen=True):
-    """What a run of a study says of each thing that was published."""
+    """What a run of a study says of each thing that was published. relatives: the lines of its tables; worth: whether
+    the ABI that it is about is worth it here, in a sentence; empty where nothing of it can be told.
+    """
 
     source: str | None
     claims: tuple[Claim, ...]
+    relatives: tuple[Relative, ...] = ()
+    worth: str = ""
+
+
+class Opposed(Record, frozen=True):
+    """One point against another that was visited in turns with it. ratio: of the point's median over the other's, in
+    the metric's unit, with its 95 % interval; blocks: layouts of each that it is made of.
+    """
+
+    metric: str
+    unit: Unit
+    point: str
+    against: str
+    ratio: float
+    low: float
+    high: float
+    blocks: int
+    verdict: OpposedVerdict
 
 
 class Index(Record, frozen=True):
@@ -234,6 +275,8 @@ class Index(Record, frozen=True):
     tolls: tuple[Toll, ...] = ()
     study: Study | None = None
     held_back: tuple[str, ...] = ()
+    opposed: tuple[Opposed, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 class Book(Record, frozen=True):

@@ -48,6 +48,8 @@ class Probe(Record, frozen=True):
     control: bool = False
     switches: bool = False
     faults: bool = False
+    library: str | None = None
+    serves: bool = False
 
 
 class Build(Record, frozen=True):
@@ -72,8 +74,17 @@ class Cache(Record, frozen=True):
     shared_cpus: str = ""
 
 
+class Kind(Record, frozen=True):
+    """CPUs of one machine that have the same caches, where not all have."""
+
+    cpus: tuple[int, ...]
+    caches: tuple[Cache, ...] = ()
+
+
 class Machine(Record, frozen=True):
-    """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name."""
+    """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name. caches: of the
+    CPU that is measured; kinds: empty where all CPUs have the same.
+    """
 
     host: str
     cpu: str
@@ -87,6 +98,7 @@ class Machine(Record, frozen=True):
     page_bytes: int = 4096
     architecture: str = ""
     facts: dict[str, str] = {}
+    kinds: tuple[Kind, ...] = ()
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):

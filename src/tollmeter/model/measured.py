@@ -15,21 +15,23 @@ class Witness(Record, frozen=True):
     """What happened beside one sample.
 
     control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
-    likewise; 0 where not measured. delay_ns: time that the worker wanted to run and did not; None where nobody tells.
+    likewise, and in its middle; 0 where not measured. delay_ns: time that the worker wanted to run and did not. None:
+    the system does not tell.
     """
 
-    involuntary: int = 0
-    voluntary: int = 0
-    minor_faults: int = 0
-    major_faults: int = 0
+    involuntary: int | None = 0
+    voluntary: int | None = 0
+    minor_faults: int | None = 0
+    major_faults: int | None = 0
     cpu_before: int = -1
     cpu_after: int = -1
-    steal_ticks: int = 0
+    steal_ticks: int | None = 0
     frequency_khz: int = 0
     control_hz: float = 0.0
     control_before_hz: float = 0.0
     width_hz: float = 0.0
     width_before_hz: float = 0.0
+    width_between_hz: float = 0.0
     delay_ns: int | None = None
 
 
@@ -64,12 +66,25 @@ class ClockReading(Record, frozen=True):
     cost_ns: float = 0.0
 
 
+class Marks(Record, frozen=True):
+    """What came of a visit's marks over a line whose other end has the clock. empty_ns: from one mark to the next with
+    nothing between; own_ratio: the target's own time over the line's, for the same work."""
+
+    came: int = 0
+    lost: int = 0
+    doubled: int = 0
+    inserted: int = 0
+    empty_ns: float | None = None
+    own_ratio: float | None = None
+
+
 class Outcome(Record, frozen=True):
     """All that one visit brought back.
 
     controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
     visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
+    marks: of a visit by an external clock.
     """
 
     visit: int
@@ -88,6 +103,22 @@ class Outcome(Record, frozen=True):
     pinned: bool | None = None
     priority: Priority = "normal"
     stays: bool = False
+    marks: Marks | None = None
+
+
+class Surroundings(Record, frozen=True):
+    """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
+    control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
+    share of the measured CPUs' time that other programs took; None where nobody tells. company: another run measured
+    beside it.
+    """
+
+    nice: int = 0
+    policy: str = "other"
+    quota: float | None = None
+    throttled_s: float = 0.0
+    others: Portion | None = None
+    company: bool = False
 
 
 class RunInfo(Record, frozen=True):
@@ -95,8 +126,9 @@ class RunInfo(Record, frozen=True):
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
     precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
     state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
-    unanswered: why the question that was asked has no answer, empty where it has one. reused: which visits were taken
-    over from another run; empty where none were.
+    unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the samples,
+    those that lack evidence. surroundings: None where nobody looked. reused: which visits were taken over from another
+    run; empty where none were.
     """
 
     id: str
@@ -113,6 +145,8 @@ class RunInfo(Record, frozen=True):
     timed_share: Portion = 0.0
     shared_share: Portion | None = None
     verdict: RunVerdict = "quiet"
+    unseen_share: Portion = 0.0
+    surroundings: Surroundings | None = None
     summary: str = ""
     unanswered: str = ""
     reused: str = ""

@@ -13,7 +13,7 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.row_of import Told, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
 
-_OF_THE_HOST = ("ns", "cycle", "B/s", "flop/s", "op/s")
+_OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
 _OF_THE_EMULATOR = (
     "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf, isfinite
 
 import msgspec
 
@@ -25,6 +26,17 @@ LOADS_PER_CYCLE = 2
 WIDEST_LOAD_BYTES = 64
 FLOPS_PER_CYCLE = 64
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
+FASTEST_CLOCK_HZ = 1e10
+"""Where a core's own is not known."""
+NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
+MOST_IN_A_CYCLE = {
+    "B/s": (4 * WIDEST_LOAD_BYTES, "no core loads and stores more than four vectors of 64 bytes"),
+    "flop/s": (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} floating-point operations"),
+    "op/s": (16, "no core starts more than sixteen operations"),
+    **dict.fromkeys(("ns", "cycle"), (FLOPS_PER_CYCLE, f"no core does more than {FLOPS_PER_CYCLE} operations")),
+}
+"""By a row's unit: what one core does at most, which is more than any that is built does. It bounds work that was
+declared wrongly where no meaning says more."""
 SLOWER_THAN_MORE = "a load waits no longer beside few others than it does beside more"
 LEAST_CYCLES = {
     "latency-of-size": (1, "a load that waits for the load before it takes at least a cycle"),
@@ -38,10 +50,11 @@ LEAST_CYCLES = {
 }
 
 
-def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[Row, ...]:
-    """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target."""
+def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
+    """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target. cpus: that a
+    visit had at most."""
     hardware = [row for row in rows if row.clock == "hardware"]
-    broken: Broken = {}
+    broken: Broken = {**_without_end(rows), **_more_than_all_cores(hardware, probes, core_clocks_hz, cpus)}
     for rule in RULES:
         for row_id, sentence in rule(hardware, probes, core_clocks_hz).items():
             broken.setdefault(row_id, sentence)
@@ -166,6 +179,42 @@ def _flops_under_units(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> B
         if bound and row.unit == "flop/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
             broken[id(row)] = f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
     return broken
+
+
+def _without_end(rows: Sequence[Row]) -> Broken:
+    """A rate of work that was declared as 1e300 bytes, or a cost that is none."""
+    found = (row for row in rows if row.status == "ok")
+    return {id(row): NO_NUMBER for row in found if not all(isfinite(end) for end in _numbers(row))}
+
+
+def _numbers(row: Row) -> list[float]:
+    told = [row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes]
+    return [end for end in told if end is not None]
+
+
+def _more_than_all_cores(rows: Sequence[Row], probes: Probes, clocks: Clocks, cpus: int) -> Broken:
+    """Whatever a metric means: work is done by cores, and none does more in a cycle than its widest units."""
+    broken: Broken = {}
+    for row in rows:
+        clock = clocks.get(row.target, 0.0) or FASTEST_CLOCK_HZ
+        bound, amount = MOST_IN_A_CYCLE.get(row.unit), _in_a_cycle(row, probes, clock)
+        cores = 1 if _one_core(row, probes) else cpus
+        if bound and amount is not None and amount > bound[0] * cores * MARGIN:
+            broken[id(row)] = f"{bound[1]} a cycle"
+    return broken
+
+
+def _in_a_cycle(row: Row, probes: Probes, clock_hz: float) -> float | None:
+    """What a row claims at least; of a time the operations. What is left of a difference may be nothing."""
+    if row.status != "ok" or row.low is None or row.high is None:
+        return None
+    if row.unit not in ("ns", "cycle"):
+        return _ends(row)[0] / clock_hz
+    metric = metric_of(row, probes)
+    if metric is None or metric.source not in ("body", "control"):
+        return None
+    cycles = _ends(row)[1] * (1.0 if row.unit == "cycle" else clock_hz / 1e9)
+    return 1 / cycles if cycles > 0 else inf
 
 
 def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:

@@ -20,8 +20,11 @@ from tollmeter.experiment.core_states import core_hz, states
 from tollmeter.experiment.evidence import reasons
 from tollmeter.model import Metric, Outcome, Probe, Sample
 
-RATES = {"B/s": "bytes", "flop/s": "flops", "op/s": "operations"}
+RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
+"""What of the work a rate counts, and how many of its units one of that is."""
 NS_PER_SECOND = 1e9
+_MOST_WORK = 1e18
+"""Of one iteration: more than all machines do in a second."""
 
 Names = NDArray[np.str_]
 
@@ -150,11 +153,15 @@ def _beside_companions(read: Reading, body: Array, together: bool) -> Array | No
 
 
 def _scale(read: Reading, metric: Metric) -> float | None:
-    """What turns nanoseconds of one iteration into the metric's cost; None where the probe did not declare it."""
+    """What turns nanoseconds of one iteration into the metric's cost; None where the probe did not declare it, or
+    declared what no machine does."""
     operations = read.outcome.work.operations or 1.0
+    if operations > _MOST_WORK:
+        return None
     if metric.unit in RATES:
-        amount = operations if metric.unit == "op/s" else float(getattr(read.outcome.work, RATES[metric.unit]))
-        return 1 / amount if amount > 0 else None
+        counted, units = RATES[metric.unit]
+        amount = operations if counted == "operations" else float(getattr(read.outcome.work, counted))
+        return 1 / (amount * units) if 0 < amount <= _MOST_WORK else None
     if metric.unit != "cycle":
         return 1 / operations
     return read.clock_hz / NS_PER_SECOND / operations if read.clock_hz else None

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
+from tollmeter.experiment.evidence import unseen
 from tollmeter.experiment.precision import common_scatter
 from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.gauges import gauge_row
@@ -46,7 +48,7 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
             raise Failure(f"there are visits of {group[0].point.probe} but no description of it", 5)
     ground = known or known_of(outcomes, probes)
     made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
-    return judged(made, probes, ground.clocks_hz)
+    return judged(made, probes, ground.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
 
 
 def known_of(
@@ -92,10 +94,11 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     told = told_of(outcomes, probe, known)
     if not isinstance(told, Told):
         return [bare(outcomes[0], probe, metric, *told) for metric in probe.metrics]
-    return [
+    made = [
         gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
         for metric in probe.metrics
     ]
+    return [_said_of_evidence(row, outcomes, probe) for row in made]
 
 
 def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
@@ -109,6 +112,19 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
     readings = _readings(good, probe, known)
     return Told(probe, readings, overheads(readings), _missing_note(outcomes, missing))
+
+
+def _said_of_evidence(row: Row, outcomes: Sequence[Outcome], probe: Probe) -> Row:
+    """Where nobody could see what disturbed a batch, any half of them may have been: the interval reaches over the
+    middle half at least, and the row's state is unknown."""
+    lacks = {what for told in outcomes if told.status == "ok" for what in unseen(told, probe)}
+    if not lacks or row.status != "ok" or row.low is None or row.high is None:
+        return row
+    low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
+    said = f"nobody could see {' or '.join(sorted(lacks))}"
+    reason = "; ".join(text for text in (row.reason, said) if text)
+    wide = {"low": low, "high": high, "state": "unknown", "states": (), "settled": False}
+    return msgspec.structs.replace(row, reason=reason, **wide)
 
 
 def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:

@@ -10,12 +10,17 @@ import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from tollmeter.catalog import Catalog
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
+from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
+from tollmeter.plan.claims import is_claimed
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
 __all__ = [
+    "LAYOUT_SERVES",
     "Costs",
     "Curve",
     "Effort",
@@ -24,19 +29,26 @@ __all__ = [
     "Sampling",
     "check_asked",
     "expected_seconds",
+    "groups",
     "make",
+    "measured_caches",
     "visit_order",
 ]
 
 _PAIRWISE = "core-to-core"
 _MOST_PAIRS = 28
 """Every pair of 8 CPUs; of more CPUs a seeded choice of as many."""
+_HERE = "local"
+"""Whose folder is the host's, and whose network."""
 _DEADLINE_MS = 15_000
 """Thirty times what the longest visit takes; a probe that hangs costs the run no more than this."""
 
 
 class Plan(Record, frozen=True):
-    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice."""
+    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice.
+
+    folder: where probes on this machine may make files. peer: where another machine serves them.
+    """
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -48,13 +60,18 @@ class Plan(Record, frozen=True):
     effort: Effort
     priority: Priority = "real-time"
     precision: float = PRECISION
+    against: dict[Point, Point] = {}
+    folder: str = ""
+    peer: str = ""
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
-        return list(dict.fromkeys(point for entry in self.entries for point in entry.points))
+        return in_turns(self.against, 0) if self.against else _all_points(self.entries)
 
     def curves(self) -> list[Curve]:
-        return list(dict.fromkeys(curve for entry in self.entries for curve in entry.curves))
+        """None where points stand against each other: another point would be none's opposite."""
+        several = () if self.against else self.entries
+        return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
 
     def gaps(self) -> dict[Point, str]:
         return {point: reason for entry in self.entries for point, reason in entry.gaps.items()}
@@ -74,24 +91,35 @@ class Plan(Record, frozen=True):
         return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again."""
-        seed = random.Random(f"{self.seed} {sampling.layout} {point} {cpus}").getrandbits(62)
+        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again. Points
+        that stand against each other have it in common, which takes what layouts differ by out of their ratio."""
+        whose = "in turns" if self.against else point
+        seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=_DEADLINE_MS, iterations=sampling.iterations,
-            control_iterations=sampling.control_iterations, priority=self.priority,
+            control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
+            folder=self.folder if point.target == _HERE else "", peer=self.peer if point.target == _HERE else "",
         )  # fmt: skip
 
 
 class Sampling(Record, frozen=True):
     """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
-    found them, 0 for none."""
+    found them, 0 for none. wall_ms: left for it, 0 for no bound."""
 
     samples: int
     sample_ns: int
     layout: int = 0
     iterations: int = 0
     control_iterations: int = 0
+    wall_ms: int = 0
+
+
+def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
+    """The machine with the caches of the CPU that single workers are measured on; of a hybrid, its cores differ."""
+    (first, *_), _ = _cpus(machine, asked)
+    kind = next((kind for kind in machine.kinds if first in kind.cpus), None)
+    return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
 
 def make(
@@ -106,6 +134,7 @@ def make(
     cpus: Sequence[int] = (),
     priority: Priority = "real-time",
     precision: float = PRECISION,
+    against: Sequence[str] = (),
 ) -> Plan:
     """Raises Failure: 2 for a name that is not there, 6 where nothing of the suite can run."""
     measured, host_cpu = _cpus(machine, cpus)
@@ -115,12 +144,17 @@ def make(
         plan = Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=effort, priority=priority, precision=precision,
+            against=opposed(_all_points(entries), against, catalog, machine) if against else {},
         )  # fmt: skip
         if expected_seconds(plan) <= budget_seconds:
             break
     if not plan.points() and not plan.gaps():
         raise Failure(f"nothing of {suite.name} can run here: none of its probes is built", exit_code=6)
     return plan
+
+
+def _all_points(entries: Iterable[Entry]) -> list[Point]:
+    return list(dict.fromkeys(point for entry in entries for point in entry.points))
 
 
 def expected_seconds(plan: Plan) -> float:
@@ -131,17 +165,23 @@ def expected_seconds(plan: Plan) -> float:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
-    """The points of one round, shuffled by the seed, each selection's spread evenly over the round.
+    """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
+    first that its claims are about.
 
-    Wherever a round is broken off, every selection has had its share.
+    Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
+    one gives back to the system the next one gets at once, and a short budget has had all others before.
     """
     wanted = set(points)
+    if plan.against:
+        return [point for point in in_turns(plan.against, round_) if point in wanted]
     chance = random.Random(f"{plan.seed} order {round_}")
     placed: list[tuple[float, int, Point]] = []
     for number, group in enumerate(_groups(plan, wanted)):
         chance.shuffle(group)
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
-    return [point for _, _, point in sorted(placed, key=lambda item: item[:2])]
+    costs = plan.costs()
+    ordered = [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
+    return sorted(ordered, key=lambda point: not is_claimed(plan.suite, point))
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's claims on this machine: sizes that are written in terms of its caches become bytes."""
+"""A study's claims on this machine: which points they are about, and sizes that are written in terms of its caches."""
 
 from __future__ import annotations
 
 import msgspec
 
-from tollmeter.model import Machine, RowOf, Suite, Value
+from tollmeter.model import Machine, Point, RowOf, Suite, Value
 from tollmeter.plan.values import relative_bytes
 
 
@@ -28,3 +28,11 @@ def _row(row: RowOf | None, machine: Machine) -> RowOf | None:
 def _value(value: Value, machine: Machine) -> Value:
     number = relative_bytes(value, machine) if isinstance(value, str) else None
     return value if number is None else number
+
+
+def is_claimed(suite: Suite, point: Point) -> bool:
+    """Whether a published figure stands beside this point, under whatever ABI and wherever that runs. What a claim
+    names by its meaning alone may be any point, and says nothing.
+    """
+    named = [row for claim in suite.published for row in (claim.row, claim.over) if row is not None and row.probe]
+    return any(row.probe == point.probe and row.parameters.items() <= point.values().items() for row in named)

@@ -24,6 +24,8 @@ _STARTING_S = 0.004
 _ASKING_S = 0.003
 _PREPARING_S_PER_BYTE = 3e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
+LARGE_BYTES = 24 << 20
+"""Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -45,15 +47,15 @@ class Effort(Record, frozen=True):
 EFFORTS = (
     Effort(),
     Effort(samples=12),
-    Effort(samples=10, sample_ns=250_000),
-    Effort(samples=8, sample_ns=250_000),
+    Effort(samples=10),
+    Effort(samples=8),
+    Effort(samples=6),
     Effort(samples=6, sample_ns=200_000),
     Effort(samples=4, sample_ns=200_000),
-    Effort(samples=4, sample_ns=100_000),
-    Effort(samples=4, sample_ns=100_000, thin=2),
+    Effort(samples=4, sample_ns=200_000, thin=2),
 )
-"""From the best to the least. Below a hundred microseconds a batch no longer dwarfs an interrupt. All counts are even,
-so that n and 2n come first equally often."""
+"""From the best to the least. Shorter batches save no time: what stands beside a sample and around a visit takes as
+long as they do. All counts are even, so that n and 2n come first equally often."""
 
 
 class Costs:
@@ -104,7 +106,12 @@ class Costs:
         return self._starting[point] if point in self._starting else self._guess(point)
 
     def _guess(self, point: Point) -> float:
+        return _STARTING_S + self._held_bytes(point) * _PREPARING_S_PER_BYTE
+
+    def is_large(self, point: Point) -> bool:
+        return self._held_bytes(point) > LARGE_BYTES
+
+    def _held_bytes(self, point: Point) -> int:
         probe = self._probes.get(point.probe)
         sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"} if probe else set()
-        held = sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))
-        return _STARTING_S + held * _PREPARING_S_PER_BYTE
+        return sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))

@@ -139,7 +139,8 @@ def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
 
 
 def _gap(catalog: Catalog, probe: str, abi: str) -> str:
-    return catalog.gaps.get(abi, f"{probe} is not built for {abi}")
+    broken = catalog.broken.get((probe, abi))
+    return broken or catalog.gaps.get(abi, f"{probe} is not built for {abi}")
 
 
 def _has_all(probe: Probe, names: Iterable[str]) -> bool:

@@ -22,6 +22,7 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _LINE_BYTES = 64
+_LONGEST_TOLD = 60
 
 
 def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
@@ -103,7 +104,7 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
     relative = _RELATIVE.fullmatch(text)
     if not relative:
         return None
-    exact = float(relative[1]) * cache_bytes(machine, relative[2])
+    exact = min(float(relative[1]) * cache_bytes(machine, relative[2]), 2.0**63)
     return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
 
 
@@ -126,6 +127,6 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
         wanted = "a size such as 32KiB" if parameter.kind == "size" else "a number"
         raise Failure(f"{parameter.name}={text}: {wanted} is meant")
     number = float(size[1]) * unit
-    if number != int(number) or number >= 2**63:
-        raise Failure(f"{parameter.name}={text} is not a whole number")
+    if number >= 2**63 or number != int(number):
+        raise Failure(f"{parameter.name}={text[:_LONGEST_TOLD]} is not a whole number below 2^63")
     return int(number)

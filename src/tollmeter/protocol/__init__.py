@@ -14,6 +14,7 @@ from tollmeter.protocol.framing import (
     seal,
     sealed,
 )
+from tollmeter.protocol.marks import Stamp, retimed
 from tollmeter.protocol.reading import Head, clean, description, head, outcome
 from tollmeter.protocol.words import words
 
@@ -23,6 +24,7 @@ __all__ = [
     "Damaged",
     "Head",
     "Line",
+    "Stamp",
     "Trouble",
     "check_order",
     "clean",
@@ -34,6 +36,7 @@ __all__ = [
     "outcome",
     "read_line",
     "refused",
+    "retimed",
     "seal",
     "sealed",
     "words",

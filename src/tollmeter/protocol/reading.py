@@ -18,6 +18,7 @@ from tollmeter.model import (
     ClockReading,
     Failure,
     Machine,
+    Marks,
     Outcome,
     Point,
     Priority,
@@ -80,18 +81,19 @@ class _Sample(Record, frozen=True):
 
 class _Witness(Record, frozen=True):
     i: Count
-    involuntary: Count = 0
-    voluntary: Count = 0
-    minor_faults: Count = 0
-    major_faults: Count = 0
+    involuntary: Count | None = 0
+    voluntary: Count | None = 0
+    minor_faults: Count | None = 0
+    major_faults: Count | None = 0
     cpu_before: int = -1
     cpu_after: int = -1
-    steal_ticks: Count = 0
+    steal_ticks: Count | None = 0
     frequency_khz: Count = 0
     control_hz: float | None = 0.0
     control_before_hz: float | None = 0.0
     width_hz: float | None = 0.0
     width_before_hz: float | None = 0.0
+    width_between_hz: float | None = 0.0
     delay_ns: Count | None = None
 
 
@@ -234,6 +236,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
         at_ns=visit.at_ns,
         pinned=visit.pinned,
         priority=visit.priority,
+        marks=_only(lines, "marks", Marks),
         stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
     )
 
@@ -291,6 +294,7 @@ def _sample(taken: _Sample, seen: _Witness) -> Sample:
         control_before_hz=seen.control_before_hz or 0.0,
         width_hz=seen.width_hz or 0.0,
         width_before_hz=seen.width_before_hz or 0.0,
+        width_between_hz=seen.width_between_hz or 0.0,
         delay_ns=seen.delay_ns,
     )
     return Sample(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from tollmeter.model import Visit
 
 
@@ -20,4 +22,9 @@ def words(visit: Visit) -> tuple[str, ...]:
         f"--control-iterations={visit.control_iterations}",
         f"--priority={visit.priority}",
     )
-    return options + tuple(f"{name}={value}" for name, value in visit.point.parameters)
+    places = [f"--marks={visit.marks}"] if visit.marks else []
+    if visit.folder:
+        places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
+    if visit.peer:
+        places.append(f"--peer={visit.peer}")
+    return (*options, *places, *(f"{name}={value}" for name, value in visit.point.parameters))

@@ -9,13 +9,13 @@ fetched for that moment alone.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tollmeter.extras import CHARTS, install, is_installed, version
+from tollmeter.files import write_whole
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
 
@@ -67,9 +67,7 @@ def _keep(path: Path, text: str) -> None:
     """A copy for next time, put in place whole; where it cannot be kept it is made again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
 
 
 if __name__ == "__main__":

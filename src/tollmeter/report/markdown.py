@@ -6,13 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row
 from tollmeter.report import tables, worth
+from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.terminal import clean
@@ -52,7 +55,19 @@ def _study(book: Book) -> list[str]:
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     common = [text(sentence) for sentence in (found.tally, *found.common)]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
-    return [*asked, *common, _table(claims_table(found.answers)), *said]
+    listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
+    return [*asked, *common, _table(claims_table(found.answers)), *said, *listed, *_programs(book)]
+
+
+def _programs(book: Book) -> list[str]:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    return [*map(_table, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
+
+
+def attribution(told: Sequence[Attribution]) -> list[str]:
+    if not told:
+        return []
+    return [_table(attribution_table(told)), _listed([*map(in_words, told), *why_not(told)])]
 
 
 def _lengths(book: Book) -> list[str]:

@@ -16,7 +16,7 @@ MINUS = "−"
 TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-RATES = {"B/s": "B/s", "flop/s": "FLOPS", "op/s": "/s"}
+RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 ODD_BYTES = 1 << 16
 WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
          "turns": "turns"}  # fmt: skip

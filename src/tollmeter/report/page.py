@@ -9,10 +9,8 @@ island in which no `<` is left.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,14 +19,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
 from tollmeter.report import look, tables, worth
+from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -46,14 +47,10 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 def write(book: Book, path: Path) -> None:
     """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
     text = render(book)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
 
 
@@ -127,12 +124,17 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     """What a study asked and published beside what is here, and rates over length whoever asked for them."""
     suite = book.suite if book.suite and book.suite.published else None
     found = told(book, suite) if suite else None
+    taken = largest(book)
     return {
         "study": suite,
         "claims": claims_table(found.answers) if found else None,
         "remarks": remarks(found.answers) if found else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(PUBLISHED)],
         "common": (found.tally, *found.common) if found else (),
+        "listings": listings(book),
+        "programs": program_tables(book),
+        "attribution": attribution_table(taken) if taken else None,
+        "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(book)],
         "sections": [section for section in sections(book) if section.first or section.several],
     }
 

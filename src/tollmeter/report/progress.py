@@ -2,7 +2,7 @@
 """What is seen while a run measures, on standard error: the machine, where it is, the time left, the first numbers.
 
 It draws only when it is called, which is between visits: nothing of it runs while a probe is timed. On a terminal it
-is three lines that stay in place; elsewhere a plain line every ten seconds.
+is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Progress:
         facts = " · ".join(tables.facts_of(machine))
         self._heads = [clean(f"tollmeter · {facts}"), clean(f"suite {name}, seed {seed}")]
         self._place = f"{total_visits:,} visits planned"
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(self._picture(), console=self._console, auto_refresh=False, transient=True)
             self._live.start(refresh=True)
         else:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import Measured, judge, measured, picked
+from tollmeter.judgement.studies import Measured, judge, measured, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
@@ -15,6 +15,9 @@ from tollmeter.report.tables import Column, Line, Table, table
 Here = Figure | str
 SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
 MANY = 3
+ABOVE = "above"
+FREE = "There an exception itself is free: only the instructions of its handler's path count."
+ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def told(book: Book, suite: Suite) -> Told:
     answers = [_answer(book, claim) for claim in suite.published]
     shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
     common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
-    kept = tuple(replace(one, said="see above") if _gap(one) in shared else one for one in answers)
+    kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
     return Told(kept, common)
 
 
@@ -59,25 +62,16 @@ def _gap(answer: Answer) -> str:
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
-    numbers = {id(answer): number for number, answer in enumerate(_remarked(answers), start=1)}
-    rows = [
-        Line((answer.what, answer.published, answer.here, SHORT[answer.verdict], _mark(answer, numbers)))
-        for answer in answers
-    ]
+    numbers = {said: number for number, said in remarks(answers)} | {ABOVE: ABOVE}
+    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.said, ""))) for one in answers]
     columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
     return table("What", columns, rows)
 
 
-def _mark(answer: Answer, numbers: Mapping[int, int]) -> str:
-    return f"({numbers[id(answer)]})" if id(answer) in numbers else "above" if answer.said else ""
-
-
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    return [(f"({number})", answer.said) for number, answer in enumerate(_remarked(answers), start=1)]
-
-
-def _remarked(answers: Sequence[Answer]) -> list[Answer]:
-    return [answer for answer in answers if answer.said not in ("", "see above")]
+    """Numbered as they are met; what two claims share is said once."""
+    said = dict.fromkeys(answer.said for answer in answers if answer.said not in ("", ABOVE))
+    return [(f"({number})", text) for number, text in enumerate(said, start=1)]
 
 
 def _answer(book: Book, claim: Published) -> Answer:
@@ -87,16 +81,14 @@ def _answer(book: Book, claim: Published) -> Answer:
     here = _here(found)
     concerns = claim.row is None or here != DASH
     why = judged.reason if claim.value is not None and judged.reason != found.gap else ""
-    parts = (found.gap, why, _clock(book, claim, here), concerns and claim.correction)
+    parts = (found.gap, why, timed_by(book, found), _free(claim, found), concerns and claim.correction)
     return Answer(claim.what, claim.figure, here, judged.verdict, " ".join(part.strip() for part in parts if part))
 
 
-def _clock(book: Book, claim: Published, here: Here) -> str:
-    """That a number was made by an emulator, wherever it was."""
-    if claim.row is None or here == DASH:
-        return ""
-    places = {row.target for row in picked(book, claim.row) if row.clock == "virtual"}
-    return " ".join(f"In virtual time of {target}." for target in sorted(places))
+def _free(claim: Published, found: Measured) -> str:
+    """Where an emulator counts instructions, entering its kernel costs none."""
+    counted = found.of is not None and found.of.clock == "virtual"
+    return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
 
 
 def _here(found: Measured) -> Here:

@@ -14,12 +14,17 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding, Suite
-from tollmeter.report import groups, tables, worth
+from tollmeter.judgement import opposed
+from tollmeter.judgement.attribution import Attribution
+from tollmeter.model import Book, Finding, Profile, Suite
+from tollmeter.report import groups, profiles, tables, ways_out, worth
+from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
 from tollmeter.root import COMMAND
@@ -39,6 +44,9 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
+    for pair in book.index.opposed:
+        _wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
+        console.print()
     _heading(book, console, width)
     shown = _all_tables(book) if whole else _few_tables(book)
     for table in shown:
@@ -64,7 +72,9 @@ def _opening(book: Book, console: Console, width: int) -> None:
 
 
 def _all_tables(book: Book) -> list[Table]:
-    every = (tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book))
+    every = (
+        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
+    )  # fmt: skip
     return [table for table in every if table is not None]
 
 
@@ -72,10 +82,12 @@ def _few_tables(book: Book) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
     few = listing(book, FEW_ROWS)
     if book.suite is not None and book.suite.published:
-        chosen = None
+        chosen: tuple[Table | None, ...] = ()
+    elif few is not None:
+        chosen = (few, clocks_table(book))
     else:
-        chosen = few or _brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
-    return [table for table in (tables.memory_table(book), chosen) if table is not None]
+        chosen = (_brief(tables.toll_table(book, groups.best_known(book))) or listing(book),)
+    return [table for table in (tables.memory_table(book), *chosen) if table is not None]
 
 
 def _brief(table: Table | None) -> Table | None:
@@ -111,7 +123,60 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, said in remarks(found.answers):
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    _attempts(book, console, width)
+    _programs(book, console, width)
+    _ways_out(book, suite, console, width)
     _lengths(book, console, width)
+
+
+def _attempts(book: Book, console: Console, width: int) -> None:
+    """A study's listing, place by place."""
+    for table, said in listings(book):
+        console.print()
+        _print_table(table, console, width)
+        for sentence in said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+
+
+def _programs(book: Book, console: Console, width: int) -> None:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    for found in program_tables(book):
+        console.print()
+        _print_table(found, console, width)
+    attribution(largest(book), console, width)
+    for sentence in program_remarks(book):
+        _wrapped(console, sentence, width, hanging=INDENT)
+
+
+def attribution(told: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+    """Prints what differences are made of; nothing where there is none."""
+    if not told:
+        return
+    width = width or _width(console)
+    console.print()
+    _print_table(attribution_table(told), console, width)
+    for sentence in (*map(in_words, told), *why_not(told)):
+        _wrapped(console, sentence, width, hanging=INDENT)
+    console.print()
+
+
+def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
+    """The study's profiles beside ours, what to do, and from how many on it pays."""
+    for pair in ways_out.pairs(book, suite):
+        side_by_side(pair.left, pair.right, console, pair.titles)
+        if pair.published is not None:
+            console.print()
+            _print_table(pair.published, console, width)
+    for reason in ways_out.unprofiled(book):
+        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
+    for ways in ways_out.ways_out(book, suite):
+        console.print()
+        _wrapped(console, f"In {ways.place}", width, style="bold")
+        _print_table(ways.table, console, width)
+        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
+    for even in ways_out.break_evens(book, suite):
+        console.print()
+        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:
@@ -137,6 +202,26 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     """Titles or places of which nothing was shown."""
     seen = {getattr(section, part) for section in shown}
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
+
+
+def single_profile(profile: Profile, console: Console) -> None:
+    """Prints one profile by function, and how it was made."""
+    width = _width(console)
+    console.print()
+    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
+    _print_table(profiles.profile_table(profile), console, width)
+    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
+
+
+def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
+    """Prints two profiles by function with the change, and what changed in words."""
+    width = _width(console)
+    console.print()
+    for title, one in zip(titles, (left, right), strict=True):
+        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
+    _print_table(profiles.beside_table(left, right, titles), console, width)
+    for said in (profiles.verdict(left, right), profiles.source_of(left)):
+        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
 
 
 def clean(text: str) -> str:

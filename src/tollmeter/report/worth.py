@@ -15,6 +15,8 @@ LONGER, LEAST_BUDGET_S = 3, 60
 MEANINGS = {
     "quiet": "the machine was quiet enough for its numbers",
     "busy": "others worked on this machine while it was measured, and are in its numbers",
+    "unknown": "this system does not tell who else worked on it meanwhile",
+    "held back": "the system gave this run less than an ordinary program gets",
     "too short": "most numbers rest on fewer than three visits, and have no interval",
     "interrupted": "the run was stopped before its end",
 }
@@ -42,7 +44,11 @@ def held_back(book: Book) -> str:
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    why = {"busy": "the machine was busy", "too short": "the run was too short"}
+    why = {
+        "busy": "the machine was busy",
+        "held back": "the system held the run back",
+        "too short": "the run was too short",
+    }
     reason = why.get(book.index.run.verdict, "they rest on too few visits")
     return f"Held back, since {reason}: {named}{more}."
 
@@ -61,6 +67,8 @@ def next_step(book: Book) -> str:
         return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
     if run.unanswered or run.verdict == "too short":
         return f"{again} --budget {max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1)):.0f}s"
+    if run.verdict == "held back":
+        return f"{again} at an ordinary priority and without a quota"
     if run.verdict == "busy":
         return f"{again} when the machine is quiet, or with a longer --budget"
     return f"{COMMAND} serve: this and other runs in a browser"

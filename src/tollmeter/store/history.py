@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from tollmeter.files import open_regular
 from tollmeter.model import Machine, Record
 
 NAME = "history.jsonl"
@@ -40,16 +41,16 @@ def recall(folder: Path, machine: Machine) -> list[Remembered]:
 
 def remember(folder: Path, run: Remembered) -> None:
     """Nowhere, where the folder cannot be written."""
-    with contextlib.suppress(OSError), (folder / NAME).open("ab") as file:
+    with contextlib.suppress(OSError), open_regular(folder / NAME, "ab", follow=False) as file:
         file.write(msgspec.json.encode(run) + b"\n")
 
 
 def _all(folder: Path) -> Iterable[Remembered]:
     path = folder / NAME
     with contextlib.suppress(OSError):
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MOST_BYTES:
             return
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for line in file:
                 with contextlib.suppress(msgspec.DecodeError):
                     yield msgspec.json.decode(line, type=Remembered)

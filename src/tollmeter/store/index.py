@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 import tollmeter
+from tollmeter.files import open_regular
 from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Study, Toll
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
@@ -28,6 +30,7 @@ _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
 _DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model")
+_BLOCK_BYTES = 1 << 20
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
@@ -37,8 +40,11 @@ def fingerprint(folder: Path) -> str:
     """Changes with the journal, with what was asked, and with the code that derives an index from them."""
     digest = hashlib.sha256(tollmeter.__version__.encode())
     for name in ("journal.jsonl", "run.toml"):
-        with (folder / name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        content = hashlib.sha256()
+        with open_regular(folder / name) as file:
+            while block := file.read(_BLOCK_BYTES):
+                content.update(block)
+        digest.update(content.digest())
     for path in _sources():
         told = path.stat()
         digest.update(f"{path.name} {told.st_size} {told.st_mtime_ns}\n".encode())
@@ -76,8 +82,8 @@ def _sources() -> Iterator[Path]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A link in a run folder from elsewhere may lead to a database that is not ours to change.
-    if path.is_symlink():
+    # A link in a run folder from elsewhere may lead to a database that is not ours to change, and a pipe nowhere.
+    if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()) and not path.is_dir():
         path.unlink()
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
     db.execute("PRAGMA trusted_schema = OFF")

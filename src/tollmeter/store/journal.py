@@ -20,12 +20,15 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from tollmeter.model import Failure, Outcome
+from tollmeter.files import open_regular
+from tollmeter.model import Failure, Outcome, Surroundings
 from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, check_order, clean, head, outcome, read_line, seal
 from tollmeter.root import COMMAND
+from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import Request, write_request
 
 NAME = "journal.jsonl"
+_VISIT = b'{"k":"visit",'
 _SYNC_S = 1.0
 """A disk takes longer to write than a visit takes to measure, and its interrupts disturb the next one."""
 
@@ -39,11 +42,13 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: its wall time, over all sessions of the run."""
+    """How measuring ended. seconds: its wall time, over all sessions of the run. surroundings: of the last session that
+    looked."""
 
     status: str
     seconds: float
     reason: str | None
+    surroundings: Surroundings | None = None
 
 
 class Contents(NamedTuple):
@@ -57,10 +62,12 @@ class Contents(NamedTuple):
 class Journal:
     """A run folder open for writing, by this process alone."""
 
-    def __init__(self, folder: Path, file: IO[bytes]) -> None:
+    def __init__(self, folder: Path, file: IO[bytes], visits: int = 0) -> None:
+        """visits: that it holds already."""
         self.folder = folder
         self._file = file
         self._sync_at = 0.0
+        self._visits = visits
 
     @classmethod
     def create(cls, folder: Path, request: Request, first: bytes) -> Journal:
@@ -69,16 +76,17 @@ class Journal:
             with contextlib.ExitStack() as opened:
                 folder.mkdir(parents=True, exist_ok=True)
                 file = opened.enter_context((folder / NAME).open("xb", buffering=0))
+                opened.callback(_forget, folder)
                 _lock(file, folder)
                 write_request(folder, request)
-                journal = cls(folder, file)
-                journal.append(first)
+                _write_all(file, first)
+                os.fsync(file.fileno())
                 opened.pop_all()
-                return journal
+                return cls(folder, file)
         except FileExistsError as error:
             raise Failure(_occupied(folder)) from error
         except OSError as error:
-            raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
+            raise Failure(f"cannot write to {folder}: {error.strerror}. Nothing was measured yet", 5) from error
 
     @classmethod
     def resume(cls, folder: Path) -> Journal:
@@ -86,15 +94,16 @@ class Journal:
         path = _regular(folder)
         try:
             with contextlib.ExitStack() as opened:
-                file = opened.enter_context(path.open("r+b", buffering=0))
+                file = opened.enter_context(open_regular(path, "r+b", follow=False))
                 _lock(file, folder)
-                whole = 0
+                whole = visits = 0
                 for stream in streams(folder):
                     whole = stream.end
+                    visits += stream.lines[0].kind == "visit"
                 file.truncate(whole)
                 file.seek(whole)
                 opened.pop_all()
-                return cls(folder, file)
+                return cls(folder, file, visits)
         except OSError as error:
             raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
 
@@ -108,6 +117,7 @@ class Journal:
             if time.monotonic() >= self._sync_at:
                 os.fsync(self._file.fileno())
                 self._sync_at = time.monotonic() + _SYNC_S
+            self._visits += stream.startswith(_VISIT)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(before)
@@ -119,8 +129,11 @@ class Journal:
             ) from error
 
     def note(self, session: Session) -> None:
-        """How far the run came; the last note counts."""
-        record = {"k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason}
+        """How far the run came, and by how many visits; the last note counts."""
+        record = {
+            "k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason,
+            "visits": self._visits, "surroundings": msgspec.to_builtins(session.surroundings),
+        }  # fmt: skip
         self.append(seal([record]))
 
     def close(self) -> None:
@@ -142,7 +155,7 @@ def streams(folder: Path) -> Iterator[Stream]:
     path = _regular(folder)
     gathered: list[Line] = []
     number = end = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while text := file.readline(LONGEST_LINE + 1):
             number += 1
             end += len(text)
@@ -162,6 +175,7 @@ def read(folder: Path) -> Contents:
     """Everything, in order. Raises Failure where it is no run, or a damaged or newer one."""
     told: Head | None = None
     outcomes: list[Outcome] = []
+    once = _Once()
     session = Session("interrupted", 0.0, "it ended without a word")
     for stream in streams(folder):
         kind = stream.lines[0].kind
@@ -170,9 +184,10 @@ def read(folder: Path) -> Contents:
                 told = head(stream.lines)
             elif kind == "visit":
                 outcomes.append(outcome(stream.lines))
+                once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
             elif kind == "run":
-                session = _session(stream.lines[0])
+                session = _session(stream.lines[0], len(outcomes))
         except Damaged as error:
             raise _damaged(folder / NAME, stream.line, error) from error
         except Failure as error:
@@ -182,18 +197,41 @@ def read(folder: Path) -> Contents:
     return Contents(told, tuple(outcomes), session)
 
 
+class _Once:
+    """Visits are made once each: one that stands there twice would make an interval narrower than what was measured.
+    Known by its number, and by its moment where a copy was given another."""
+
+    def __init__(self) -> None:
+        self._numbers: set[int] = set()
+        self._moments: set[tuple[int, int, tuple[int, ...]]] = set()
+
+    def see(self, told: Outcome) -> None:
+        """Raises Damaged for a visit that was seen before."""
+        moment = told.seed, told.at_ns, told.cpus
+        timed = told.at_ns > 0 and told.clock.kind == "hardware"
+        if told.visit in self._numbers or (timed and moment in self._moments):
+            raise Damaged(f"visit {told.visit} stands there a second time")
+        self._numbers.add(told.visit)
+        self._moments.add(moment)
+
+
 class _Note(msgspec.Struct):
     status: str
     seconds: float
     reason: str | None = None
+    visits: int | None = None
+    surroundings: Surroundings | None = None
 
 
-def _session(line: Line) -> Session:
+def _session(line: Line, visits: int) -> Session:
+    """visits: that stand before it."""
     try:
         note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
-    return Session(note.status, note.seconds, note.reason)
+    if note.visits not in (None, visits):
+        raise Damaged(f"it tells of {note.visits} visits, and {visits} stand before it")
+    return Session(note.status, note.seconds, note.reason, note.surroundings)
 
 
 def _regular(folder: Path) -> Path:
@@ -227,6 +265,15 @@ def _occupied(folder: Path) -> str:
             f"{folder} holds a run already: {COMMAND} run --resume {folder} goes on with it, --out takes another folder"
         )
     return f"{folder} is not a folder"
+
+
+def _forget(folder: Path) -> None:
+    """A run that never began leaves nothing that looks like one."""
+    for name in (NAME, REQUEST):
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _write_all(file: IO[bytes], stream: bytes) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.model import PRECISION, Failure, Priority, Record, Suite, Value
+from tollmeter.files import read_regular, write_whole
+from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
 from tollmeter.protocol import clean
 from tollmeter.store import toml
 
@@ -23,7 +24,9 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI. reused: what was taken over from another run, in a sentence; not written where empty.
+    core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
+    folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
+    reused: what was taken over from another run, in a sentence; not written where empty.
     """
 
     id: str
@@ -42,30 +45,32 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     priority: Priority = "normal"
     runs_sd: dict[str, float] = {}
     widths: dict[str, dict[str, float]] = {}
+    against: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    folder: str = ""
+    peer: str = ""
     reused: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
     table = msgspec.to_builtins(request)
     text = toml.dumps({name: value for name, value in table.items() if name != "reused" or value})
-    (folder / NAME).write_text(f"# What was asked. Measured values are in journal.jsonl.\n{text}", encoding="utf-8")
+    write_whole(folder / NAME, f"# What was asked. Measured values are in journal.jsonl.\n{text}".encode())
 
 
 def read_request(folder: Path) -> Request:
     """Raises Failure: 2 where this is no run or a newer one, 5 where the file is damaged."""
     path = folder / NAME
     try:
-        if not path.is_file():
-            raise Failure(f"{folder} is not a run: it has no {NAME}")
-        if path.stat().st_size > _MOST_BYTES:
-            raise Failure(f"{path}: larger than any request", exit_code=5)
-        table = clean(tomllib.loads(path.read_text(encoding="utf-8")))
+        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
         version = table.get("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
             raise Failure(
                 f"{path} has format {version}, and this Tollmeter reads up to {FORMAT}: a newer one is needed"
             )
         return msgspec.convert(table, Request)
+    except FileNotFoundError as error:
+        raise Failure(f"{folder} is not a run: it has no {NAME}") from error
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", exit_code=5) from error
     except (ValueError, RecursionError) as error:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Protocol
 
 from tollmeter.model import Visit
@@ -23,8 +24,9 @@ class Target(Protocol):
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         """One visit's whole stream: as it came, or closed with the reason why it did not."""
 
-    def prepare(self, executables: Sequence[str]) -> None:
-        """Tells what may be asked for next, so that a place which must be packed is packed once."""
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
+        """Tells what may be asked for next, so that a place which must be packed is packed once. limit_s: what that may
+        take; one that is not there by then says so in each visit."""
 
     def close(self) -> None:
         """Ends whatever was kept open between visits. What was not closed ends with this process."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import refused
@@ -16,7 +17,7 @@ class Absent:
         self.name = name
         self._failure = failure
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to prepare it in."""
 
     def close(self) -> None:

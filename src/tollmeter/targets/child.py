@@ -60,10 +60,12 @@ class Child:
             start_new_session=True,
         )
         self._reaped = False
+        self._sent: set[int] = set()
 
     def signal(self, number: int) -> None:
         """To the process and all that it started. Until it is reaped, its number cannot belong to another."""
         if not self._reaped:
+            self._sent.add(number)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
@@ -74,7 +76,7 @@ class Child:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s)
         finally:
             self.end()
-        return Ended(bytes(output), self._process.returncode, limit)
+        return self._ended(output, limit)
 
     def answer(self, line: str, limit_s: float) -> Ended | None:
         """Says one line, and waits for a stream that ends with the promise to stay: its status is then 0 and the
@@ -95,7 +97,14 @@ class Child:
         if limit is None and _promises_to_stay(output):
             return Ended(bytes(output), 0, None)
         self.end()
-        return Ended(bytes(output), self._process.returncode, limit)
+        return self._ended(output, limit)
+
+    def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
+        """One that was asked to stop before it could listen died of that, and of nothing else."""
+        status = self._process.returncode
+        if limit is None and status == -signal.SIGINT and signal.SIGINT in self._sent:
+            limit = "interrupted", "stopped before its first sample"
+        return Ended(bytes(output), status, limit)
 
     @property
     def stays(self) -> bool:

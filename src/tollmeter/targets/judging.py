@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 
-from tollmeter.model import Status
+from tollmeter.model import Status, Visit
 from tollmeter.protocol import Trouble, clean
 from tollmeter.targets.child import Ended
 
@@ -21,6 +21,18 @@ def not_started(error: OSError) -> Trouble:
     if error.errno == errno.ENOEXEC:
         return "unsupported", f"this kernel cannot run it: {reason}"
     return "infrastructure", f"it could not be started: {reason}"
+
+
+def patience_s(visit: Visit, usual_s: float) -> float:
+    """How long the host waits for a visit that usually ends within so long: no longer than the run's budget lasts."""
+    return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
+
+
+def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
+    """The same as `trouble`. What the budget cut short says nothing of the point, which may be visited again."""
+    if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
+        return "interrupted", "the budget ended before it did"
+    return trouble(ended, visit.deadline_ms)
 
 
 def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:

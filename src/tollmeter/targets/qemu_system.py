@@ -3,7 +3,8 @@
 nothing but our supervisor (probes/runtime/bare). The probes stand in the first file system, and
 both speak the same few words.
 
-Their clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction, the kernel's own
+Where this machine's own CPU can run a guest (targets/kvm.py), it does, and the guest's time is the hardware's. Else
+its clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction, the kernel's own
 included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a real machine's
 time. Faults and the resident set are a real kernel's, though, and are what they would be.
 
@@ -18,23 +19,24 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.model import Failure, Visit
+from tollmeter.model import Clock, Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
-from tollmeter.targets import debian_kernel
+from tollmeter.targets import debian_kernel, kvm
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import Wanted
 from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
-from tollmeter.targets.judging import not_started, trouble
+from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.wire import Gone, Slow, Wire
 from tollmeter.toolchain.distribution import install_line
 
-BOOT_S = 60.0
+BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
 _ASKING_S = 20.0
 _SLOWNESS, _GRACE_S = 5.0, 5.0
 """A deadline passes in virtual time, of which an emulator on a busy machine may make a fifth of a second a second."""
@@ -53,6 +55,8 @@ class Board(NamedTuple):
     """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are.
 
     ours: a file of build/emulator, process 1 under Debian's kernel, or where that is None what boots in its place.
+    abi: the one that runs there when none is asked for; empty where that is this machine's own.
+    cpu: the architecture, where a CPU of it runs the machine as well as an emulator does.
     """
 
     emulator: str
@@ -61,12 +65,17 @@ class Board(NamedTuple):
     kernel: Wanted | None
     ours: str
     command_line: str
+    abi: str = ""
+    cpu: str = ""
+
+
+_ARM = "arm-hard"
 
 
 def _bare_arm(machine: str) -> Board:
     """Its second serial line is the wire, as in a guest: the first is for what the supervisor itself has to say."""
     words = ("-machine", machine, "-m", "1024")
-    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000")
+    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
 
 
 BOARDS = {
@@ -77,6 +86,7 @@ BOARDS = {
         kernel=Wanted("amd64", "linux-image-amd64", None),
         ours="init.x86_64",
         command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
+        cpu="x86_64",
     ),
     "guest:vexpress-a9": Board(
         emulator="qemu-system-arm",
@@ -85,15 +95,17 @@ BOARDS = {
         kernel=Wanted("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
         ours="init.arm",
         command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
+        abi=_ARM,
     ),
     "bare:vexpress-a9": _bare_arm("vexpress-a9"),
     "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),
 }
 """By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
 
-_ALWAYS = (
-    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-icount", "shift=0,sleep=off",
-)  # fmt: skip
+_ALWAYS = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+_BY_COUNT, _BY_HARDWARE = ("-icount", "shift=0,sleep=off"), ("-accel", "kvm")
+_COUNTED = "TOLL_CLOCK=virtual"
+"""On the kernel's command line: Linux makes what it does not know itself the environment of process 1."""
 _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "QEMU_AUDIO_DRV": "none"}
 
 
@@ -102,6 +114,12 @@ def board_of(name: str) -> Board:
     if name not in BOARDS:
         raise Failure(f"there is no {clean(name)!r}: {', '.join(BOARDS)}")
     return BOARDS[name]
+
+
+def clock_here(name: str) -> Clock:
+    """Of a board, on this machine."""
+    board = BOARDS.get(name)
+    return "hardware" if board and board.cpu and not kvm.lack(board.cpu) else "virtual"
 
 
 class Guest:
@@ -126,11 +144,13 @@ class Guest:
         self._wire: Wire | None = None
         self._lost: Failure | None = None
         self._asked = False
+        self._by_hardware = clock_here(name) == "hardware"
+        self._came_up = False
         atexit.register(self.close)
 
     # ---- what a target offers ------------------------------------------------------------------------------------
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Packs what will be run, so that one boot is enough, and boots: no visit is to pay for that."""
         new = [executable for executable in dict.fromkeys(executables) if executable not in self._packed]
         for executable in new:
@@ -139,7 +159,7 @@ class Guest:
         if new:
             self._stop()
             with contextlib.suppress(Failure):
-                self._awake().sleep()
+                self._awake(limit_s).sleep()
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -148,22 +168,30 @@ class Guest:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        least_ns = _LEAST_SAMPLE_NS if self._board.kernel else 0
-        asked = msgspec.structs.replace(
-            visit,
-            cpus=(_ONLY_CPU,),
-            samples=min(visit.samples, _MOST_SAMPLES),
-            sample_ns=max(visit.sample_ns, least_ns),
-        )
-        told = words(asked)
-        limit_s = visit.deadline_ms / 1000 * _SLOWNESS + _GRACE_S
         try:
-            ended = self._finish(executable, told, limit_s)
+            asked = words(self._fitted(executable, visit))
+            ended = self._finish(executable, asked, patience_s(visit, self._usual_s(visit)))
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
             return refused(visit, revision, "infrastructure", failure.sentence)
-        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
+
+    def _fitted(self, executable: str, visit: Visit) -> Visit:
+        """For the guest's only CPU, which is one of this machine's where that runs it."""
+        wire = self._ready_for(executable, patience_s(visit, BOOT_S))
+        here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
+        if self._by_hardware:
+            kvm.keep_on(wire.process, visit.cpus[0] if visit.cpus else _ONLY_CPU)
+            return here
+        least_ns = _LEAST_SAMPLE_NS if self._board.kernel else 0
+        samples, sample_ns = min(visit.samples, _MOST_SAMPLES), max(visit.sample_ns, least_ns)
+        return msgspec.structs.replace(here, samples=samples, sample_ns=sample_ns)
+
+    def _usual_s(self, visit: Visit) -> float:
+        """Within which a visit ends here."""
+        slowness = 1.0 if self._by_hardware else _SLOWNESS
+        return visit.deadline_ms / 1000 * slowness + _GRACE_S
 
     def interrupt(self) -> None:
         if self._wire and self._asked:
@@ -189,10 +217,7 @@ class Guest:
 
     def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
         """Raises OSError where the executable cannot be read or started, Failure where there is no guest."""
-        if executable not in self._packed:
-            Path(executable).stat()
-            self.prepare([executable, *_beside(Path(executable))])
-        wire = self._awake()
+        wire = self._ready_for(executable)
         wire.say(" ".join([self._packed[executable], *told]))
         self._asked = True
         try:
@@ -204,6 +229,13 @@ class Guest:
             self._asked = False
             wire.sleep()
 
+    def _ready_for(self, executable: str, limit_s: float = inf) -> Wire:
+        """A guest that is awake and has the executable."""
+        if executable not in self._packed:
+            Path(executable).stat()
+            self.prepare([executable, *_beside(Path(executable))], limit_s)
+        return self._awake(limit_s)
+
     @staticmethod
     def _ended(wire: Wire, limit_s: float) -> Ended:
         output, mark = wire.until(_ENDED, limit_s)
@@ -214,7 +246,7 @@ class Guest:
 
     # ---- the machine -----------------------------------------------------------------------------------------------
 
-    def _awake(self) -> Wire:
+    def _awake(self, limit_s: float = inf) -> Wire:
         """The guest, booted where there is none. One that would not boot is not tried again for each visit."""
         if self._lost:
             raise self._lost
@@ -222,29 +254,42 @@ class Guest:
             self._wire.wake()
             return self._wire
         try:
-            self._wire = self._boot()
+            self._wire = self._boot(limit_s)
         except Failure as failure:
             self._lost = failure
             raise
         return self._wire
 
-    def _boot(self) -> Wire:
+    def _boot(self, limit_s: float) -> Wire:
+        """By the CPU itself where it can; where that brings nothing up, by an emulator from then on. One that came up
+        so is never gone on with otherwise: the two have different clocks.
+        """
+        if not self._by_hardware:
+            return self._booted(_BY_COUNT, min(BOOT_S, limit_s))
+        try:
+            return self._booted(_BY_HARDWARE, min(BOOT_BY_HARDWARE_S, limit_s))
+        except Failure:
+            if self._came_up:
+                raise
+            self._by_hardware = False
+        return self._booted(_BY_COUNT, min(BOOT_S, limit_s))
+
+    def _booted(self, clock: Sequence[str], limit_s: float) -> Wire:
         first_files = self.scratch / "initramfs"
         first_files.write_bytes(self._first_files())
-        console = self.scratch / "console"
+        wires = ["-serial", f"file:{self.scratch / 'console'}", "-serial", "stdio"]
+        machine = [self._emulator, *_ALWAYS, *clock, *self._board.words]
         given = [*self._kernel(), "-initrd", str(first_files)]
-        wires = ["-serial", f"file:{console}", "-serial", "stdio"]
         try:
-            wire = Wire(
-                [self._emulator, *_ALWAYS, *self._board.words, *given, *wires], self.scratch / "emulator", _ENVIRONMENT
-            )
+            wire = Wire([*machine, *given, *wires], self.scratch / "emulator", _ENVIRONMENT)
         except OSError as error:
             raise Failure(f"{self._emulator} cannot be started: {error.strerror}", 5) from error
         try:
-            wire.until(_READY, BOOT_S)
+            wire.until(_READY, limit_s)
         except Gone as gone:
             wire.end()
             raise Failure(f"the guest {self.name} did not boot: {gone.args[0]}{self._last_words()}", 5) from gone
+        self._came_up = True
         return wire
 
     def _kernel(self) -> list[str]:
@@ -252,7 +297,8 @@ class Guest:
         if self._board.kernel is None:
             return ["-kernel", str(self._ours), "-append", self._board.command_line]
         kernel = debian_kernel.fetched(self._board.kernel)
-        words = ["-kernel", str(kernel.image), "-append", f"{self._board.command_line} panic=-1 quiet"]
+        told = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
+        words = ["-kernel", str(kernel.image), "-append", " ".join(told)]
         return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
 
     def _first_files(self) -> bytes:

@@ -14,13 +14,14 @@ import re
 import shlex
 import subprocess
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.held import Held, holding
-from tollmeter.targets.judging import trouble
+from tollmeter.targets.judging import patience_s, trouble, trouble_of_visit
 from tollmeter.targets.openssh import LOST, Connection
 
 _ASKING_S = 30.0
@@ -47,6 +48,10 @@ read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0""
 # A visit that starts at the same moment sees that the folder is closed, or is seen here.
 _END = """for group in "$folder"/group.*; do [ -e "$group" ] && kill -KILL "-${group##*.}" "$(cat "$folder"/probe)"
 rm -f "$group" "$folder"/probe; done 2> /dev/null"""
+# What sshd tells of the connection is this machine's own address, as the peer reaches it.
+_SERVE = """printf 'address %s\\n' "$(set -- $SSH_CONNECTION; echo "$3")"
+exec env -i PATH="$PATH" LC_ALL=C TOLL_SERVE=1 {there}"""
+
 _CLOSE = f': > "$folder"/closed; {_END}'
 
 
@@ -67,7 +72,7 @@ class Ssh:
 
     # ---- what a target offers ------------------------------------------------------------------------------------
 
-    def prepare(self, executables: Sequence[str]) -> None:
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to do: each is copied when it is first asked for."""
 
     def describe(self, executable: str) -> bytes:
@@ -77,15 +82,16 @@ class Ssh:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        usual_s = visit.deadline_ms / 1000 + _GRACE_S
         try:
-            ended = self._finish(executable, words(visit), visit.deadline_ms / 1000 + _GRACE_S)
+            ended = self._finish(executable, words(visit), patience_s(visit, usual_s))
         except Failure as failure:
             kind = "unsupported" if executable in self._foreign else "infrastructure"
             return refused(visit, revision, kind, failure.sentence)  # type: ignore[arg-type]
         if ended.status == LOST and not ended.limit:
             lost = self._connection.lost(ended.output).sentence
             return closed(ended.output, visit, revision, ("infrastructure", lost))
-        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, usual_s))
 
     def interrupt(self) -> None:
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""
@@ -93,6 +99,16 @@ class Ssh:
             command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
             nowhere = subprocess.DEVNULL
             self._asking.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
+
+    def serve(self, executable: str) -> subprocess.Popen[bytes]:
+        """Starts a probe there as the other end of a network, for as long as its standard input is open. It says two
+        lines: this machine's address, and its ports. Raises Failure where it cannot be started."""
+        script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self._connection.command(script), env=self._connection.environment, stdin=pipe, stdout=pipe, stderr=pipe,
+            start_new_session=True,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""

@@ -3,9 +3,11 @@
 
 local               this machine                            hardware
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
-guest:BOARD         an emulated machine, its own kernel     virtual
+guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
+serial:PATH         a board at the end of a serial line     hardware
+TARGET+LINE         the same, timed by this machine         external
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from typing import NamedTuple
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Target
+from tollmeter.targets.external_clock import ExternalClock
+from tollmeter.targets.lines import check_line, open_line
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest, board_of
+from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
 from tollmeter.targets.ssh import Ssh
 
@@ -31,6 +35,9 @@ NATIVE = "native"
 CLOCKS: dict[str, Clock] = {
     "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
 }  # fmt: skip
+BY = "+"
+"""Between a target and the line whose other end times it."""
+TIMED_BY_LINE = (LOCAL,)
 OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 """Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
 
@@ -42,20 +49,37 @@ class Lack(NamedTuple):
     packages: tuple[str, ...]
 
 
+def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
+    """The targets with a line's other end for their clock; this machine where none was named. Raises Failure."""
+    if line is None:
+        return tuple(targets)
+    check_line(line)
+    return tuple(f"{target}{BY}{line}" for target in targets or (LOCAL,))
+
+
 def clock_of(target: str) -> Clock:
     """Raises Failure for a name that is no target's."""
+    inner, by, line = target.partition(BY)
+    if by:
+        check_line(line)
+        if inner not in TIMED_BY_LINE:
+            raise Failure(f"{clean(inner)!r} is not timed over a line: {', '.join(TIMED_BY_LINE)} is")
+        return "external"
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
         raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
     if kind == "ssh":
         check_host(place)
-    return CLOCKS[kind]
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
+    return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
 def lack(target: str) -> Lack | None:
     """What is missing here for a target, None where nothing is. ssh is not asked: only the other machine knows."""
-    kind, _, place = target.partition(":")
     clock_of(target)
+    target = target.partition(BY)[0]
+    kind, _, place = target.partition(":")
     if kind == "qemu-user" and emulator_of(place) is None:
         return Lack(f"no qemu-{place}", (PACKAGE,))
     if kind in ("guest", "bare"):
@@ -77,6 +101,12 @@ def for_abi(target: str, abi: Abi) -> str:
     return own
 
 
+def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
+    """What is meant where boards are named and no ABI: what runs there. Empty where a target runs this machine's."""
+    found = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
+
+
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
     """Those of several targets that an ABI is run on: what its file names, this machine where it runs here, and any
     that only the other machine can tell of. Where none of them is, all whose whole names are known: asked is asked.
@@ -91,7 +121,8 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
         except Failure as failure:
             refused.append(failure)
             continue
-        named[name] = name in abi.runs or (name == LOCAL and runs_here) or name.startswith("ssh:")
+        inner = name.partition(BY)[0]
+        named[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith("ssh:")
     if not named:
         raise refused[0]
     return tuple(name for name, fits in named.items() if fits) or tuple(named)
@@ -99,8 +130,11 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
 
 def open_target(target: str, emulator: Path) -> Target:
     """emulator: the folder build/emulator. Raises Failure with a sentence where it cannot be opened."""
-    kind, _, place = target.partition(":")
     clock_of(target)
+    inner, by, line = target.partition(BY)
+    if by:
+        return ExternalClock(target, open_target(inner, emulator), open_line(line))
+    kind, _, place = target.partition(":")
     if kind == "qemu-user":
         return QemuUser(place, emulator / "count.so")
     if kind in ("guest", "bare"):

@@ -52,6 +52,10 @@ class Wire:
         self._kept = bytearray()
 
     @property
+    def process(self) -> int:
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self._process.poll() is None
 

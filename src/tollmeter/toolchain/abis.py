@@ -13,22 +13,24 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.counting import Counting
 from tollmeter.model import Abi, Clock, Failure
-from tollmeter.protocol import Damaged, description
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_target
 from tollmeter.toolchain import zig
-from tollmeter.toolchain.build import ANY_CPU, Gap, build_abi, find_compiler, probe_names, read_abi
+from tollmeter.toolchain.accepting import check_description
+from tollmeter.toolchain.build import ANY_CPU, Gap, broken_of, build_abi, find_compiler, probe_names, read_abi
 from tollmeter.toolchain.distribution import install_line
+from tollmeter.toolchain.libraries import READY
 
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
+_UNASKED = "stands in this folder, and is used only where it is asked for"
 
 
 class Found(NamedTuple):
@@ -54,18 +56,22 @@ class Standing(NamedTuple):
 
 
 def folders(root: Path) -> list[Path]:
-    """Where ABI files may stand: the checkout's, the person's, the folder in which the person is."""
+    """Where ABI files may stand: the checkout's and the person's own, and last the folder in which the person is, which
+    may be from elsewhere."""
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tollmeter/abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
-def find(root: Path) -> Found:
-    """All ABIs. A file that cannot be read keeps no other from being found."""
+def find(root: Path, asked: Collection[str] = ()) -> Found:
+    """All ABIs; of the folder in which the person is those that were asked for by name. A file that cannot be read
+    keeps no other from being found."""
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
     for path in (path for folder in folders(root) for path in sorted(folder.glob("*.toml"))):
         name = path.stem
+        if _is_foreign(path, root) and name not in asked:
+            continue
         if name in seen:
             refused[name] = f"{name}.toml stands in {seen[name]} and in {path.parent}: rename one of them"
             abis.pop(name, None)
@@ -78,6 +84,10 @@ def find(root: Path) -> Found:
     return Found(abis, refused)
 
 
+def _is_foreign(path: Path, root: Path) -> bool:
+    return path.parent not in folders(root)[:2]
+
+
 # ---- what is there, and what is missing -----------------------------------------------------------------------------
 
 
@@ -86,6 +96,8 @@ def survey(root: Path, machine: str) -> list[Standing]:
     found = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         told = list(pool.map(lambda abi: _standing(abi, machine), found.abis.values()))
+    foreign = {path.stem for path in Path("abis").resolve().glob("*.toml") if _is_foreign(path, root)}
+    told += [Standing(name, "", None, None, None, _UNASKED, f"--abi {name}") for name in foreign - {*found.abis}]
     ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in found.refused.items()]
     return sorted([*told, *ill])
 
@@ -145,7 +157,8 @@ def make_ready(
 
     targets: asked for, to be tried before the ABI's own ways. One ABI that fails keeps no other from being made.
     """
-    found = find(root)
+    names = list(names)
+    found = find(root, names)
     gaps: dict[str, Failure] = {}
     for name in names:
         if name in found.refused:
@@ -179,46 +192,45 @@ def _built(root: Path, abi: Abi, say: Callable[[str], None]) -> bool:
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     say(f"building the probes for {abi.name}")
     with Counting("probes linked") as count:
-        return not build_abi(root, abi, compiler, count).runs
+        made = build_abi(root, abi, compiler, count)
+    for probe, sentence in made.broken.items():
+        say(f"left out {probe} for {abi.name}: {sentence}")
+    return not made.runs
 
 
 def is_fresh(root: Path, name: str) -> bool:
     """Every probe is described, and nothing that it is made from is younger than the manifest."""
     folder = root / "build" / name
     manifest = folder / "manifest.json"
-    if not manifest.is_file() or not all(
-        (folder / f"{probe}.describe").is_file() for probe in probe_names(root / "probes")
-    ):
+    if not manifest.is_file() or not all((folder / f"{probe}.describe").is_file() for probe in _whole(root, folder)):
         return False
     sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
-    sources += [root / "Makefile", root / "src/tollmeter/build.py"]
+    deciding = (root / "src/tollmeter/toolchain" / name for name in ("build.py", "accepting.py"))
+    sources += [root / "Makefile", *deciding, *(root / "build/sources").glob("*.path")]
+    sources += (root / "build/libraries").glob(f"*/{READY}")
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
+
+
+def _whole(root: Path, folder: Path) -> list[str]:
+    """The probes that a folder of build/ has, or should have."""
+    return sorted(probe_names(root / "probes") - broken_of(folder).keys())
 
 
 def _describe(root: Path, abi: Abi, targets: Sequence[str]) -> str:
     """Asks every probe that has not told of itself, on the first target that can be opened. Returns that one's name."""
     folder = root / "build" / abi.name
-    waiting = [folder / probe for probe in probe_names(root / "probes") if not (folder / f"{probe}.describe").is_file()]
+    waiting = [folder / probe for probe in _whole(root, folder) if not (folder / f"{probe}.describe").is_file()]
     name, target = _first_open(root, abi, targets)
     try:
         if waiting:
             target.prepare([str(path) for path in waiting])
         for path in waiting:
             stream = target.describe(str(path))
-            _check(path, abi, stream)
+            check_description(root, path, abi, stream)
             path.with_name(f"{path.name}.describe").write_bytes(stream)
     finally:
         target.close()
     return name
-
-
-def _check(path: Path, abi: Abi, stream: bytes) -> None:
-    try:
-        probe, build = description(stream)
-    except Damaged as error:
-        raise Failure(f"{path.name} does not describe itself: {error}", 1) from error
-    if (probe.probe, build.abi) != (path.name, abi.name):
-        raise Failure(f"{path.name} calls itself {probe.probe} for {build.abi}", 1)
 
 
 def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Target]:
@@ -233,10 +245,11 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
     raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
 
 
-def open_here(root: Path, target: str) -> Target:
-    """A target with what it needs from build/emulator. Raises Failure where that cannot be made, or opened."""
+def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
+    """A target with what it needs from build/emulator, and what else is to be made there. Raises Failure where that
+    cannot be made, or the target opened."""
     emulator = root / "build/emulator"
-    for need in needs(target):
+    for need in (*needs(target), *also):
         done = subprocess.run(
             ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
             cwd=root, capture_output=True, text=True, check=False, env=_outside_make(),

@@ -5,20 +5,19 @@ What stands in build/ABI/ afterwards:
     FAMILY.NAME            the executable
     FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
     manifest.json          {"FAMILY.NAME": {"sha256": "...", "size_bytes": N}, ...}
+    broken.json            {"FAMILY.NAME": "why it is left out", ...}
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
-import platform
+import re
 import subprocess
 import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
@@ -27,14 +26,20 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
-from tollmeter.protocol import Damaged, description
-from tollmeter.toolchain import elf, floats, zig
+from tollmeter.toolchain import elf, zig
+from tollmeter.toolchain.accepting import accept, write
 from tollmeter.toolchain.distribution import install_line
+from tollmeter.toolchain.making import make
 
-DESCRIBE_SECONDS = 20
-_LOOKED_AT_EVERY_S = 0.2
+BROKEN = "broken.json"
 ANY_CPU = "*"
+_MOST_BYTES = 1 << 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
+_WORD = re.compile(r"[A-Za-z0-9._/,=+:@-]+")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 
 # What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
 # C and for C++ without its library, and a static link finds its archives.
@@ -52,19 +57,6 @@ _TRIAL_CXX = """
 struct object { virtual uint64_t call() = 0; };
 """
 
-# Which NAME.ARCH.S belong to an ELF machine.
-_ARCHITECTURES = {
-    "EM_X86_64": "x86_64",
-    "EM_386": "i386",
-    "EM_AARCH64": "aarch64",
-    "EM_ARM": "arm",
-    "EM_RISCV": "riscv64",
-    "EM_MIPS": "mips",
-    "EM_SPARCV9": "sparc64",
-    "EM_PPC64": "ppc64",
-    "EM_S390": "s390x",
-}
-
 
 class Gap(NamedTuple):
     """An ABI that cannot be built here: why, the Debian packages that would mend it, and else what would."""
@@ -80,12 +72,13 @@ class Gap(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An ABI that was built: how many probes, and whether this machine runs them."""
+    """An ABI that was built: how many probes, and whether this machine runs them. broken: why others are left out."""
 
     abi: str
     compiler: str
     probes: int
     runs: bool
+    broken: Mapping[str, str] = {}
 
 
 # ---- ABI files --------------------------------------------------------------------------------------------------
@@ -93,19 +86,31 @@ class Made(NamedTuple):
 
 def read_abi(path: Path) -> Abi:
     """One ABI file. Raises Failure with a sentence for what it cannot mean."""
+    if not _NAME.fullmatch(path.stem):
+        raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
         abi = msgspec.convert({**table, "name": path.stem}, Abi)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise Failure(f"{path.name} is no ABI file: {error}") from error
     unknown = sorted(set(abi.elf) - set(elf.READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
-    words = chain(*map(compiler_words, abi.compiler), abi.flags)
-    unsafe = [word for word in words if set(word) & set(" \t\n'\"$`\\#;")]
-    if unsafe:
-        raise Failure(f"{path.name}: make cannot pass on {unsafe[0]!r}; a compiler or flag has no blank and no quote")
+    _check_words(path.name, abi)
     return abi
+
+
+def _check_words(name: str, abi: Abi) -> None:
+    """make hands them to a shell, and apt-get takes a name that begins with a dash for an option."""
+    compilers = ((one,) if isinstance(one, str) else one for one in abi.compiler)
+    for word in chain(*compilers, abi.compiler_cxx, abi.flags):
+        if not _WORD.fullmatch(word):
+            raise Failure(
+                f"{name}: {word!r} is no word of a command; a compiler or flag has letters, digits, . _ / , = + : @ -"
+            )
+    for package in abi.packages:
+        if not _PACKAGE.fullmatch(package):
+            raise Failure(f"{name}: {package!r} is no name of a Debian package")
 
 
 def read_abis(folder: Path) -> dict[str, Abi]:
@@ -188,9 +193,8 @@ def _silently(abi: str, linked: int, probes: int) -> None:
 
 
 def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Made], list[Gap]]:
-    """Builds every probe for every ABI of this CPU that can be built here.
-
-    Raises Failure where a probe does not compile, is not what its ABI file promises, or does not describe itself.
+    """Builds every probe for every ABI of this CPU that can be built here. One that does not compile, is not what its
+    ABI file promises or does not describe itself is left out with a sentence. Raises Failure where none is left.
     """
     made, gaps = [], []
     for abi in for_cpu(read_abis(root / "abis").values(), machine):
@@ -203,7 +207,7 @@ def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Ma
 
 
 def build_abi(root: Path, abi: Abi, compiler: str, tell: Tell = _silently) -> Made:
-    """Builds every probe for one ABI, and leaves executables, descriptions and manifest in build/NAME."""
+    """Builds every probe for one ABI, and leaves what stands above in build/NAME. Raises Failure where none is left."""
     with _alone(root / "build" / f"{abi.name}.lock"):
         return _build_abi(root, abi, compiler, tell)
 
@@ -212,7 +216,7 @@ def build_layout(root: Path, abi: Abi, compiler: str) -> Path:
     """Compiles abis/layout.c for one ABI, and nothing else. Returns the object file."""
     folder = root / "build" / abi.name
     with _alone(root / "build" / f"{abi.name}.lock"):
-        _make(root, abi, compiler, f"build/{abi.name}/layout.o")
+        make(root, abi, compiler, f"build/{abi.name}/layout.o")
     return folder / "layout.o"
 
 
@@ -228,19 +232,55 @@ def _alone(lock: Path) -> Iterator[None]:
 def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
     folder = root / "build" / abi.name
     probes = sorted(probe_names(root / "probes"))
-    _make(root, abi, compiler, watch=lambda began: tell(abi.name, _linked(folder, probes, began), len(probes)))
-    _drop_forgotten(folder, probes)
+    broken = make(root, abi, compiler, watch=lambda began: tell(abi.name, _linked(folder, probes, began), len(probes)))
+    _drop_forgotten(folder, [probe for probe in probes if probe not in broken])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = list(pool.map(lambda probe: _accept(folder / probe, abi), probes))
-    manifest = {probe: _fingerprint(folder / probe) for probe in probes}
-    _write(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest)))
-    return Made(abi.name, compiler, len(probes), all(runs))
+        built = [probe for probe in probes if probe not in broken]
+        told = dict(zip(built, pool.map(lambda probe: _accepted(root, folder / probe, abi), built), strict=True))
+    broken |= {probe: answer.sentence for probe, answer in told.items() if isinstance(answer, Failure)}
+    accepted = [probe for probe in built if probe not in broken]
+    if not accepted:
+        probe, sentence = next(iter(broken.items()))
+        raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
+    _leave(folder, accepted, broken)
+    return Made(abi.name, compiler, len(accepted), all(told[probe] for probe in accepted), broken)
+
+
+def _accepted(root: Path, path: Path, abi: Abi) -> bool | Failure:
+    try:
+        return accept(root, path, abi)
+    except Failure as failure:
+        return failure
+
+
+def _leave(folder: Path, accepted: Sequence[str], broken: Mapping[str, str]) -> None:
+    """A probe that is left out leaves nothing that could be measured."""
+    manifest = {probe: _fingerprint(folder / probe) for probe in accepted}
+    for probe in broken:
+        (folder / probe).unlink(missing_ok=True)
+        (folder / f"{probe}.describe").unlink(missing_ok=True)
+    for name, content in (("manifest.json", manifest), (BROKEN, broken)):
+        write(folder / name, msgspec.json.format(msgspec.json.encode(content)))
+
+
+def broken_of(folder: Path) -> dict[str, str]:
+    """The probes that a folder of build/ holds none of, and why."""
+    try:
+        return msgspec.json.decode((folder / BROKEN).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def probe_names(folder: Path) -> set[str]:
-    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME."""
+    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME. make hands these to a shell too.
+
+    Raises Failure (2) for a name that is none."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
-    return {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+    names = {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+    for name in names:
+        if not _PROBE.fullmatch(name):
+            raise Failure(f"probes/ holds a file for {name!r}, which is no name of a probe: FAMILY.NAME is meant")
+    return names
 
 
 def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
@@ -249,90 +289,22 @@ def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
     return sum(path.is_file() and path.stat().st_mtime >= began for path in found)
 
 
-def _make(
-    root: Path, abi: Abi, compiler: str, goal: str = "all", watch: Callable[[float], None] = lambda _: None
-) -> None:
-    """watch: called every now and then with the time at which make began."""
-    machine = str(abi.elf.get("machine", ""))
-    variables = {
-        "ABI": abi.name,
-        "CC": compiler,
-        "ABI_FLAGS": " ".join(abi.flags),
-        "ARCH": _ARCHITECTURES.get(machine, platform.machine()),
-    }
-    options = ["--no-print-directory", "--keep-going", f"--jobs={os.cpu_count() or 1}"]
-    words = ["make", *options, *(f"{name}={value}" for name, value in variables.items()), goal]
-    # A make that started this one has options of its own, which mean nothing here.
-    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    try:
-        with subprocess.Popen(words, cwd=root, stdout=subprocess.DEVNULL, env=environment) as make:
-            status = _awaited(make, watch)
-    except OSError as error:
-        raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
-    if status != 0:
-        raise Failure(f"{goal} does not build for {abi.name}: what the compiler said stands above", 1)
-
-
-def _awaited(make: subprocess.Popen[bytes], watch: Callable[[float], None]) -> int:
-    began = time.time()
-    while True:
-        try:
-            return make.wait(_LOOKED_AT_EVERY_S)
-        except subprocess.TimeoutExpired:
-            watch(began)
-
-
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:
     """Removes executables and descriptions whose source is gone."""
-    kept = {*probes, *(f"{probe}.describe" for probe in probes), "libtoll.a", "layout.o", "manifest.json"}
+    kept = {
+        *probes,
+        *(f"{probe}.describe" for probe in probes),
+        "libtoll.a",
+        "libsoft.a",
+        "layout.o",
+        "manifest.json",
+        BROKEN,
+    }
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
 
 
-def _accept(path: Path, abi: Abi) -> bool:
-    """Proves one executable and keeps its description. False where this machine cannot run the ABI."""
-    elf.prove(path, abi.elf)
-    floats.prove(path, abi)
-    told = path.with_name(f"{path.name}.describe")
-    if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
-        return True
-    told.unlink(missing_ok=True)
-    stream = _describe(path)
-    if stream is None:
-        return False
-    try:
-        probe, build = description(stream)
-    except Damaged as error:
-        raise Failure(f"{abi.name}/{path.name} does not describe itself: {error}", 1) from error
-    if (probe.probe, build.abi) != (path.name, abi.name):
-        raise Failure(f"{abi.name}/{path.name} calls itself {probe.probe} for {build.abi}", 1)
-    _write(told, stream)
-    return True
-
-
-def _describe(path: Path) -> bytes | None:
-    """What an executable says of itself, or None where the kernel does not know its format."""
-    try:
-        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"{path.parent.name}/{path.name} --describe does not end", 1) from error
-    except OSError as error:
-        if error.errno == errno.ENOEXEC:
-            return None
-        raise Failure(f"{path.parent.name}/{path.name} cannot be started: {error.strerror}", 5) from error
-    if done.returncode != 0:
-        raise Failure(f"{path.parent.name}/{path.name} --describe ends with status {done.returncode}", 1)
-    return done.stdout
-
-
 def _fingerprint(path: Path) -> dict[str, str | int]:
     content = path.read_bytes()
     return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all: a reader never meets half a file."""
-    half = path.with_name(f"{path.name}.half")
-    half.write_bytes(content)
-    half.replace(path)

@@ -30,7 +30,8 @@ def install_for(root: Path, names: Iterable[str], targets: Sequence[str], machin
 
     Whether a kernel runs an ABI is only known when there is a compiler for it: what that shows is installed after it.
     """
-    known = find(root).abis
+    names = list(names)
+    known = find(root, names).abis
     asked = [known[name] for name in names if name in known]
     tried: set[str] = set()
     while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tollmeter.extras import CHARTS, bring
+from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
 from tollmeter.report.charts.chart import Chart, Spec
 from tollmeter.report.look import PICTURE_FONT, by_value, config
@@ -42,8 +43,8 @@ def _pictures(chart: Chart, source: str, folder: Path) -> Iterable[Path]:
 
     spec = alone(chart, source)
     vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
-    vector.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
-    raster.write_bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+    write_whole(vector, vl_convert.vegalite_to_svg(spec).encode())
+    write_whole(raster, vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
     return vector, raster
 
 

@@ -28,8 +28,9 @@ TIME_LABEL = (
     "datum.value >= 1e3 ? format(datum.value / 1e3, '.4~g') + ' µs' : format(datum.value, '.4~g') + ' ns'"
 )
 COUNT_LABEL = "abs(datum.value) >= 1000 ? format(datum.value, ',.0f') : format(datum.value, '.4~g')"
-TITLES = {"ns": "time", "B/s": "bytes per second", "flop/s": "floating-point operations per second",
-          "op/s": "operations per second", "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
+TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
+          "flop/s": "floating-point operations per second", "op/s": "operations per second",
+          "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
           "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
 REACH = 3.0
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
@@ -46,8 +47,8 @@ def rate_label(suffix: str) -> str:
     return "".join(parts) + f"format(datum.value, '.4~g') + ' {suffix}'"
 
 
-LABELS = {"ns": TIME_LABEL, "B": SIZE_LABEL, "B/s": rate_label("B/s"), "flop/s": rate_label("FLOPS"),
-          "op/s": rate_label("/s")}  # fmt: skip
+LABELS = {"ns": TIME_LABEL, "B": SIZE_LABEL, "B/s": rate_label("B/s"), "bit/s": rate_label("bit/s"),
+          "flop/s": rate_label("FLOPS"), "op/s": rate_label("/s")}  # fmt: skip
 
 
 def label_of(unit: str) -> str:

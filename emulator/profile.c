@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps how often each instruction of an emulated program is executed while the program's gate is open, and writes it at
+ * the end, `ADDRESS COUNT` a line. Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
+ *
+ *   -plugin build/emulator/profile.so,gate=PATH,hits=PATH
+ *
+ * An emulator's own time is no measure of where its program spends time, so that nothing is sampled: a share of this
+ * profile is one of instructions, exactly, and the same each time.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "plugin.h"
+
+enum { GATE_WORD = 4, PAGE_BYTES = 24 };
+
+/* One of these for each instruction of each block that was ever translated: the same address may stand in several. */
+struct place {
+  uint64_t address, count;
+  struct place *next;
+};
+static struct place *places;
+static const volatile uint32_t *page;
+static FILE *hits;
+
+static void on_instruction(unsigned cpu, void *context) {
+  (void)cpu;
+  if (page[GATE_WORD]) ((struct place *)context)->count++;
+}
+
+static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
+  (void)id;
+  for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++) {
+    struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
+    struct place *place = calloc(1, sizeof *place);
+    if (!place) return;
+    *place = (struct place){.address = qemu_plugin_insn_vaddr(instruction), .next = places};
+    places = place;
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS, place);
+  }
+}
+
+static void write_hits(uint64_t id, void *context) {
+  (void)id, (void)context;
+  for (const struct place *place = places; place; place = place->next)
+    if (place->count) fprintf(hits, "%" PRIu64 " %" PRIu64 "\n", place->address, place->count);
+  fclose(hits);
+}
+
+/* What follows a key among the plugin's words; NULL where it is missing. */
+static const char *value_of(const char *key, int count, char **words) {
+  const size_t bytes = strlen(key);
+  for (int i = 0; i < count; i++)
+    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
+  return NULL;
+}
+
+static const volatile uint32_t *map_page(const char *path) {
+  const int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+EXPORT extern int qemu_plugin_version;
+int qemu_plugin_version = 1;
+
+EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
+int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
+  const char *path = value_of("hits=", count, words);
+  (void)about;
+  page = map_page(value_of("gate=", count, words));
+  hits = path ? fopen(path, "w") : NULL;
+  if (!page || !hits) {
+    fputs("a profile needs gate=PATH, the counter's page, and hits=PATH to write to\n", stderr);
+    return 1;
+  }
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
+  qemu_plugin_register_atexit_cb(id, write_hits, NULL);
+  return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TCP bulk data through lwIP, received behind Ethernet headers of 14 bytes: what a whole stack loses by that, and by which
+ * function, where header.c and copy.c measure the parts. Each way to meet the header is an executable of its own, made by
+ * the file that includes this one and says RECEIVE_HOW; copy routine and checksum are chosen in it.
+ *
+ * Sender and receiver share one CPU and never wait: the machine is saturated, its idle share is 0, and payload over time is
+ * over the time of both. All bytes are compared with what was sent, behind the watch, and wiped for the next turn.
+ */
+#ifndef TOLL_ALIGNMENT_RECEIVE_PATH_H
+#define TOLL_ALIGNMENT_RECEIVE_PATH_H
+
+#include "toll.h"
+
+#ifndef RECEIVE_MOVES
+#define RECEIVE_MOVES false
+#endif
+
+#ifdef RECEIVE_HAS_LWIP
+#include "receive.h"
+#else
+struct receive {
+  uint64_t turns;
+};
+
+static enum toll_status prepare(struct toll_run *r) {
+  return toll_skip(r,
+                   "built without lwIP, whose source is not here: naming this probe fetches it, LWIP_SOURCE=DIR "
+                   "takes one's own");
+}
+
+static void transfer_records(struct toll_run *r) {
+  (void)r;
+}
+#endif
+
+static const char *const copy_names[] = {"bytes",           "words_else_bytes", "halfwords", "shift_merge",
+                                         "unaligned_words", "string",           "libc",      NULL};
+static const char *const sum_names[] = {"bytes", "halfwords", "words", NULL};
+static const char *const faults[] = {"none", "drop", "corrupt", "reorder", "short", "lying", NULL};
+static const struct toll_parameter parameters[] = {{.name = "copy",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "how the stack moves bytes",
+                                                    .choices = copy_names,
+                                                    .typical = "words_else_bytes"},
+                                                   {.name = "checksum",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "how it adds them up",
+                                                    .choices = sum_names,
+                                                    .typical = "halfwords"},
+                                                   {.name = "fault",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "what happens to one frame of a hundred on the wire",
+                                                    .choices = faults,
+                                                    .typical = "none"},
+                                                   {0}};
+static const struct toll_metric metrics[] = {
+    {.name = "throughput",
+     .unit = "bit/s",
+     .better = TOLL_MORE,
+     .summary = "payload received, by one CPU that sends it too"},
+    {.name = "frames", .unit = "op/s", .better = TOLL_MORE, .summary = "frames with data a second"},
+    {.name = "frame",
+     .unit = "ns",
+     .summary = "one frame with 1460 bytes of data, sent and received",
+     .toll = "receive a frame by TCP, " RECEIVE_HOW ", {copy}"},
+    {.name = "cpu", .unit = "ns", .summary = "CPU time a byte", .source = TOLL_GAUGE},
+    {.name = "spoilt", .unit = "ratio", .summary = "frames that the wire spoilt, of all", .source = TOLL_GAUGE},
+    {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "How fast does TCP receive behind a 14-byte Ethernet header, " RECEIVE_HOW "?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct receive),
+    .prepare = prepare,
+    .body = transfer_records,
+#ifdef RECEIVE_HAS_LWIP
+    .check = check,
+    .finish = finish,
+    .work = work,
+#endif
+    .revision = 1,
+};
+
+#endif

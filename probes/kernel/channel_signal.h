@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Channels by a real-time signal that carries the word: taken by whoever waits for it, or read from a file.
+ *
+ * The signal is blocked, so that no handler runs: what a handler costs is told by signal_self. It is sent to the other
+ * side's thread, and each direction has a signal of its own, so that one thread may be both sides.
+ */
+#ifndef TOLL_KERNEL_CHANNEL_SIGNAL_H
+#define TOLL_KERNEL_CHANNEL_SIGNAL_H
+
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "channel.h"
+
+static inline int channel_signal_of(enum channel_side sender) {
+  return SIGRTMIN + 2 + (int)sender;
+}
+
+static inline sigset_t channel_signals(enum channel_side sender) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, channel_signal_of(sender));
+  return set;
+}
+
+/* What starts afterwards has them blocked as well. */
+static inline bool channel_open_signals(struct channel *channel) {
+  const sigset_t question = channel_signals(ASKER), answer = channel_signals(OWNER);
+  (void)channel;
+  return sigprocmask(SIG_BLOCK, &question, NULL) == 0 && sigprocmask(SIG_BLOCK, &answer, NULL) == 0;
+}
+
+static inline void channel_begin_signals(struct channel *channel, enum channel_side self) {
+  channel_name_oneself(channel, self);
+}
+
+static inline void channel_send_signal(struct channel *channel, enum channel_side self, uint32_t word) {
+  const struct channel_end *other = &channel->end[!self];
+  siginfo_t told;
+  memset(&told, 0, sizeof told);
+  told.si_code = SI_QUEUE;
+  told.si_pid = channel->end[self].process;
+  told.si_value.sival_int = (int)word;
+  if (syscall(SYS_rt_tgsigqueueinfo, other->process, other->thread, channel_signal_of(self), &told) < 0)
+    channel->lost++;
+}
+
+static inline uint32_t channel_await_signal(struct channel *channel, enum channel_side self) {
+  const sigset_t awaited = channel_signals(!self);
+  siginfo_t told = {0};
+  if (sigwaitinfo(&awaited, &told) != channel_signal_of(!self)) channel->lost++;
+  return (uint32_t)told.si_value.sival_int;
+}
+
+/* Whoever reads the file is told of the signals sent to himself, whoever opened it. */
+static inline bool channel_open_signal_files(struct channel *channel) {
+  const sigset_t question = channel_signals(ASKER), answer = channel_signals(OWNER);
+  channel->end[ASKER].in = signalfd(-1, &answer, SFD_CLOEXEC);
+  channel->end[OWNER].in = signalfd(-1, &question, SFD_CLOEXEC);
+  return channel_open_signals(channel) && channel->end[ASKER].in >= 0 && channel->end[OWNER].in >= 0;
+}
+
+static inline uint32_t channel_read_signal(struct channel *channel, enum channel_side self) {
+  struct signalfd_siginfo told = {0};
+  if (read(channel->end[self].in, &told, sizeof told) != (ssize_t)sizeof told) channel->lost++;
+  return (uint32_t)told.ssi_int;
+}
+
+#endif

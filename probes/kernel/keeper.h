@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Removes what would stay when every process that knew of it was killed: files with names, what System V numbers.
+ *
+ * A keeper waits, in a session of its own that no signal to the visit's reaches, until no process of the visit is left that
+ * holds the other end of a socket: the kernel closes what a killed process held.
+ */
+#ifndef TOLL_KERNEL_KEEPER_H
+#define TOLL_KERNEL_KEEPER_H
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+static struct {
+  pid_t process, owner;
+  int life; /* the end that the visit's processes hold */
+} keeper;
+
+static inline void keep(int life, void (*remove)(const void *what), const void *what) {
+  char nothing;
+  setsid();
+  for (int file = 0; file < life; file++) close(file);
+  if (write(life, "", 1) != 1) _exit(1);
+  while (read(life, &nothing, 1) < 0) continue;
+  remove(what);
+  _exit(0);
+}
+
+/* For prepare, before there is something to remove: what is told of it lies in memory that both share. False where there
+ * can be no keeper. */
+static inline bool keep_until_end(void (*remove)(const void *what), const void *what) {
+  int life[2];
+  char ready;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, life) < 0) return false;
+  keeper.owner = getpid();
+  keeper.life = life[1];
+  keeper.process = fork();
+  if (keeper.process == 0) {
+    close(life[1]);
+    keep(life[0], remove, what);
+  }
+  close(life[0]);
+  return keeper.process > 0 && read(life[1], &ready, 1) == 1; /* until then a signal to the visit's would reach it */
+}
+
+/* Who ends in good order ends after it, so that nothing is left when the host reads of the end. */
+__attribute__((destructor)) static void await_keeper(void) {
+  if (keeper.process <= 0 || keeper.owner != getpid()) return;
+  close(keeper.life);
+  waitpid(keeper.process, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The other end of a call between two machines: started there as this executable with TOLL_SERVE in its environment, it
+ * says in one line at which ports it serves what, and ends when its standard input does, which is when the ssh that
+ * started it ends, whatever that ended of.
+ *
+ * Each service is a process of its own that waits in the kernel for one peer at a time: a loop over all of them would add
+ * its own poll to each answer.
+ */
+#ifndef TOLL_KERNEL_REMOTE_H
+#define TOLL_KERNEL_REMOTE_H
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+
+#include "page.h"
+
+enum service { ECHO_TCP, ECHO_UDP, TAKE_CONNECTION, SERVE_PAGE, TAKE_BYTES, SERVICES };
+enum { REMOTE_CHUNK = 1 << 16, REMOTE_PATIENCE_S = 5 };
+
+/* ---- there ---- */
+
+static inline void echo_until_end(int file) {
+  uint32_t word;
+  send_at_once(file);
+  while (read_whole(file, (char *)&word, sizeof word) && write_whole(file, (const char *)&word, sizeof word)) continue;
+  reset(file);
+}
+
+/* How many bytes there are comes first; that all are there is said by one. */
+static inline void take_until_end(int file) {
+  static char chunk[REMOTE_CHUNK];
+  uint32_t left;
+  while (read_whole(file, (char *)&left, sizeof left)) {
+    for (left = ntohl(left); left;) {
+      const ssize_t took = read(file, chunk, left < sizeof chunk ? left : sizeof chunk);
+      if (took <= 0) break;
+      left -= (uint32_t)took;
+    }
+    if (left || !write_whole(file, "", 1)) break;
+  }
+  reset(file);
+}
+
+static inline void serve_page_once(int file) {
+  static char page[LARGEST_PAGE];
+  if (!page[0]) page_fill(page, sizeof page);
+  send_at_once(file);
+  page_serve(file, page);
+  page_end(file);
+}
+
+static inline void echo_datagrams(int file) {
+  uint32_t word;
+  struct sockaddr_storage from;
+  for (;;) {
+    socklen_t length = sizeof from;
+    const ssize_t took = recvfrom(file, &word, sizeof word, 0, (struct sockaddr *)&from, &length);
+    if (took == (ssize_t)sizeof word) sendto(file, &word, sizeof word, 0, (struct sockaddr *)&from, length);
+  }
+}
+
+static inline void serve_one(enum service service, int file) {
+  switch (service) {
+    case ECHO_TCP: echo_until_end(file); break;
+    case TAKE_BYTES: take_until_end(file); break;
+    case SERVE_PAGE: serve_page_once(file); break;
+    default: reset(file);
+  }
+}
+
+static inline void serve_for_ever(enum service service, int file) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGCHLD, SIG_IGN);
+  if (service == ECHO_UDP) echo_datagrams(file);
+  for (;;) {
+    const int taken = accept4(file, NULL, NULL, SOCK_CLOEXEC);
+    const bool stays = service == ECHO_TCP || service == TAKE_BYTES;
+    if (taken >= 0 && (!stays || fork() == 0)) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      serve_one(service, taken);
+      if (stays) _exit(0);
+    } else if (taken >= 0) {
+      close(taken);
+    }
+  }
+}
+
+__attribute__((constructor)) static void serve_another_machine(void) {
+  char line[128] = "", nothing;
+  if (!getenv("TOLL_SERVE")) return;
+  for (enum service service = 0; service < SERVICES; service++) {
+    struct address address = inet_address(INADDR_ANY);
+    const int file = socket_at(&address, service == ECHO_UDP ? SOCK_DGRAM : SOCK_STREAM);
+    if (file < 0) _exit(1);
+    snprintf(line + strlen(line), sizeof line - strlen(line), ",%u", (unsigned)ntohs(address.place.inet.sin_port));
+    const pid_t served = fork();
+    if (served == 0) serve_for_ever(service, file);
+    if (served < 0) _exit(1);
+    close(file);
+  }
+  dprintf(STDOUT_FILENO, "ports%s\n", line);
+  while (read(STDIN_FILENO, &nothing, 1) > 0) continue;
+  _exit(0);
+}
+
+/* ---- here ---- */
+
+/* For prepare: where the service is; the peer is told as ADDRESS,PORT,... in the services' order. */
+static inline enum toll_status find_service(struct toll_run *r, enum service service, struct address *address) {
+  const char *told = toll_peer(r), *ports = strchr(told, ',');
+  char host[INET_ADDRSTRLEN] = "";
+  if (!*told) return toll_skip(r, "no other machine was named: --peer HOST names one that ssh reaches");
+  *address = inet_address(INADDR_ANY);
+  if (ports && (size_t)(ports - told) < sizeof host) memcpy(host, told, (size_t)(ports - told));
+  for (unsigned i = 0; ports && i < service; i++) ports = strchr(ports + 1, ',');
+  if (!ports || inet_pton(AF_INET, host, &address->place.inet.sin_addr) != 1)
+    return toll_fail(r, "no peer has such an address: %s", told);
+  address->place.inet.sin_port = htons((uint16_t)strtoul(ports + 1, NULL, 10));
+  return TOLL_OK;
+}
+
+/* A socket that gives up before the visit's deadline does. */
+static inline int reach(const struct address *address, int type) {
+  const struct timeval patience = {.tv_sec = REMOTE_PATIENCE_S};
+  const int file = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (connect(file, &address->place.any, address->length) < 0) return -1;
+  if (type == SOCK_STREAM) send_at_once(file);
+  return file;
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the system accounts to this process: memory, page faults and CPU time, for probes whose answer these are part of.
+ *
+ * Memory and faults are a program's as much as its time, and are told of with it: by the kernel's own accounts (proc(5)),
+ * which hold under a guest's kernel too, but not under an emulator of the CPU alone, whose own they would be.
+ */
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "internal.h"
+
+#define GAUGE(metric, of, text) \
+  { .name = metric, .unit = of, .summary = text, .source = TOLL_GAUGE }
+#define MEANING(metric, of, meaning, text) \
+  { .name = metric, .unit = of, .summary = text, .source = TOLL_GAUGE, .means = meaning }
+
+const struct toll_metric toll_account_metrics[] = {
+    MEANING("cpu_time", "ns", "cpu-time", "CPU time of one operation, in user and kernel mode"),
+    MEANING("resident_peak", "B", "resident-peak", "the most that was ever resident"),
+    GAUGE("resident", "B", "resident at the end"),
+    GAUGE("proportional", "B", "resident at the end, pages that are shared counted in parts"),
+    GAUGE("page_tables", "B", "page tables that lead to it"),
+    GAUGE("heap", "B", "taken from the system by the heap's end (brk)"),
+    GAUGE("mapped", "B", "taken from the system by maps without a file"),
+    GAUGE("minor_faults", "fault", "page faults until the program is laid out and has run once"),
+    GAUGE("major_faults", "fault", "those that waited for a disk"),
+    MEANING("faults_each", "fault", "faults-of-operation", "page faults of one operation, once it has run"),
+    GAUGE("code", "B", "code of the executable"),
+    GAUGE("data", "B", "data of the executable, those without initial values among them"),
+    {0}};
+
+static struct {
+  struct toll_account begun;     /* when the program had run once */
+  struct toll_account in_bodies; /* of all timed bodies */
+  uint64_t iterations;           /* of these */
+} told;
+
+struct toll_account toll_account_read(void) {
+  struct timespec cpu = {0, 0};
+  struct rusage use;
+  memset(&use, 0, sizeof use);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  getrusage(RUSAGE_SELF, &use);
+  return (struct toll_account){.cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec,
+                               .minor_faults = (uint64_t)use.ru_minflt,
+                               .major_faults = (uint64_t)use.ru_majflt};
+}
+
+void toll_account_begin(void) {
+  told.begun = toll_account_read();
+}
+
+void toll_account_body(const struct toll_account *before, uint64_t iterations) {
+  const struct toll_account after = toll_account_read();
+  told.in_bodies.cpu_ns += after.cpu_ns - before->cpu_ns;
+  told.in_bodies.minor_faults += after.minor_faults - before->minor_faults;
+  told.iterations += iterations;
+}
+
+/* A line `FIELD: N kB`, in bytes; 0 where there is none. */
+static double bytes_of(const char *path, const char *field) {
+  char text[32];
+  return toll_find_field(path, field, text, sizeof text) ? 1024 * strtod(text, NULL) : 0;
+}
+
+/* The heap and the private maps of a process, from lines `start-end rwxp offset device inode path`. What has no file and
+ * lies between the executable's first byte and its last is its data without initial values, and no map. */
+void toll_account_maps(const char *path, double *heap, double *mapped) {
+  extern char __executable_start[], _end[];
+  char line[512];
+  FILE *file = fopen(path, "r");
+  *heap = *mapped = 0;
+  while (file && fgets(line, sizeof line, file)) {
+    unsigned long long start, end, inode;
+    char may[8], name[64] = "";
+    if (sscanf(line, "%llx-%llx %7s %*s %*s %llu %63s", &start, &end, may, &inode, name) < 4) continue;
+    if (strcmp(name, "[heap]") == 0)
+      *heap += (double)(end - start);
+    else if (inode == 0 && may[1] == 'w' && may[3] == 'p' && strncmp(name, "[stack", 6) != 0 &&
+             !(start >= (uintptr_t)__executable_start && start < (uintptr_t)_end))
+      *mapped += (double)(end - start);
+  }
+  if (file) fclose(file);
+}
+
+struct parts {
+  double code, data;
+};
+
+static int add_part(struct dl_phdr_info *object, size_t size, void *context) {
+  struct parts *parts = context;
+  (void)size;
+  for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+    if (object->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    if (object->dlpi_phdr[i].p_flags & PF_X) parts->code += (double)object->dlpi_phdr[i].p_memsz;
+    if (object->dlpi_phdr[i].p_flags & PF_W) parts->data += (double)object->dlpi_phdr[i].p_memsz;
+  }
+  return 1; /* the program itself comes first; what the kernel maps beside it is not its own */
+}
+
+static void report(struct toll_run *r, const char *metric, double value) {
+  if (value > 0) toll_report(r, metric, value);
+}
+
+/* The high-water mark lags: kernels up to 6.1 add a task's pages to it 64 at a time, and later ones so many for each CPU.
+ * What is resident now is counted page by page for smaps_rollup, and is the least that the peak was. Not getrusage's
+ * ru_maxrss, which a process inherits through exec from the program that started it. */
+static void report_resident(struct toll_run *r) {
+  const double marked = bytes_of("/proc/self/status", "VmHWM"), now = bytes_of("/proc/self/smaps_rollup", "Rss");
+  report(r, "resident_peak", marked > now ? marked : now);
+  report(r, "resident", now);
+  report(r, "proportional", bytes_of("/proc/self/smaps_rollup", "Pss"));
+  report(r, "page_tables", bytes_of("/proc/self/status", "VmPTE"));
+}
+
+static void report_taken(struct toll_run *r) {
+  double heap, mapped;
+  toll_account_maps("/proc/self/maps", &heap, &mapped);
+  toll_report(r, "heap", heap);
+  toll_report(r, "mapped", mapped);
+}
+
+void toll_account_report(struct toll_run *r, double operations) {
+  struct parts parts = {0, 0};
+  dl_iterate_phdr(add_part, &parts);
+  report(r, "code", parts.code);
+  report(r, "data", parts.data);
+  if (!toll_accounts_are_own()) return;
+  report_resident(r);
+  report_taken(r);
+  toll_report(r, "minor_faults", (double)told.begun.minor_faults);
+  toll_report(r, "major_faults", (double)told.begun.major_faults);
+  if (!told.iterations) return;
+  toll_report(r, "cpu_time", (double)told.in_bodies.cpu_ns / (double)told.iterations / operations);
+  toll_report(r, "faults_each", (double)told.in_bodies.minor_faults / (double)told.iterations / operations);
+  told.in_bodies = (struct toll_account){0, 0, 0}; /* the next visit of this process tells of its own */
+  told.iterations = 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a probe says that is compiled with a library (`.library`), where that or the ABI's own C++ library is not there.
+ *
+ * Such a probe compiles for every ABI all the same: it asks by __has_include what it can be made of. TOLL_CXX_LIBRARY is 1
+ * where the C++ library of this very ABI is there: its headers are common to several, all but this one.
+ */
+#ifndef TOLL_LIBRARY_H
+#define TOLL_LIBRARY_H
+
+#include "toll.h"
+
+#if defined(__cplusplus) && __has_include(<bits/c++config.h>)
+#define TOLL_CXX_LIBRARY 1
+#else
+#define TOLL_CXX_LIBRARY 0
+#endif
+
+static inline enum toll_status toll_library_missing(struct toll_run *r, const char *library) {
+  if (!TOLL_CXX_LIBRARY) return toll_skip(r, "%s needs the C++ library, and this ABI has none here", library);
+  return toll_skip(r, "%s is not here: ./toll run brings it from Debian when it can reach one", library);
+}
+
+#endif

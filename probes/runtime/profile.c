@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A visit's other half: not how long the body takes but where. The body runs for a while as a visit would run it, and
+ * every PERIOD_NS of the timed worker's time the address of the instruction under way is kept.
+ *
+ *   TOLL_PROFILE=MS         in the environment of a visit: profile for so long in place of taking samples
+ *   TOLL_PROFILE=MS,signal  likewise, without asking the kernel for its sampler
+ *
+ * The sampler is perf's CPU clock where the system permits it: its timer interrupts the kernel's own work too. Elsewhere a
+ * timer sends SIGPROF, which sees the program alone. Under an emulator that counts, a plugin keeps how often each
+ * instruction is executed while the page of the counter says so, and nothing is sampled. The watch gates all three: what
+ * is not timed is not in the profile.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#ifndef sigev_notify_thread_id /* as its manual page has it; glibc's header does not */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* A prime number of ns: in step with no loop and no other timer. */
+enum { PERIOD_NS = 199999, MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECORD = 1024 };
+
+struct sampler {
+  const char *source;  /* NULL: nothing is profiled */
+  bool running, gated; /* gated: by the watch as well */
+  int perf;
+  struct perf_event_mmap_page *ring;
+  timer_t timer;
+  uint64_t kernel, lost, iterations, ns;
+};
+static struct sampler sampler;
+static uintptr_t *addresses;
+static volatile unsigned address_count;
+
+static void keep(uintptr_t address) {
+  if (address_count < MOST_SAMPLES)
+    addresses[address_count++] = address;
+  else
+    sampler.lost++;
+}
+
+/* ---- perf's CPU clock ---- */
+
+static int open_perf(bool with_kernel) {
+  struct perf_event_attr asked = {.type = PERF_TYPE_SOFTWARE,
+                                  .size = sizeof asked,
+                                  .config = PERF_COUNT_SW_CPU_CLOCK,
+                                  .sample_period = PERIOD_NS,
+                                  .sample_type = PERF_SAMPLE_IP,
+                                  .disabled = 1,
+                                  .exclude_hv = 1};
+  asked.exclude_kernel = !with_kernel;
+  return (int)syscall(SYS_perf_event_open, &asked, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool begin_perf(void) {
+  const size_t bytes = (1 + RING_PAGES) * toll_page_bytes();
+  sampler.perf = open_perf(true);
+  if (sampler.perf < 0) sampler.perf = open_perf(false);
+  if (sampler.perf < 0) return false;
+  sampler.ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, sampler.perf, 0);
+  if (sampler.ring != MAP_FAILED) return true;
+  close(sampler.perf);
+  return false;
+}
+
+/* Records are read once the program has stopped: the ring holds half a minute of them. */
+static void read_ring(void) {
+  const char *data = (const char *)sampler.ring + toll_page_bytes();
+  const uint64_t bytes = (uint64_t)RING_PAGES * toll_page_bytes(), end = sampler.ring->data_head;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  for (uint64_t at = sampler.ring->data_tail; at < end;) {
+    struct perf_event_header header;
+    uint64_t address;
+    memcpy(&header, data + at % bytes, sizeof header); /* both are multiples of 8 bytes, and never torn */
+    memcpy(&address, data + (at + sizeof header) % bytes, sizeof address);
+    if (header.type != PERF_RECORD_SAMPLE)
+      sampler.lost += header.type == PERF_RECORD_LOST;
+    else if ((header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
+      keep((uintptr_t)address);
+    else
+      sampler.kernel++;
+    at += header.size ? header.size : end - at;
+  }
+}
+
+/* ---- SIGPROF ---- */
+
+/* Where a signal met the program; 0 where this file does not know how the architecture tells. */
+static uintptr_t address_of(const ucontext_t *context) {
+#if defined(__x86_64__)
+  return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__i386__)
+  return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
+#elif defined(__aarch64__) || defined(__mips__)
+  return (uintptr_t)context->uc_mcontext.pc;
+#elif defined(__arm__)
+  return (uintptr_t)context->uc_mcontext.arm_pc;
+#elif defined(__riscv)
+  return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
+#else
+  (void)context;
+  return 0;
+#endif
+}
+
+static void on_signal(int signal_number, siginfo_t *info, void *context) {
+  (void)signal_number, (void)info;
+  if (sampler.running) keep(address_of(context));
+}
+
+/* Of real time, since a timer of CPU time has no more resolution than the kernel's tick; it goes on behind a closed gate,
+ * which on_signal() keeps. */
+static bool begin_signal(void) {
+  struct sigaction action = {0};
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
+  const struct itimerspec every = {{0, PERIOD_NS}, {0, PERIOD_NS}};
+  event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  return sigaction(SIGPROF, &action, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &event, &sampler.timer) == 0 &&
+         timer_settime(sampler.timer, 0, &every, NULL) == 0;
+}
+
+/* ---- whichever it is ---- */
+
+static bool asked_by_signal(const char *asked) {
+  return strchr(asked, ',') != NULL;
+}
+
+static void begin(const char *asked) {
+  addresses = calloc(MOST_SAMPLES, sizeof *addresses);
+  if (!addresses) return;
+  if (toll_counts_instructions())
+    sampler.source = "instructions";
+  else if (!asked_by_signal(asked) && begin_perf())
+    sampler.source = "perf cpu-clock";
+  else if (begin_signal())
+    sampler.source = "SIGPROF";
+}
+
+void toll_profile_run(bool on) {
+  if (!sampler.source || on == sampler.running) return;
+  sampler.running = on;
+  if (toll_counts_instructions())
+    toll_counter_gate(on);
+  else if (sampler.ring)
+    ioctl(sampler.perf, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+}
+
+void toll_profile_pause(bool pause) {
+  static bool paused;
+  if (pause ? !sampler.running : !paused) return;
+  paused = pause;
+  sampler.gated = true;
+  toll_profile_run(!pause);
+}
+
+/* ---- what came of it ---- */
+
+static int in_order(const void *one, const void *other) {
+  const uintptr_t a = *(const uintptr_t *)one, b = *(const uintptr_t *)other;
+  return (a > b) - (a < b);
+}
+
+static void open_record(void) {
+  toll_record_open("profile");
+  toll_put_text("source", sampler.source);
+  toll_put_count("period_ns", toll_counts_instructions() ? 0 : PERIOD_NS);
+  toll_put_open("hits", '[');
+}
+
+/* Each address with how often it was met, in records of bounded length. */
+static void emit_hits(void) {
+  qsort(addresses, address_count, sizeof *addresses, in_order);
+  unsigned written = 0;
+  open_record();
+  for (unsigned i = 0, same; i < address_count; i += same) {
+    for (same = 1; i + same < address_count && addresses[i + same] == addresses[i]; same++) continue;
+    if (written++ && written % HITS_A_RECORD == 0) {
+      toll_put_close(']');
+      toll_record_close();
+      open_record();
+    }
+    toll_put_open(NULL, '[');
+    toll_put_count(NULL, addresses[i]);
+    toll_put_count(NULL, same);
+    toll_put_close(']');
+  }
+  toll_put_close(']');
+  /* Opening and closing the gate is a system call of ours, which the sampler sees. */
+  toll_put_count("kernel", sampler.gated ? 0 : sampler.kernel);
+  toll_put_count("lost", sampler.lost);
+  toll_put_count("iterations", sampler.iterations);
+  toll_put_count("ns", sampler.ns);
+  toll_record_close();
+}
+
+static uint64_t elapsed_ms(const struct timespec *since) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)((now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000);
+}
+
+/* By the time that was profiled; where others have the CPU, or instructions are counted, by what went by as well. */
+static bool is_enough(uint64_t wanted_ms, uint64_t elapsed) {
+  enum { NS_PER_MS = 1000000, MOST_TIMES = 4 };
+  if (toll_stop_asked() || elapsed > MOST_TIMES * wanted_ms) return true;
+  return (toll_counts_instructions() ? elapsed : sampler.ns / NS_PER_MS) >= wanted_ms;
+}
+
+bool toll_profile_take(struct toll_run *r) {
+  const char *asked = getenv("TOLL_PROFILE");
+  struct timespec began;
+  if (!asked) return false;
+  begin(asked);
+  if (!sampler.source) {
+    toll_skip(r, "no profile: neither perf's CPU clock nor a timer's signal is permitted here: %s", strerror(errno));
+    return true;
+  }
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  const uint64_t wanted_ms = strtoull(asked, NULL, 10);
+  uint64_t iterations = quantum;
+  clock_gettime(CLOCK_MONOTONIC, &began);
+  do {
+    const uint64_t before_ms = elapsed_ms(&began);
+    toll_profile_run(true);
+    sampler.ns += toll_crew_batch(r, iterations, NULL);
+    sampler.iterations += iterations;
+    toll_profile_run(false);
+    if (elapsed_ms(&began) - before_ms < 5) iterations *= 2;
+  } while (!is_enough(wanted_ms, elapsed_ms(&began)));
+  if (sampler.ring)
+    read_ring();
+  else if (!toll_counts_instructions())
+    timer_delete(sampler.timer);
+  emit_hits();
+  return true;
+}

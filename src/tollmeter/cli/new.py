@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll new`: begin a file of one's own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli.printing import say
+from tollmeter.library import places
+from tollmeter.root import COMMAND
+
+WHAT = ("probe",)
+
+
+def new(
+    what: Annotated[str, typer.Argument(help="probe")],
+    name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
+) -> None:
+    """Begin a probe: a file that compiles and measures."""
+    from tollmeter.library.new_probe import new_probe
+
+    if what not in WHAT:
+        raise unknown("new thing", what, WHAT)
+    print(places.shown(new_probe(places.ROOT, name)))
+    say(f"measure it: {COMMAND} run {name}; look it over: make lint; how it is written: docs/add-a-probe.md")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll profile`: where a probe's time goes, by function."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli.printing import say, write
+from tollmeter.library.asked import names, seconds
+from tollmeter.model import Failure, Profile
+
+BY = ("perf", "signal")
+LEAST_S, MOST_S = 0.1, 60.0
+FAILED = 1
+
+
+def profile(
+    words: Annotated[list[str], typer.Argument(help="one probe or two, and NAME=VALUE")],
+    *,
+    abi: Annotated[str | None, typer.Option(help="ABIs in place of the machine's own: x86_64,ia32")] = None,
+    target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
+    lasting: Annotated[str, typer.Option("--for", help="of each profile: 2s")] = "2s",
+    by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> int:
+    """Say where a probe's time goes, function by function; two side by side."""
+    from tollmeter.library.profiling import points_of, take
+    from tollmeter.targets.profiled import Asked
+
+    if form not in ("table", "json"):
+        raise unknown("format", form, ("table", "json"))
+    if by not in BY:
+        raise unknown("sampler", by, BY)
+    took = seconds(lasting)
+    if not LEAST_S <= took <= MOST_S:
+        raise Failure(f"--for {lasting}: from {LEAST_S:g} to {MOST_S:g} s is meant")
+    asked = Asked(round(1000 * took), by == "signal")
+    profiles = [take(wanted, asked) for wanted in points_of(words, names(abi), names(target))]
+    if form == "json":
+        write(msgspec.json.format(msgspec.json.encode(profiles)) + b"\n")
+    else:
+        _print(profiles)
+    return FAILED if all(one.reason for one in profiles) else 0
+
+
+def _print(profiles: list[Profile]) -> None:
+    from rich.console import Console
+
+    from tollmeter.report.terminal import side_by_side, single_profile
+
+    console = Console(highlight=False)
+    for one in profiles:
+        if one.reason:
+            say(f"{one.probe} {one.abi}: no profile: {one.reason}")
+    told = [one for one in profiles if not one.reason]
+    if len(told) == 2:
+        side_by_side(told[0], told[1], console)
+        return
+    for one in told:
+        single_profile(one, console)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll selftest`: whether a lie passes for a number here."""
+
+from __future__ import annotations
+
+import time
+
+CAUGHT_ALL, PASSED = 0, 1
+
+
+def selftest() -> int:
+    """Plant ten lies into copies of real probes, and show what catches each."""
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.selftest import selftest as planted
+
+    began = time.monotonic()
+    count = caught = 0
+    with Stopping() as stopping:
+        for one in planted(stopping, began):
+            count += 1
+            caught += one.by is not None
+            print(f"{'caught' if one.by else 'PASSED'}  {one.name} ({one.planted}): {one.by or 'nothing'}", flush=True)
+    print(f"{caught} of {count} lies were caught, in {time.monotonic() - began:.0f} s")
+    return CAUGHT_ALL if caught == count else PASSED

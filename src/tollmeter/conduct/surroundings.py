@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What else goes on while a run measures: other programs on its CPUs, and what this process itself may have of them.
+
+Probes inherit the host's niceness, scheduling policy and control group. None of these shows beside a single sample: a
+probe that is asleep half of the time for a quota's sake is measured while it is awake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.model import Surroundings
+
+_POLICIES = {
+    os.SCHED_OTHER: "other", os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle", os.SCHED_FIFO: "fifo",
+    os.SCHED_RR: "rr",
+}  # fmt: skip
+_IDLE, _IOWAIT, _FIELDS = 3, 4, 8
+_LEAST_S = 0.5
+"""Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
+
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+class _Spent(NamedTuple):
+    """Seconds of the measured CPUs, all of them and those that they worked; and those that this process and all that it
+    started worked."""
+
+    whole: float
+    worked: float
+    own: float
+
+
+class Watch:
+    """Of a session's surroundings, from when it is made."""
+
+    def __init__(self, cpus: Iterable[int], *, company: bool = False) -> None:
+        """company: another run measures at the same time."""
+        self._cpus = frozenset(cpus)
+        self._company = company
+        self._before = self._spent()
+        self._throttled = _throttled_s()
+
+    def seen(self) -> Surroundings:
+        """Until now."""
+        return Surroundings(
+            nice=os.nice(0), policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
+            throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
+        )  # fmt: skip
+
+    def _others(self) -> float | None:
+        now, before = self._spent(), self._before
+        if now is None or before is None or now.whole - before.whole < _LEAST_S:
+            return None
+        foreign = (now.worked - before.worked) - (now.own - before.own)
+        return round(min(1.0, max(0.0, foreign / (now.whole - before.whole))), 4)
+
+    def _spent(self) -> _Spent | None:
+        """None where the system does not tell."""
+        try:
+            lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
+            named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
+            ticks = [[int(field) for field in fields[1 : 1 + _FIELDS]] for fields in named if self._is_ours(fields[0])]
+            whole = sum(map(sum, ticks))
+            idle = sum(of_cpu[_IDLE] + of_cpu[_IOWAIT] for of_cpu in ticks)
+            each_s = 1 / os.sysconf("SC_CLK_TCK")
+            return _Spent(whole * each_s, (whole - idle) * each_s, _own_s(each_s)) if ticks else None
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def _is_ours(self, name: str) -> bool:
+        return int(name[3:]) in self._cpus
+
+
+def _own_s(tick_s: float) -> float:
+    """Of this process, of those that it has seen end, and of those that still wait or work for it."""
+    ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in ended) + sum(
+        _living_s(child, tick_s) for child in _children(os.getpid())
+    )
+
+
+def _living_s(process: int, tick_s: float) -> float:
+    """With all that it started."""
+    total = 0.0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        told = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        total = tick_s * sum(int(field) for field in told[11:15])
+    return total + sum(_living_s(child, tick_s) for child in _children(process))
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    for task in (PROC / f"{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError, ValueError):
+            found += map(int, task.read_text(encoding="ascii").split())
+    return found
+
+
+def _policy() -> str:
+    with contextlib.suppress(OSError):
+        number = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+        return _POLICIES.get(number, f"number {number}")
+    return "other"
+
+
+# ---- control groups (Documentation/admin-guide/cgroup-v2.rst) ------------------------------------------------------
+
+
+def _groups() -> list[Path]:
+    """This process's, and those that hold it."""
+    with contextlib.suppress(OSError):
+        for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
+            number, _, path = line.split(":", 2)
+            if number == "0":
+                own = CGROUPS / path.lstrip("/")
+                return [own, *(parent for parent in own.parents if CGROUPS in (parent, *parent.parents))]
+    return []
+
+
+def _quota() -> float | None:
+    """The least of all: CPUs at a time."""
+    found: list[float] = []
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):
+            most, period = (group / "cpu.max").read_text(encoding="ascii").split()
+            found.append(float(most) / float(period))
+    return min(found, default=None)
+
+
+def _throttled_s() -> float:
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):
+            told = dict(line.split() for line in (group / "cpu.stat").read_text(encoding="ascii").splitlines())
+            if "throttled_usec" in told:
+                return int(told["throttled_usec"]) / 1e6
+    return 0.0

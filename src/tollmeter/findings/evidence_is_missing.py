@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples that nobody could look at: what may have disturbed them is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.experiment.evidence import unseen
+from tollmeter.model import Book, Evidence, Finding
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Where the system refused what stands beside a sample."""
+    lacks = {what for told in book.outcomes for what in unseen(told, book.probes[told.point.probe])}
+    if not lacks:
+        return
+    share = book.index.run.unseen_share
+    yield Finding(
+        name="machine.evidence_is_missing",
+        severity="warning",
+        claim=f"of {share:.0%} of the samples nobody could see {' or '.join(sorted(lacks))}: they were not found calm, "
+        "but not looked at, and their intervals are wider for it",
+        evidence=(Evidence(what="samples that lack evidence", value=share, unit="ratio"),),
+        remedy="let the probes call getrusage and sched_getaffinity, and read /proc (a sandbox may deny it)",
+    )

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A niceness or scheduling policy that gives the probes less than an ordinary program gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.model import Book, Evidence, Finding
+
+ORDINARY = "other"
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Where the run was started by `nice` or `chrt`, and its probes inherited that. A probe that samples at real-time
+    priority does not feel it; one that waits for others does.
+    """
+    seen = book.index.run.surroundings
+    if seen is None or (seen.nice == 0 and seen.policy == ORDINARY):
+        return
+    what = f"at niceness {seen.nice}" if seen.policy == ORDINARY else f"by the scheduling policy {seen.policy}"
+    yield Finding(
+        name="machine.run_is_held_back" if seen.nice >= 0 else "machine.run_is_preferred",
+        severity="warning",
+        claim=f"the run was scheduled {what}: whoever waits for a CPU waits as long as that lets it",
+        evidence=(
+            Evidence(what="niceness", value=float(seen.nice), unit="count"),
+            Evidence(what="scheduling policy", value=seen.policy),
+        ),
+        remedy="start it without nice and chrt",
+    )

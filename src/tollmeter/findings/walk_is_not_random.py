@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A random walk that is too fast to be one: other rows say that loads there take longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.findings._evidence import number, of_row, own_rows
+from tollmeter.model import Book, Finding, Row
+
+LEAST_RATIO = 2.5
+"""Small pages and huge ones, and a neighbour's lines, make a factor of two."""
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Where a load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random
+    order, takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong;
+    and a prefetcher can only make a walk fast.
+    """
+    known = [*_chains(book), *_strides(book)]
+    for row in own_rows(book, "latency-of-size"):
+        slower = [other for other in known if _contradicts(row, other)]
+        if slower:
+            yield _finding(row, max(slower, key=lambda other: number(other, "size")))
+            return
+
+
+def _chains(book: Book) -> list[Row]:
+    return [row for row in own_rows(book, "load-of-chains") if number(row, "chains") == 1]
+
+
+def _strides(book: Book) -> list[Row]:
+    return [row for row in own_rows(book, "latency-of-stride") if row.parameters.get("order") == "random"]
+
+
+def _contradicts(row: Row, other: Row) -> bool:
+    if row.high is None or other.low is None or row.unit != other.unit:
+        return False
+    return number(other, "size") <= number(row, "size") and row.high * LEAST_RATIO < other.low
+
+
+def _finding(row: Row, other: Row) -> Finding:
+    return Finding(
+        name="memory.walk_is_not_random",
+        severity="error",
+        claim=f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {row.median:.3g} and "
+        f"{other.median:.3g} {row.unit}. A walk in the order of its addresses is fetched ahead, and looks like this",
+        evidence=(of_row(row), of_row(other)),
+        remedy="take neither number before it is known which of the two walks is random",
+    )

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's listing: loops a second, attempt by attempt, each with the control loop that ran around it.
+
+Whose control loop differs ran in another state of the machine: within 3 % of the usual an attempt is valid, up to 10 %
+suspect; above, it was measured again, and where that did not help it is shown as it is, and never averaged with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Literal, NamedTuple
+
+from tollmeter.judgement.studies import picked
+from tollmeter.model import Book, Clock, Listed, Outcome, Row, Sample
+from tollmeter.numbers.meanings import meaning
+
+VALID, SUSPECT = 0.03, 0.10
+ATTEMPTS, MOST_AGAIN = 5, 3
+
+State = Literal["valid", "suspect", "differs", "unseen"]
+
+
+class Attempt(NamedTuple):
+    """loops_hz: a second. control_hz: additions a second of the control loop right around it; 0 where none was seen."""
+
+    loops_hz: float
+    control_hz: float
+    state: State
+
+
+class Test(NamedTuple):
+    """One line for one place. again: attempts that were measured again since their control loop differed. exits: how
+    often a turn left a guest for its host; None where that is no question."""
+
+    listed: Listed
+    row: Row
+    attempts: tuple[Attempt, ...]
+    again: int
+    exits: float | None = None
+
+    @property
+    def loops_hz(self) -> float | None:
+        """Of those whose state was the usual one; None where there was none."""
+        kept = [one.loops_hz for one in self.attempts if one.state != "differs"]
+        return median(kept) if kept else None
+
+
+class Place(NamedTuple):
+    """control_hz: the usual one there, 0 where it was never seen; spread: how far apart all attempts' control loops
+    are, as a share."""
+
+    target: str
+    abi: str
+    clock: Clock
+    control_hz: float
+    tests: tuple[Test, ...]
+
+    @property
+    def spread(self) -> float:
+        seen = [one.control_hz for test in self.tests for one in test.attempts if one.control_hz]
+        return max(seen) / min(seen) - 1 if seen else 0.0
+
+
+def listing(book: Book) -> tuple[Place, ...]:
+    """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
+    listed = book.suite.listing if book.suite else ()
+    found = [(one, row) for one in listed for row in picked(book, one.row)]
+    places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in found)
+    return tuple(_place(book, found, *place) for place in places)
+
+
+def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
+    own = [(one, row) for one, row in found if (row.target, row.abi, row.clock) == (target, abi, clock)]
+    samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
+    seen = [control_around(sample) for all_of_it in samples.values() for sample, _ in all_of_it]
+    usual = median([hz for hz in seen if hz]) if any(seen) else 0.0
+    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=_exits(book, row)) for one, row in own)
+    return Place(target, abi, clock, usual, tests)
+
+
+def _exits(book: Book, row: Row) -> float | None:
+    """What the same point says of its host."""
+    point = row.probe, row.abi, row.target, row.parameters
+    beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)
+    return next((other.median for other in beside if meaning(other, book.probes) == "guest-exits"), None)
+
+
+def _test(listed: Listed, row: Row, samples: Sequence[tuple[Sample, float]], usual: float) -> Test:
+    tried = [Attempt(_loops_hz(one, work), control_around(one), state_of(control_around(one), usual))
+             for one, work in samples]  # fmt: skip
+    kept, again = chosen(tried)
+    return Test(listed, row, kept, again)
+
+
+def chosen(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
+    """Five in the order of their making. One that differs gives way to the next, three times at most."""
+    kept: list[Attempt] = []
+    again = 0
+    for place, one in enumerate(tried):
+        if len(kept) == ATTEMPTS:
+            break
+        more = len(tried) - place - 1 >= ATTEMPTS - len(kept)
+        if one.state == "differs" and again < MOST_AGAIN and more:
+            again += 1
+        else:
+            kept.append(one)
+    return tuple(kept), again
+
+
+def state_of(control_hz: float, usual_hz: float) -> State:
+    if not control_hz or not usual_hz:
+        return "unseen"
+    off = abs(control_hz / usual_hz - 1)
+    return "valid" if off <= VALID else "suspect" if off <= SUSPECT else "differs"
+
+
+def control_around(sample: Sample) -> float:
+    """The mean of the two looks at the core, right before and right after."""
+    seen = [hz for hz in (sample.witness.control_before_hz, sample.witness.control_hz) if hz]
+    return sum(seen) / len(seen) if seen else 0.0
+
+
+def outcomes_of(book: Book, row: Row) -> list[Outcome]:
+    """The visits that a row was made of."""
+    return [
+        told
+        for told in book.outcomes
+        if told.status == "ok"
+        and (told.point.probe, told.point.abi, told.point.target) == (row.probe, row.abi, row.target)
+        and told.point.values() == row.parameters
+    ]
+
+
+def _in_turn(outcomes: Iterable[Outcome]) -> list[tuple[Sample, float]]:
+    """The first sample of each visit, then the second of each: attempts far apart. With operations an iteration."""
+    visits = [[(sample, told.work.operations or 1.0) for sample in told.samples] for told in outcomes]
+    longest = max((len(visit) for visit in visits), default=0)
+    return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]
+
+
+def _loops_hz(sample: Sample, operations: float) -> float:
+    """Over both batches: what a batch pays once is lost in a millisecond."""
+    took_ns = sum(sample.body)
+    return 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0

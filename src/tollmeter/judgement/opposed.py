@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says of two points that were visited in turns: is one slower, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import false_discovery_control
+
+from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
+from tollmeter.experiment.precision import middle_of
+from tollmeter.model import Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads, reading
+
+FALSE_ALARMS = 0.005
+"""Of as many pairs that do not differ, at most this share is called different."""
+LEAST_DIFFERENCE = 0.001
+"""What is less is nobody's: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is an estimate
+of each side's own. A run of 143 layouts told two executables of one source apart, by 0.001 %."""
+_LEAST_VALUES = 4
+_LEAST_WHOLE = 1 / 3
+
+Pair = tuple[int, float, float]
+"""The layout's seed, and what the first and the second took."""
+
+
+class _Side(NamedTuple):
+    """One point's visits by round, and what its batches pay once."""
+
+    probe: Probe
+    readings: Mapping[int, Reading]
+    paid: Overheads
+
+
+def opposed(
+    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
+) -> tuple[Opposed, ...]:
+    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. pairs: what
+    stands against each point."""
+    sides = _sides(outcomes, pairs, probes, known)
+    told = [
+        (point, other, metric, found)
+        for point, other in pairs.items()
+        if point in sides and other in sides
+        for metric in sides[point].probe.metrics
+        if (found := _ratio(sides[other], sides[point], metric)) is not None
+    ]
+    chances = [found.chance for *_, found in told]
+    adjusted = false_discovery_control(chances).tolist() if chances else []
+    return tuple(_record(*each, share) for each, share in zip(told, adjusted, strict=True))
+
+
+def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
+                  precision: float) -> float:  # fmt: skip
+    """How many visits each of two points wants in all for a ratio as sure as that, by the first point's first metric
+    that is timed."""
+    sides = _sides(outcomes, {pair[0]: pair[1]}, probes, known)
+    if len(sides) < len(pair):
+        return inf
+    first, other = (sides[point] for point in pair)
+    timed = next((metric for metric in first.probe.metrics if metric.source != "gauge"), None)
+    found = _ratio(other, first, timed) if timed else None
+    visits = len(first.readings)
+    return visits * blocks_wanted(found, precision) / found.blocks if found else visits + LEAST_BLOCKS
+
+
+def _sides(
+    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
+) -> dict[Point, _Side]:
+    wanted = {*pairs, *pairs.values()}
+    by_point: dict[Point, dict[int, Reading]] = {}
+    for told in outcomes:
+        if told.status == "ok" and told.point in wanted:
+            width = known.widths.get((told.point.target, told.point.abi))
+            by_point.setdefault(told.point, {})[told.round] = reading(told, probes[told.point.probe], width)
+    return {
+        point: _Side(probes[point.probe], readings, overheads([*readings.values()]))
+        for point, readings in by_point.items()
+    }
+
+
+def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
+    """The second over the first; None where too little of it was timed. Pairs of a whole core alone, where these are
+    a third of all."""
+    same = next((one for one in first.probe.metrics if one.name == metric.name), None)
+    if metric.source == "gauge" or same is None:
+        return None
+    every = list(_pairs(first, second, (same, metric), whole=False))
+    whole = list(_pairs(first, second, (same, metric), whole=True))
+    enough = len(whole) >= _LEAST_WHOLE * len(every)
+    return (ratio(blocks_of(whole)) if enough else None) or ratio(blocks_of(every))
+
+
+def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, whole: bool) -> Iterator[Pair]:
+    """Of each round that visited both."""
+    for round_ in sorted(first.readings.keys() & second.readings.keys()):
+        read, other = first.readings[round_], second.readings[round_]
+        costs_first = _cost(read, metrics[0], first.paid, whole)
+        costs_second = _cost(other, metrics[1], second.paid, whole)
+        if min(costs_first, costs_second) > 0:
+            yield read.outcome.seed, costs_first, costs_second
+
+
+def _cost(read: Reading, metric: Metric, paid: Overheads, whole: bool) -> float:
+    """Of one visit; 0 where it has none in the state that is asked for."""
+    found = costs(read, metric, paid)
+    if found is None or not len(found):
+        return 0.0
+    values = found[read.states == "whole"] if whole else found
+    return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
+
+
+def _record(point: Point, other: Point, metric: Metric, found: Ratio, adjusted: float) -> Opposed:
+    """Of a rate the ratio of costs is turned round."""
+    ends = (found.found.value, found.found.low, found.found.high)
+    value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
+    return Opposed(
+        metric=metric.name, unit=metric.unit, point=_named(point), against=_named(other), ratio=value, low=low,
+        high=high, blocks=found.blocks, verdict=_verdict(found, metric, adjusted),
+    )  # fmt: skip
+
+
+def _named(point: Point) -> str:
+    return " ".join([point.probe, *(f"{name}={value}" for name, value in point.parameters), point.abi])
+
+
+def _verdict(found: Ratio, metric: Metric, adjusted: float) -> OpposedVerdict:
+    if adjusted > FALSE_ALARMS or abs(found.found.value - 1) < LEAST_DIFFERENCE:
+        return "cannot tell"
+    if metric.better == "neither":
+        return "differs"
+    return "slower" if found.found.value > 1 else "faster"
+
+
+def sentence(told: Opposed) -> str:
+    """What a pair says, with its interval in percent."""
+    low, high = sorted(100 * (end - 1) for end in (told.low, told.high))
+    span = f"{100 * (told.ratio - 1):+.2f} % ({low:+.2f} to {high:+.2f} %), from {told.blocks} layouts in turns"
+    verdict = "no difference is told" if told.verdict == "cannot tell" else told.verdict
+    return f"{told.point}, {told.metric}, against {told.against}: {verdict}, {span}"

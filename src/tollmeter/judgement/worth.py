@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an ABI is worth it here: one sentence from what a study's programs need under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.model import Relative, Worth
+
+_FLOOR = 0.005
+"""Half a percent rounds to nothing: it is neither saved nor lost."""
+
+
+def worth(asked: Worth, told: Sequence[Relative]) -> str:
+    """From the programs, not from the primitives below them; empty where nothing was told of any."""
+    programs = [one for one in told if one.abi == asked.abi and not one.primitive]
+    memory = [one for one in programs if one.measure == "memory" and one.value is not None]
+    time = [one for one in programs if one.measure == "time" and one.value is not None]
+    if not programs:
+        return ""
+    if not memory and not time:
+        return f"Whether {asked.abi} is worth it here cannot be told. {programs[0].reason or asked.otherwise}"
+    space = _saved(asked.abi, memory, "memory") if memory else ""
+    if not time:
+        return f"{space} What it would save in time cannot be told: {_lower(asked.otherwise)}"
+    return " ".join(part for part in (_verdict(asked.abi, memory, time), space, _saved("It", time, "CPU time")) if part)
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
+    faster = [one for one in time if one.high is not None and one.high < 1 - _FLOOR]
+    slower = [one for one in time if one.low is not None and one.low > 1 + _FLOOR]
+    if faster and not slower:
+        return f"{abi} is worth it here, for {_names(faster)}."
+    if faster:
+        return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
+    if any((one.value or 1) < 1 - _FLOOR for one in memory):
+        return f"{abi} is worth it here where memory is short, and saves no time{_but(slower)}."
+    return f"{abi} is not worth it here."
+
+
+def _but(slower: Sequence[Relative]) -> str:
+    return f": it costs some for {_names(slower)}" if slower else ""
+
+
+def _names(several: Sequence[Relative]) -> str:
+    return ", ".join(one.what for one in several)
+
+
+def _saved(who: str, several: Sequence[Relative], of: str) -> str:
+    """The most and the least of it, by program."""
+    ranked = sorted(several, key=lambda one: one.value or 1.0)
+    most, least = ranked[0], ranked[-1]
+    if len(ranked) == 1:
+        return f"{who} needs {_change(most)} {of} ({most.what})."
+    return f"{who} needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
+
+
+def _change(one: Relative) -> str:
+    share = (one.value or 1.0) - 1
+    if abs(share) < _FLOOR:
+        return "as much"
+    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}".replace("%", " %")

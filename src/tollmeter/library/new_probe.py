@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new probe: a file of its own that compiles and measures as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tollmeter import root
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+from tollmeter.toolchain.build import probe_names
+
+SKELETON = "probes/skeleton.c"
+_NAME = re.compile(r"([a-z]+)\.([a-z][a-z0-9_]*)")
+_RUNTIME = "runtime"
+
+
+def new_probe(tree: Path, name: str) -> Path:
+    """Writes probes/FAMILY/NAME.c. Raises Failure (2) for what is no probe's name or one already, and (5) where there
+    is no checkout to write it in.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None or found[1] == _RUNTIME:
+        raise Failure(f"{clean(name)!r} is no probe's name: FAMILY.NAME is meant, as in kernel.getrandom")
+    if name in probe_names(tree / "probes"):
+        raise Failure(f"there is a probe {name} already")
+    if not root.IS_CHECKOUT:
+        raise Failure("a probe is added to a checkout, and this was installed: git clone is the way", 5)
+    path = tree / "probes" / found[1] / f"{found[2]}.c"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("x", encoding="utf-8") as made:
+        made.write((tree / SKELETON).read_text(encoding="utf-8"))
+    return path

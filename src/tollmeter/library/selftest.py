@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The self-test: plants lies into copies of real probes, measures them as any run does, and tells what catches each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import tollmeter
+from tollmeter import catalog
+from tollmeter.conduct import Stopping
+from tollmeter.library.derive import open_run
+from tollmeter.library.lies import HONEST, IN_PROBES, Lie
+from tollmeter.library.measure import measured
+from tollmeter.library.observing import unseen
+from tollmeter.library.options import Options
+from tollmeter.library.prepare import Prepared, for_measuring, machine_of
+from tollmeter.model import Abi, Book, Failure, Select, Suite, Value
+from tollmeter.plan import make
+from tollmeter.root import ROOT
+from tollmeter.store.journal import NAME, streams
+from tollmeter.store.request import Request
+from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
+
+_BUDGET_S, _SHORT_BUDGET_S = 16.0, 4.0
+_SEED = 4711
+_SPIN = """
+import os, time
+end = time.monotonic() + 30
+while time.monotonic() < end and os.path.exists("/proc/{parent}"):
+    for _ in range(100000): pass
+"""
+
+
+class Caught(NamedTuple):
+    """name, planted: of the lie. by: the sentence that caught it; None where nothing did."""
+
+    name: str
+    planted: str
+    by: str | None
+
+
+def selftest(stopping: Stopping, began: float) -> Iterator[Caught]:
+    """One after the other, as it is known. began: monotonic seconds. Raises Failure: 5 where nothing can be built here,
+    1 where the honest probes beside the lies are caught too.
+    """
+    with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
+        tree = Path(scratch) / "tree"
+        _plant(tree)
+        lying = _measured(tree, Path(scratch) / "lies", list(_selects()), _BUDGET_S, (stopping, began))
+        _check_honest(lying)
+        for lie in IN_PROBES:
+            yield Caught(lie.name, lie.planted, lie.caught(lying, lie.probe))
+        busy = Path(scratch) / "busy"
+        yield _beside_a_neighbour(tree, busy, (stopping, began))
+        yield _cut(busy)
+
+
+# ---- planting -------------------------------------------------------------------------------------------------------
+
+
+def _plant(tree: Path) -> None:
+    """A checkout with nothing in it but the lies and what is measured beside them, built for this machine's own ABI."""
+    abi, compiler = _own_abi()
+    (tree / "probes").mkdir(parents=True)
+    for name in ("Makefile", "probes/probes.mk"):
+        shutil.copy2(ROOT / name, tree / name)
+    shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
+    shutil.copytree(ROOT / "abis", tree / "abis", ignore=shutil.ignore_patterns("*.toml"))
+    for of in {*(lie.of for lie in IN_PROBES), *HONEST}:
+        _bring(tree, of)
+    for lie in IN_PROBES:
+        _lie(tree, lie)
+    # What is the same for all was compiled already.
+    with contextlib.suppress(OSError):
+        shutil.copytree(ROOT / "build" / abi.name / "obj/runtime", tree / "build" / abi.name / "obj/runtime")
+        for name in ("obj/command", "libtoll.a", "layout.o"):
+            shutil.copy2(ROOT / "build" / abi.name / name, tree / "build" / abi.name / name)
+    build_abi(tree, abi, compiler)
+
+
+def _own_abi() -> tuple[Abi, str]:
+    reasons = []
+    for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine()):
+        compiler = find_compiler(abi)
+        if not isinstance(compiler, Gap):
+            return abi, compiler
+        reasons.append(f"{abi.name}: {compiler.reason}. {compiler.mend}")
+    raise Failure(f"no probe can be compiled here: {'; '.join(reasons)}", 5)
+
+
+def _bring(tree: Path, of: str) -> None:
+    """The headers of a probe's family, and the probe itself where it is one of the honest."""
+    family = tree / "probes" / of.partition("/")[0]
+    family.mkdir(exist_ok=True)
+    for header in (ROOT / "probes" / family.name).glob("*.h"):
+        shutil.copy2(header, family)
+    if of in HONEST:
+        shutil.copy2(ROOT / "probes" / of, family)
+
+
+def _lie(tree: Path, lie: Lie) -> None:
+    text = (ROOT / "probes" / lie.of).read_text(encoding="utf-8")
+    for words, instead in lie.changes:
+        if words not in text:
+            raise Failure(f"the lie of the {lie.name} cannot be planted: probes/{lie.of} has changed", 5)
+        text = text.replace(words, instead)
+    family, _, name = lie.probe.partition(".")
+    (tree / "probes" / family / f"{name}.c").write_text(text, encoding="utf-8")
+
+
+# ---- measuring ------------------------------------------------------------------------------------------------------
+
+
+def _selects() -> Iterator[Select]:
+    for of, parameters in HONEST.items():
+        yield _select(of.removesuffix(".c").replace("/", "."), parameters)
+    for lie in IN_PROBES:
+        yield _select(lie.probe, lie.parameters)
+
+
+def _select(probe: str, parameters: dict[str, Value]) -> Select:
+    return Select(probe=probe, parameters=dict(parameters), others="typical")
+
+
+def _measured(tree: Path, folder: Path, selects: list[Select], budget_s: float, with_: tuple[Stopping, float]) -> Book:
+    """As any run is."""
+    stopping, began = with_
+    built = catalog.load(tree / "build", platform.machine())
+    machine, clock = machine_of(built, ())
+    request = Request(
+        id=folder.name, suite=Suite(name="selftest", question="What passes for a number?", select=tuple(selects)),
+        started=datetime.now(UTC).isoformat(timespec="seconds"), seed=_SEED, budget_seconds=budget_s,
+        tollmeter=tollmeter.__version__, priority="real-time",
+    )  # fmt: skip
+    plan = make(request.suite, built, machine, budget_seconds=for_measuring(budget_s), seed=_SEED, settings={})
+    ready = Prepared(request, built, machine, clock, plan)
+    options = Options((), None, None, None, None, folder, "table", quiet=True, began=began, beside=True)
+    measured(ready, options, unseen, stopping, in_passing=True)
+    if stopping.asked:
+        raise KeyboardInterrupt
+    return open_run(folder)
+
+
+def _check_honest(book: Book) -> None:
+    for of in HONEST:
+        probe = of.removesuffix(".c").replace("/", ".")
+        ill = next((row for row in book.index.rows if row.probe == probe and row.status != "ok"), None)
+        if ill:
+            raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
+
+
+def _beside_a_neighbour(tree: Path, folder: Path, with_: tuple[Stopping, float]) -> Caught:
+    """On every CPU somebody is busy."""
+    allowed = os.sched_getaffinity(0)
+    with contextlib.ExitStack() as stack:
+        for _ in allowed:
+            stack.enter_context(_neighbour())
+        book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, with_)
+    claim = next((one.claim for one in book.index.findings if one.name == "machine.other_programs_work"), None)
+    by = f"the run is called {book.index.run.verdict}: {claim}" if claim else None
+    return Caught("busy neighbour", "a loop on each CPU while it is measured", by)
+
+
+@contextlib.contextmanager
+def _neighbour() -> Iterator[None]:
+    """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
+    script = _SPIN.format(parent=os.getpid())
+    words = ["sh", "-c", '"$@" > /dev/null & echo $!', "sh", sys.executable, "-I", "-c", script]
+    started = subprocess.run(words, capture_output=True, check=True, text=True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(int(started.stdout), signal.SIGKILL)
+
+
+def _cut(folder: Path) -> Caught:
+    """Takes the second visit out of the journal that was just written."""
+    path, begins = folder / NAME, 0
+    visits: list[tuple[int, int]] = []
+    for stream in streams(folder):
+        if stream.lines[0].kind == "visit":
+            visits.append((begins, stream.end))
+        begins = stream.end
+    begin, end = visits[len(visits) > 1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:begin] + whole[end:])
+    by = None
+    try:
+        open_run(folder)
+    except Failure as failure:
+        by = failure.sentence.rpartition(": ")[2]
+    return Caught("cut journal", "a visit that was taken out of the journal", by)

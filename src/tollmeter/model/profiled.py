@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a probe's time goes, function by function."""
+
+from __future__ import annotations
+
+from tollmeter.model.base import Record, Value
+
+
+class Share(Record, frozen=True):
+    """One function that the executable has code for. hits: samples, or instructions where these were counted. inlined:
+    of those, how many were met in functions that the compiler put into it, by their names."""
+
+    function: str
+    hits: int
+    inlined: dict[str, int] = {}
+
+
+class Profile(Record, frozen=True):
+    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
+    an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.
+    reason: why there is none.
+    """
+
+    probe: str
+    abi: str
+    target: str
+    parameters: dict[str, Value]
+    source: str = ""
+    shares: tuple[Share, ...] = ()
+    lost: int = 0
+    operation_ns: float = 0.0
+    reason: str | None = None
+
+    @property
+    def hits(self) -> int:
+        return sum(share.hits for share in self.shares)
+
+    def part(self, function: str) -> float:
+        """A function's share of all, 0 where it was never met."""
+        return sum(share.hits for share in self.shares if share.function == function) / (self.hits or 1)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which point stands against which: the same with another value of a parameter, another ABI, or another probe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+
+import msgspec
+
+from tollmeter.catalog import Catalog, unknown
+from tollmeter.model import Failure, Machine, Point
+from tollmeter.plan import values
+
+LAYOUT_SERVES = 8
+"""Visits of a block, in turns: ABBA twice, so that a drift of the machine favours neither."""
+
+
+def opposed(points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine) -> dict[Point, Point]:
+    """What stands against each point: itself with every word applied. A point that the words leave as it is is itself
+    what others stand against. Raises Failure (2) for a word that names nothing, or where they change no point.
+    """
+    found = {point: reduce(lambda one, word: _changed(one, word, catalog, machine), words, point) for point in points}
+    pairs = {point: other for point, other in found.items() if other != point}
+    if words and not pairs:
+        raise Failure(f"--against {' '.join(words)}: every point is that already")
+    return pairs
+
+
+def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:
+    """The point with one word applied: NAME=VALUE, an ABI's name, or a probe's."""
+    name, equals, written = word.partition("=")
+    if equals:
+        return _with_value(point, name, written, catalog, machine)
+    probes = catalog.probes()
+    if word in catalog.abis:
+        other = msgspec.structs.replace(point, abi=word)
+    elif word in probes:
+        other = msgspec.structs.replace(point, probe=word)
+    else:
+        raise unknown("parameter, ABI or probe to stand against", word, [*probes, *catalog.abis])
+    if (other.probe, other.abi) not in catalog.executables:
+        raise Failure(f"--against {word}: {other.probe} is not built for {other.abi}")
+    missing = [name for name, _ in point.parameters if name not in _names(other.probe, catalog)]
+    if missing or len(point.parameters) != len(_names(other.probe, catalog)):
+        raise Failure(f"--against {word}: {other.probe} has not the parameters of {point.probe}")
+    return other
+
+
+def _names(probe: str, catalog: Catalog) -> list[str]:
+    return [parameter.name for parameter in catalog.probes()[probe].parameters]
+
+
+def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
+    parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
+    if name not in parameters:
+        raise unknown(f"parameter of {point.probe}", name, [*parameters])
+    (value, *more) = values.read(parameters[name], written, machine)
+    if more:
+        raise Failure(f"--against {name}={written}: one value is meant")
+    return msgspec.structs.replace(
+        point, parameters=tuple((known, value if known == name else old) for known, old in point.parameters)
+    )
+
+
+def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
+    """All that stand against the same point, and that point last."""
+    found: dict[Point, list[Point]] = {}
+    for point, other in pairs.items():
+        found.setdefault(other, []).append(point)
+    return [(*several, other) for other, several in found.items()]
+
+
+def in_turns(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
+    """The points of one round: each group forth in one and back in the next."""
+    return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles as a study prints them: function, samples, share; two side by side with the change, and that in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from tollmeter.model import Profile
+from tollmeter.report.numbers import DASH, Figure, count, plain
+from tollmeter.report.tables import Column, Line, Table, table
+
+MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
+TOLD_POINTS = 3.0
+"""Percentage points of change from which on a function is in the sentence."""
+COUNTED = "instructions"
+
+
+def title_of(profile: Profile) -> str:
+    told = ", ".join(str(value).replace("_", " ") for value in profile.parameters.values())
+    return f"{profile.probe} ({told})" if told else profile.probe
+
+
+def profile_table(profile: Profile) -> Table:
+    """One profile; what was inlined stands below the function that it was put into."""
+    rows = []
+    for share in profile.shares[:MOST_FUNCTIONS]:
+        if share.hits / profile.hits < LEAST_SHARE:
+            break
+        rows.append(Line((share.function, count(share.hits), _percent(share.hits, profile))))
+        rows += [
+            Line((f"  of these in {name}, inlined", count(hits), _percent(hits, profile)))
+            for name, hits in share.inlined.items()
+            if hits / profile.hits >= LEAST_SHARE
+        ]
+    columns = [Column("function"), Column(_unit(profile), True), Column("ratio(%)", True)]
+    return table("function", columns, rows)
+
+
+def source_of(profile: Profile) -> str:
+    """How it was made, in a sentence."""
+    if profile.source == COUNTED:
+        return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
+    lost = f"; {count(profile.lost)} were lost" if profile.lost else ""
+    return f"{count(profile.hits)} samples by {profile.source}{lost}."
+
+
+def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:
+    """Two profiles by function, and by how many points of the whole each function's share changed."""
+    names = sorted(_functions(left) | _functions(right), key=lambda name: -max(left.part(name), right.part(name)))
+    rows = [
+        Line((name, *_cells(name, left), *_cells(name, right), points(right.part(name) - left.part(name))))
+        for name in names[:MOST_FUNCTIONS]
+        if max(left.part(name), right.part(name)) >= LEAST_SHARE
+    ]
+    columns = [
+        Column("function"), Column(f"{titles[0]}: {_unit(left)}", True), Column("ratio(%)", True),
+        Column(f"{titles[1]}: {_unit(right)}", True), Column("ratio(%)", True), Column("change", True),
+    ]  # fmt: skip
+    return table("function", columns, rows)
+
+
+def verdict(left: Profile, right: Profile) -> str:
+    """What grew, what shrank, and what came of it: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as fast`."""
+    names = sorted(_functions(left) | _functions(right), key=lambda name: -abs(right.part(name) - left.part(name)))
+    told = [
+        f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
+        for name in names[:4]
+        if abs(right.part(name) - left.part(name)) * 100 >= TOLD_POINTS
+    ]
+    return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right)}"
+
+
+def published_lines(here: Mapping[str, tuple[float, float]], ratios: Mapping[str, tuple[float, float]]) -> list[Line]:
+    """here, ratios: shares left and right in percent, by the study's names of functions."""
+    return [
+        Line((name, *(f"{value:.2f}" for value in ratios[name]), *(f"{value:.1f}" for value in here.get(name, (0, 0)))))
+        for name in ratios
+    ]
+
+
+def part_like(profile: Profile, forms: Sequence[str]) -> float:
+    """The share in percent of all functions whose name is one of some globs."""
+    parts = [share.hits for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
+    return 100 * sum(parts) / (profile.hits or 1)
+
+
+def points(share: float) -> str:
+    """A change of a share, in percentage points."""
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def _speed(left: Profile, right: Profile) -> str:
+    if not left.operation_ns or not right.operation_ns:
+        return "how fast either was is not known"
+    times = left.operation_ns / right.operation_ns
+    what = "instructions" if left.source == COUNTED else "time"
+    if abs(times - 1) < 0.01:
+        return f"as much {what} as before"
+    return f"{plain(1 / times)} × the {what}, {plain(times)} × the throughput"
+
+
+def _functions(profile: Profile) -> set[str]:
+    return {share.function for share in profile.shares}
+
+
+def _cells(name: str, profile: Profile) -> tuple[str, Figure | str]:
+    hits = sum(share.hits for share in profile.shares if share.function == name)
+    return (count(hits), _percent(hits, profile)) if hits else (DASH, DASH)
+
+
+def _percent(hits: int, profile: Profile) -> str:
+    return f"{100 * hits / (profile.hits or 1):.2f}"
+
+
+def _unit(profile: Profile) -> str:
+    return "instructions" if profile.source == COUNTED else "samples"

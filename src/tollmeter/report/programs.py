@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's two tables, memory and CPU time of each program relative to the machine's own ABI, and whether it is
+worth it; and what a difference between two ABIs is made of, as a table and in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.judgement.attribution import Attribution, Part, attributed
+from tollmeter.model import Book, Relative
+from tollmeter.numbers.meanings import main_abi
+from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, quantity
+from tollmeter.report.tables import Cell, Column, Line, Table, table
+
+TITLES = {"memory": "Memory", "time": "CPU time"}
+LARGEST = 3
+"""So many differences are taken apart beneath the tables."""
+_NONE_BELOW = 0.0005
+_TWO_DIGITS = 10
+_WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
+
+
+def program_tables(book: Book) -> list[Table]:
+    """Programs first, then the primitives below them; none for a run of no such study."""
+    told = book.index.study.relatives if book.index.study else ()
+    return [_table(book, [one for one in told if one.measure == measure]) for measure in TITLES if told]
+
+
+def program_remarks(book: Book) -> list[str]:
+    """Why there is no number, each reason once, with whom it is about; then whether it is worth it."""
+    told = book.index.study.relatives if book.index.study else ()
+    about: dict[str, dict[str, None]] = {}
+    for one in told:
+        if one.reason:
+            about.setdefault(one.reason, {})[f"{one.abi}, {TITLES[one.measure]}"] = None
+    said = [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
+    return said + ([book.index.study.worth] if book.index.study and book.index.study.worth else [])
+
+
+def _table(book: Book, told: Sequence[Relative]) -> Table:
+    abis = list(dict.fromkeys(one.abi for one in told))
+    lines = dict.fromkeys((one.primitive, one.what) for one in told)
+    published = {one.what: one.published for one in told if one.published}
+    cells = {(one.what, one.abi): _change(one) for one in told}
+    rows = [
+        Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")), _places(told, what))
+        for primitive, what in sorted(lines, key=lambda line: line[0])
+    ]
+    title = f"{TITLES[told[0].measure]}, against {told[0].over}"
+    about = book.suite.worth.abi if book.suite and book.suite.worth else ""
+    columns = [Column(title), *(Column(abi, right=True) for abi in abis), Column(f"published, {about}".rstrip(", "))]
+    return table(title, columns, rows)
+
+
+def _places(told: Sequence[Relative], what: str) -> str:
+    """Where it was, if not on this machine itself."""
+    elsewhere = dict.fromkeys(one.target for one in told if one.what == what and one.target not in (None, "local"))
+    return f"in {', '.join(str(place) for place in elsewhere)}" if elsewhere else ""
+
+
+def _change(one: Relative) -> Cell:
+    """Less or more, as the study tells it; the interval where there is one."""
+    if one.value is None or one.low is None or one.high is None:
+        return DASH
+    half = (one.high - one.low) / 2
+    return Figure(_signed(one.value - 1), "%", f"±{100 * half:.0f}" if half > _NONE_BELOW else "")
+
+
+def _signed(share: float) -> str:
+    value = 100 * share
+    text = plain(abs(value), 2) if abs(value) < _TWO_DIGITS else f"{abs(value):.0f}"
+    return "0" if abs(value) < 100 * _NONE_BELOW else f"{MINUS if value < 0 else '+'}{text}"
+
+
+# ---- attribution ----------------------------------------------------------------------------------------------------
+
+
+def attribution_table(told: Sequence[Attribution]) -> Table:
+    """A line a program and size: what it takes under both, and what the second saves by each part."""
+    columns = [
+        Column("What is saved"), Column(told[0].abis[0], right=True), Column(told[0].abis[1], right=True),
+        *(Column(part.name, right=True) for part in told[0].parts),
+    ]  # fmt: skip
+    rows = [
+        Line((named(one), quantity(one.first_ns, "ns"), quantity(one.second_ns, "ns"), *map(_saved, one.parts)))
+        for one in told
+    ]
+    return table("What is saved", columns, rows)
+
+
+def named(one: Attribution) -> str:
+    values = " ".join(f"{name}={value}" for name, value in one.parameters.items())
+    return f"{one.probe} {values}".rstrip()
+
+
+def _saved(part: Part) -> Cell:
+    return DASH if part.ns is None else quantity(part.ns, "ns") if part.ns else "0"
+
+
+def in_words(one: Attribution) -> str:
+    """As one says it: memory, then of how much time what is saved in what, and what is left."""
+    first, second = one.abis
+    memory = f"{second} needs {_less(one.memory)} memory than {first}; " if one.memory else ""
+    told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
+    saved = ", ".join(f"{quantity(part.ns, 'ns')} {_WORDS[part.name]}{_of(one, part)}" for part in told)
+    rest = next(part.ns for part in one.parts if part.name == "unexplained")
+    verb = "saves" if one.saved_ns >= 0 else "costs"
+    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {quantity(abs(one.saved_ns), 'ns')}"
+    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else ""
+    return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
+
+
+def _less(ratio: float) -> str:
+    if abs(ratio - 1) < _NONE_BELOW:
+        return "as much"
+    return f"{percent(ratio - 1)} {'less' if ratio < 1 else 'more'}"
+
+
+def _of(one: Attribution, part: Part) -> str:
+    return f" ({', '.join(one.levels)})" if part.name == "caches" and one.levels else ""
+
+
+def why_not(told: Sequence[Attribution]) -> list[str]:
+    """Each reason for a part that could not be told, once, with the programs that it is about."""
+    about: dict[str, dict[str, None]] = {}
+    for one in told:
+        for part in one.parts:
+            if part.ns is None:
+                about.setdefault(f"{part.name}: {part.reason}", {})[one.probe] = None
+    return [f"{reason} ({', '.join(probes)})." for reason, probes in about.items()]
+
+
+def largest(book: Book) -> tuple[Attribution, ...]:
+    """The greatest differences of a study's programs under the ABI that it is about, or another that was timed."""
+    if book.suite is None or not book.suite.program:
+        return ()
+    main = main_abi(book.index.rows, book.index.machine.architecture) or ""
+    about = [book.suite.worth.abi] if book.suite.worth else []
+    others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
+    found = (attributed(book, main, abi) for abi in others)
+    return next((told[:LARGEST] for told in found if told), ())

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's own answer beyond its figures: its two profiles beside ours, its ways out by what each gains here and takes
+to do, and from how many of something on the one costs more than the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tollmeter.judgement.studies import matching
+from tollmeter.model import Book, BreakEven, Option, Profile, Row, RowOf, Suite
+from tollmeter.report.numbers import DASH, percent, plain, quantity, time
+from tollmeter.report.profiles import part_like
+from tollmeter.report.tables import Column, Line, Table, table
+
+Place = tuple[str, str]
+"""ABI and target."""
+ALIKE = 0.03
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two profiles of one place; published: what the study has beside them, as a table."""
+
+    left: Profile
+    right: Profile
+    titles: tuple[str, str]
+    published: Table | None
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What each way out gains in one place, the best first, and which it is in words."""
+
+    place: str
+    table: Table
+    said: str
+
+
+@dataclass(frozen=True)
+class Even:
+    """each_ns is paid for every one, once_ns once for all; said: from how many on the first is dearer."""
+
+    place: str
+    thing: str
+    each_ns: float
+    once_ns: float
+    said: str
+
+
+# ---- two profiles ---------------------------------------------------------------------------------------------------
+
+
+def pairs(book: Book, suite: Suite) -> list[Pair]:
+    """One for each place that has both."""
+    asked = suite.beside
+    if asked is None:
+        return []
+    lefts, rights = (
+        {(one.abi, one.target): one for one in book.index.profiles if not one.reason and _is(one, wanted)}
+        for wanted in (asked.left, asked.right)
+    )
+    return [Pair(lefts[place], rights[place], asked.titles, _published(suite, lefts[place], rights[place]))
+            for place in lefts if place in rights]  # fmt: skip
+
+
+def unprofiled(book: Book) -> list[str]:
+    """Why a point has no profile, each reason once."""
+    return list(dict.fromkeys(f"{one.abi}, {one.target}: {one.reason}" for one in book.index.profiles if one.reason))
+
+
+def _is(profile: Profile, wanted: RowOf) -> bool:
+    return profile.probe == wanted.probe and all(
+        profile.parameters.get(name) == value for name, value in wanted.parameters.items()
+    )
+
+
+def _published(suite: Suite, left: Profile, right: Profile) -> Table | None:
+    if suite.beside is None or not suite.beside.shares:
+        return None
+    rows = [
+        Line((share.function, *_ratios(share.left, share.right), *_here(share.here, left, right)))
+        for share in suite.beside.shares
+    ]
+    columns = [Column("published"), *(Column(f"{title}, %", True) for title in suite.beside.titles),
+               Column("here, %", True), Column("here, %", True)]  # fmt: skip
+    return table("published", columns, rows)
+
+
+def _ratios(left: float, right: float) -> tuple[str, str]:
+    return f"{left:.2f}" if left else DASH, f"{right:.2f}" if right else DASH
+
+
+def _here(forms: Sequence[str], left: Profile, right: Profile) -> tuple[str, str]:
+    return _ratios(part_like(left, forms), part_like(right, forms)) if forms else (DASH, DASH)
+
+
+# ---- ways out -------------------------------------------------------------------------------------------------------
+
+
+def ways_out(book: Book, suite: Suite) -> list[Ways]:
+    """One for each place where the first option and another have a number."""
+    if not suite.option:
+        return []
+    places = list(dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median))
+    found = (_ways(book, suite.option, place) for place in places)
+    return [one for one in found if one is not None]
+
+
+def _ways(book: Book, options: Sequence[Option], place: Place) -> Ways | None:
+    rows = [(option, row) for option in options if (row := _row(book, option.row, place)) is not None]
+    if len(rows) < 2:
+        return None
+    base = rows[0][1]
+    ranked = sorted(rows, key=lambda told: -_gain(base, told[1]))
+    lines = [
+        Line(
+            (
+                option.what,
+                quantity(row.median, row.unit, row.low, row.high),
+                f"{plain(_gain(base, row))} ×",
+                option.costs,
+            )
+        )
+        for option, row in ranked
+    ]
+    columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
+    return Ways(f"{place[0]}, {place[1]}", table("What to do", columns, lines), _advice(base, ranked))
+
+
+def _advice(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
+    """The best, and what does nearly as much: within 3 % two are alike."""
+    (best, row), *others = ranked
+    gain = _gain(base, row)
+    if gain < 1 + ALIKE:
+        return "None of these gains 3 % here: leave it as it is."
+    alike = [option.what for option, other in others if gain / _gain(base, other) < 1 + ALIKE]
+    also = f" As good within 3 %: {'; '.join(alike)}." if alike else ""
+    return f"Best here: {best.what}, {plain(gain)} × the throughput. It takes {best.costs}.{also}"
+
+
+def _gain(base: Row, row: Row) -> float:
+    """How many times as good as the first, whichever way is better."""
+    if not base.median or not row.median:
+        return 0.0
+    return row.median / base.median if row.better == "more" else base.median / row.median
+
+
+def _row(book: Book, wanted: RowOf, place: Place) -> Row | None:
+    rows = (row for row in matching(book, wanted) if row.status == "ok" and row.median)
+    return next((row for row in rows if (row.abi, row.target) == place), None)
+
+
+# ---- break-even -----------------------------------------------------------------------------------------------------
+
+
+def break_evens(book: Book, suite: Suite) -> list[Even]:
+    asked = suite.break_even
+    if asked is None:
+        return []
+    places = list(dict.fromkeys((row.abi, row.target) for row in matching(book, asked.each) if row.clock == "hardware"))
+    return list(_evens(book, asked, places))
+
+
+def _evens(book: Book, asked: BreakEven, places: Sequence[Place]) -> Iterator[Even]:
+    for place in places:
+        each, once, without = (_row(book, wanted, place) for wanted in (asked.each, asked.once, asked.without))
+        if not (each and once and without and each.median and once.median and without.median):
+            continue
+        paid = once.median - without.median
+        yield Even(f"{place[0]}, {place[1]}", asked.thing, each.median, paid, _even(asked.thing, each.median, paid))
+
+
+def _even(thing: str, each_ns: float, once_ns: float) -> str:
+    paid = f"One costs {time(each_ns)}, and what avoids them all {time(max(once_ns, 0.0))}"
+    if once_ns <= 0:
+        return f"{paid} here, which is nothing that could be told: it is better from the first of the {thing} on."
+    number = once_ns / each_ns
+    if number < 1:
+        return f"{paid}, {percent(number)} of that: it is better from the first of the {thing} on."
+    return f"{paid}: from {int(number) + 1} of the {thing} on it is better, and up to {int(number)} it is not."

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comes before everything else: descriptors 0 to 2 lead somewhere, and no signal goes unheard or ends in silence.
+
+A process may be started with its standard error closed. The next file that it opens then gets descriptor 2, and every
+complaint is written into it: that file was once a journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_heard: list[int] = []
+_holding = False
+
+
+def open_descriptors() -> None:
+    """What is closed leads to nowhere: what is written to standard output is then refused, and so does not seem to have
+    been printed; what is said on standard error is lost. The lowest free number is the one that is opened.
+    """
+    for number, way in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, way)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  it is a descriptor
+    sys.stderr = io.TextIOWrapper(
+        _Forgiving(2, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
+    )
+
+
+def forget_output() -> None:
+    """What is still buffered for standard output goes nowhere, so that Python does not complain of it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+class _Forgiving(io.FileIO):
+    """A terminal that was closed and a log on a full disk cost their sentences, and never what is being done."""
+
+    def write(self, data: object) -> int:
+        with contextlib.suppress(OSError):
+            super().write(data)  # type: ignore[arg-type]
+        return len(memoryview(data))  # type: ignore[arg-type]
+
+
+def complain(sentence: str) -> None:
+    """Before there is anything that could say it better."""
+    sys.stderr.write(f"toll: {' '.join(sentence.split())}\n")
+
+
+def hold_signals() -> None:
+    """They wait: an exception in the middle of an import is a traceback, or is swallowed."""
+    global _holding  # noqa: PLW0603  a process has one set of signals
+    _holding = True
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+@contextlib.contextmanager
+def hearing_signals() -> Iterator[None]:
+    """Each of them, also one that waits, raises KeyboardInterrupt; those that come later wait, and come too late. Does
+    nothing in a program that has not held them."""
+    if not _holding:
+        yield
+        return
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def heard() -> bool:
+    """Whether one came: what it raised may have been swallowed by a library that lets nothing through."""
+    return bool(_heard)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    _heard.append(number)
+    raise KeyboardInterrupt

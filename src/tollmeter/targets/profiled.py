@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under an emulator of one
+process by how often each instruction is executed. Elsewhere there is no sampler of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.model import Failure
+from tollmeter.targets.child import Child, Ended
+from tollmeter.targets.held import scratch
+from tollmeter.targets.leash import leashed
+from tollmeter.targets.qemu_user import PACKAGE, emulator_of
+from tollmeter.toolchain.distribution import install_line
+
+BESIDE_S, TIMES = 30.0, 6
+_PAGE_BYTES = 65536
+
+
+class Asked(NamedTuple):
+    """by_signal: without the kernel's sampler."""
+
+    ms: int
+    by_signal: bool = False
+
+    def word(self) -> str:
+        return f"{self.ms},signal" if self.by_signal else str(self.ms)
+
+
+class Told(NamedTuple):
+    """counted: executions by address, of an emulator."""
+
+    ended: Ended
+    counted: dict[int, int]
+
+
+def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, emulator: Path) -> Told:
+    """emulator: build/emulator, with its plugins. Raises Failure (6) where a place has no sampler, OSError where the
+    executable cannot be started."""
+    kind, _, place = target.partition(":")
+    limit_s = BESIDE_S + TIMES * asked.ms / 1000
+    if kind == "local":
+        environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
+        return Told(Child([executable, *words], environment).finish(limit_s), {})
+    if kind != "qemu-user":
+        raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
+    return _counted(place, [executable, *words], asked, emulator, limit_s)
+
+
+def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit_s: float) -> Told:
+    program = emulator_of(place)
+    if program is None:
+        raise Failure(f"no qemu-{place} here: {install_line([PACKAGE])}", 5)
+    held = scratch("toll-profile-")
+    try:
+        page, hits = held.path / "page", held.path / "hits"
+        page.write_bytes(bytes(_PAGE_BYTES))
+        plugins = [f"{emulator}/count.so,counter={page}", f"{emulator}/profile.so,gate={page},hits={hits}"]
+        told = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked.word()}"]
+        options = [word for one in plugins for word in ("-plugin", one)] + [
+            word for one in told for word in ("-E", one)
+        ]
+        ended = Child(leashed([program, *options, *command])).finish(limit_s)
+        return Told(ended, _read_hits(hits))
+    finally:
+        held.close()
+
+
+def _read_hits(path: Path) -> dict[int, int]:
+    """A block that was translated anew stands there twice."""
+    found: dict[int, int] = {}
+    for line in path.read_text(encoding="ascii").splitlines() if path.is_file() else ():
+        address, count = line.split()
+        found[int(address)] = found.get(int(address), 0) + int(count)
+    return found

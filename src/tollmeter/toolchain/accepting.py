@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an executable must be before it measures: of its ABI, able to tell of itself, in words that analysis knows."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+from pathlib import Path
+
+from tollmeter.model import UNITS, Abi, Failure, Probe
+from tollmeter.protocol import Damaged, clean, description
+from tollmeter.toolchain import elf, floats
+
+DESCRIBE_SECONDS = 20
+MEANINGS_TOLD_IN = "docs/add-a-probe.md"
+
+
+def accept(root: Path, path: Path, abi: Abi) -> bool:
+    """Proves one executable and keeps its description. False where this machine cannot run the ABI.
+
+    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must.
+    """
+    elf.prove(path, abi.elf)
+    floats.prove(path, abi)
+    told = path.with_name(f"{path.name}.describe")
+    if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
+        return True
+    told.unlink(missing_ok=True)
+    stream = _describe(path)
+    if stream is None:
+        return False
+    check_description(root, path, abi, stream)
+    write(told, stream)
+    return True
+
+
+def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
+    """Raises Failure (1) where it is another's, or has a unit or a meaning that nothing here knows."""
+    try:
+        probe, build = description(stream)
+    except Damaged as error:
+        raise Failure(f"{abi.name}/{path.name} does not describe itself: {error}", 1) from error
+    if (probe.probe, build.abi) != (path.name, abi.name):
+        raise Failure(f"{abi.name}/{path.name} calls itself {probe.probe} for {build.abi}", 1)
+    _check_metrics(probe, meanings(root))
+
+
+def _check_metrics(probe: Probe, known: frozenset[str]) -> None:
+    for metric in probe.metrics:
+        if metric.unit not in UNITS:
+            raise Failure(f"{probe.probe}: {metric.name} has the unit {metric.unit!r}; there are {' '.join(UNITS)}", 1)
+        if metric.means is not None and known and metric.means not in known:
+            raise Failure(
+                f"{probe.probe}: {metric.name} has the meaning {metric.means!r}, which {MEANINGS_TOLD_IN} does not "
+                "name: add it there with the analysis that reads it, or leave it out",
+                1,
+            )
+
+
+def meanings(root: Path) -> frozenset[str]:
+    """What a metric may mean, as the first column of the document's table names it: `a` `b-…` `c-…` stand for a, b- and
+    c- with a's ending. Empty where there is no document, as in a wheel, whose probes are all ours.
+    """
+    page = root / MEANINGS_TOLD_IN
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    found: set[str] = set()
+    for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", text, re.MULTILINE):
+        words = re.findall(r"`([^`]+)`", row)
+        ending = words[0].partition("-")[2]
+        found |= {word.replace("…", ending) for word in words}
+    return frozenset(found)
+
+
+def _describe(path: Path) -> bytes | None:
+    """What an executable says of itself, or None where the kernel does not know its format."""
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{name} --describe does not end", 1) from error
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            return None
+        raise Failure(f"{name} cannot be started: {error.strerror}", 5) from error
+    if done.returncode != 0:
+        said = clean(done.stderr.decode(errors="replace").strip())
+        raise Failure(f"{name} {said or f'--describe ends with status {done.returncode}'}", 1)
+    return done.stdout
+
+
+def write(path: Path, content: bytes) -> None:
+    """Whole or not at all: a reader never meets half a file."""
+    half = path.with_name(f"{path.name}.half")
+    half.write_bytes(content)
+    half.replace(path)

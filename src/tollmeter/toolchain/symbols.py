@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an address to the function that it lies in, and to those that the compiler put into that one: the symbol table
+knows the first, of every code; DWARF the others, of what was compiled with -g1, which is our own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from elftools.dwarf.compileunit import CompileUnit
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarfinfo import DWARFInfo
+from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+UNKNOWN = "(no symbol)"
+
+
+class Span(NamedTuple):
+    """Addresses of one function, or of one place where it was inlined; depth: how many it is inside of."""
+
+    begin: int
+    end: int
+    name: str
+    depth: int = 0
+
+
+class Symbols:
+    """An executable's functions. Reads the file once."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            self._functions = _whole(sorted(_functions(elf)))
+            self._inlined = sorted(_inlined(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
+        self._begins = [span.begin for span in self._functions]
+
+    def function(self, address: int) -> str:
+        """The one that has this code, by its symbol."""
+        place = bisect_right(self._begins, address) - 1
+        found = self._functions[place] if place >= 0 else None
+        return found.name if found and address < found.end else UNKNOWN
+
+    def inlined(self, address: int) -> str | None:
+        """The innermost function that was put there, where it is not the symbol's own."""
+        around = [span for span in self._inlined if span.begin <= address < span.end]
+        return max(around, key=lambda span: span.depth).name if around else None
+
+
+def _functions(elf: ELFFile) -> Iterator[Span]:
+    """Marks of the linker have no length; what assembly left without one reaches to the next."""
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return
+    for symbol in table.iter_symbols():
+        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+            begin = symbol["st_value"] & ~1 if elf["e_machine"] == "EM_ARM" else symbol["st_value"]
+            yield Span(begin, begin + symbol["st_size"], symbol.name)
+
+
+def _whole(ordered: list[Span]) -> list[Span]:
+    """One name an address: the shortest, since libraries give one function many."""
+    named: dict[int, Span] = {}
+    for span in ordered:
+        known = named.get(span.begin)
+        if known is None or (-span.end, len(span.name)) < (-known.end, len(known.name)):
+            named[span.begin] = span
+    spans = list(named.values())
+    nexts = [*(span.begin for span in spans[1:]), 1 << 64]
+    return [
+        span if span.end > span.begin else span._replace(end=after) for span, after in zip(spans, nexts, strict=True)
+    ]
+
+
+# ---- DWARF ----------------------------------------------------------------------------------------------------------
+
+
+def _inlined(dwarf: DWARFInfo) -> Iterator[Span]:
+    for unit in dwarf.iter_CUs():
+        yield from _inside(dwarf, unit, unit.get_top_DIE(), 0)
+
+
+def _inside(dwarf: DWARFInfo, unit: CompileUnit, die: DIE, depth: int) -> Iterator[Span]:
+    inside = depth + (die.tag == "DW_TAG_inlined_subroutine")
+    if inside > depth:
+        name = _name(die)
+        for begin, end in _ranges(dwarf, unit, die):
+            yield Span(begin, end, name, inside)
+    for child in die.iter_children():
+        yield from _inside(dwarf, unit, child, inside)
+
+
+def _name(die: DIE) -> str:
+    for reference in ("DW_AT_abstract_origin", "DW_AT_specification"):
+        if reference in die.attributes:
+            return _name(die.get_DIE_from_attribute(reference))
+    named = die.attributes.get("DW_AT_name")
+    return named.value.decode(errors="replace") if named else UNKNOWN
+
+
+def _ranges(dwarf: DWARFInfo, unit: CompileUnit, die: DIE) -> Iterator[tuple[int, int]]:
+    low, high, listed = (die.attributes.get(f"DW_AT_{name}") for name in ("low_pc", "high_pc", "ranges"))
+    if low and high:
+        yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
+    elif listed:
+        base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+        yield from _listed(dwarf, unit, listed.value, base.value if base else 0)
+
+
+def _listed(dwarf: DWARFInfo, unit: CompileUnit, offset: int, base: int) -> Iterator[tuple[int, int]]:
+    lists = dwarf.range_lists()
+    for entry in lists.get_range_list_at_offset(offset, cu=unit) if lists else ():
+        if isinstance(entry, BaseAddressEntry):
+            base = entry.base_address
+        elif isinstance(entry, RangeEntry):
+            start = 0 if entry.is_absolute else base
+            yield start + entry.begin_offset, start + entry.end_offset

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals at any moment, and standard streams that are closed, full or read by nobody: the run is kept, its code is the
+right one, and nothing but records reaches the journal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fakes import toll, tree
+from tollmeter.library import places
+from tollmeter.store.journal import NAME, read
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tree(tmp_path / "checkout", enter="good")
+
+
+def in_a_visit(process: subprocess.Popen[str], root: Path) -> None:
+    """Waits until the probe has been asked."""
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit and process.poll() is None:
+        journal = root / "mine" / NAME
+        if journal.exists() and journal.stat().st_size:
+            time.sleep(0.5)
+            return
+        time.sleep(0.02)
+
+
+def test_nothing_is_said_into_the_journal_where_standard_error_is_closed(root: Path) -> None:
+    tree(root, enter="interruptible")
+    process = toll(root, "run", "--out", "mine", preexec_fn=lambda: os.close(2))
+    in_a_visit(process, root)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"toll:" not in (root / "mine" / NAME).read_bytes()
+    assert [told.status for told in read(root / "mine").outcomes] == ["ok"]
+
+
+def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure(root: Path) -> None:
+    tree(root, enter="hang")
+    process = toll(root, "run", "--out", "mine", "--quiet")
+    in_a_visit(process, root)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert {told.status for told in read(root / "mine").outcomes} == {"interrupted"}
+
+
+@pytest.mark.parametrize(
+    ("stream", "path", "code"), [("stdout", "/dev/full", 5), ("stderr", "/dev/full", 0), ("stdout", None, 5)]
+)
+def test_a_lost_stream_costs_no_run(root: Path, stream: str, path: str | None, code: int) -> None:
+    if path is None:
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(path, os.O_WRONLY)
+    process = toll(root, "run", "--out", "mine", "--budget", "4s", **{stream: writer})
+    os.close(writer)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert (root / "mine/report.html").is_file()
+    assert {told.status for told in read(root / "mine").outcomes} == {"ok"}
+    if stream == "stdout":
+        assert "show mine" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_starts_ends_it_with_a_word(root: Path, number: signal.Signals) -> None:
+    for moment_s in (0.15, 0.4):
+        process = toll(root, "run", "--out", "mine", "--quiet")
+        time.sleep(moment_s)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Traceback" not in said
+        assert "toll: " in said
+
+
+REPORTING = """
+import os, signal, sys
+from tollmeter.report import page
+whole = page.write
+def write(*words):
+    os.kill(os.getpid(), signal.SIGTERM)
+    whole(*words)
+page.write = write
+"""
+
+
+def test_a_signal_while_the_report_is_written_leaves_the_report(root: Path) -> None:
+    (root / "sitecustomize.py").write_text(REPORTING)
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parents[2] / 'src'}", "COLUMNS": "100"}
+    process = toll(root, "run", "--out", "mine", "--quiet", "--budget", "4s", env=environment)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "system call" in out
+    assert (root / "mine/report.html").is_file()
+
+
+def test_what_cannot_be_printed_is_no_success(root: Path) -> None:
+    process = toll(root, "list", "suites", preexec_fn=lambda: os.close(1))
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 5
+    assert said.count("\n") == 1
+    assert "standard output" in said
+
+
+def test_the_launcher_hands_signals_on_and_closed_descriptors_do_not_matter() -> None:
+    launcher = places.ROOT / "toll"
+    for moment_s in (0.005, 0.05, 0.12):
+        process = subprocess.Popen(
+            ["sh", launcher, "list", "suites"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(moment_s)
+        process.send_signal(signal.SIGTERM)
+        out, said = process.communicate(timeout=60)
+        assert process.returncode in (0, 130, -signal.SIGTERM), said
+        assert out or process.returncode
+        assert "Traceback" not in said
+    ended = subprocess.run(
+        ["sh", launcher, "list", "suites"], stdout=subprocess.PIPE, check=False, preexec_fn=lambda: os.close(2)
+    )
+    assert ended.returncode == 0
+    assert b"default" in ended.stdout

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a machine says of its caches, from files made for it: two large cores and two small ones.
+ */
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+
+#include "expect.h"
+#include "machine.c"
+
+TOLL_TEST_NAME("test.machine");
+
+static char root[] = "/tmp/toll-machine-XXXXXX";
+
+static int forget(const char *path, const struct stat *status, int kind, struct FTW *place) {
+  (void)status, (void)kind, (void)place;
+  return remove(path);
+}
+
+static void say(int cpu, int index, const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/cpu%d/cache/index%d/%s", root, cpu, index, name);
+  for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = '\0';
+    mkdir(path, 0700);
+    *slash = '/';
+  }
+  int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  EXPECT(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+  close(file);
+}
+
+static void say_core(int cpu, const char *size) {
+  say(cpu, 0, "type", "Data\n");
+  say(cpu, 0, "level", "1\n");
+  say(cpu, 0, "size", "48K\n");
+  say(cpu, 1, "type", "Unified\n");
+  say(cpu, 1, "level", "2\n");
+  say(cpu, 1, "size", size);
+}
+
+/* What is printed of the kinds of these CPUs. */
+static const char *kinds_of(const int *cpus, unsigned count) {
+  static char told[4 * TOLL_LONGEST_LINE];
+  int saved = dup(STDOUT_FILENO), ends[2];
+  EXPECT(pipe(ends) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0);
+  toll_record_open("machine");
+  put_kinds(cpus, count);
+  toll_record_close();
+  toll_emit_end(false, false);
+  dup2(saved, STDOUT_FILENO);
+  ssize_t got = read(ends[0], told, sizeof told - 1);
+  told[got > 0 ? got : 0] = '\0';
+  close(ends[0]);
+  close(ends[1]);
+  close(saved);
+  return told;
+}
+
+static void expect_kinds(void) {
+  const int all[] = {0, 1, 2, 3};
+  const char *told = kinds_of(all, 4);
+  EXPECT(strstr(told, "\"kinds\":[{\"cpus\":[0,1],\"caches\":[{\"level\":1,") != NULL);
+  const char *small = strstr(told, "{\"cpus\":[2,3],\"caches\":[");
+  EXPECT(small && strstr(small, "\"size_bytes\":4194304,") && !strstr(small, "\"size_bytes\":2097152,"));
+  EXPECT(strstr(kinds_of(all, 2), "\"kinds\":[]") != NULL);
+}
+
+int main(void) {
+  EXPECT(mkdtemp(root) != NULL);
+  cpu_folder = root;
+  for (int cpu = 0; cpu < 2; cpu++) say_core(cpu, "2048K\n");
+  for (int cpu = 2; cpu < 4; cpu++) say_core(cpu, "4096K\n");
+  EXPECT(have_same_caches(0, 1) && have_same_caches(2, 3) && !have_same_caches(0, 2) && !have_same_caches(3, 1));
+  expect_kinds();
+  say(1, 2, "type", "Unified\n");
+  EXPECT(!have_same_caches(0, 1)); /* one level more */
+  nftw(root, forget, 8, FTW_DEPTH | FTW_PHYS);
+  return failures;
+}

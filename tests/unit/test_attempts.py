@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's listing: what the control loop around an attempt says of it, and what is done then."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from books import empty, with_rows
+from made import metric, outcome, probe, quiet, row, sample
+from tollmeter.judgement.attempts import ATTEMPTS, Attempt, State, chosen, listing, state_of
+from tollmeter.model import Book, Clock, Listed, Outcome, Published, RowOf, Select, Suite
+from tollmeter.report.attempts import FREE, by_attempt, listings
+
+LOOP = probe(metric("turn", means="control-loop"), name="any.loop")
+USUAL_HZ = 4e9
+
+
+@pytest.mark.parametrize(
+    ("off", "state"),
+    [(1.0, "valid"), (1.029, "valid"), (0.971, "valid"), (1.031, "suspect"), (0.91, "suspect"), (1.11, "differs"),
+     (0.89, "differs"), (0.0, "unseen")],
+)  # fmt: skip
+def test_the_control_loop_says_in_which_state_an_attempt_was(off: float, state: State) -> None:
+    assert state_of(off * USUAL_HZ, USUAL_HZ) == state
+
+
+def tried(*states: State) -> list[Attempt]:
+    return [Attempt(float(place), USUAL_HZ, state) for place, state in enumerate(states)]
+
+
+def test_what_differs_is_measured_again_and_three_times_at_most() -> None:
+    kept, again = chosen(tried("valid", "differs", "valid", "valid", "valid", "valid", "valid"))
+    assert (again, [one.loops_hz for one in kept]) == (1, [0, 2, 3, 4, 5])
+    kept, again = chosen(tried(*["differs"] * 20))
+    assert (again, len(kept), {one.state for one in kept}) == (3, ATTEMPTS, {"differs"})
+
+
+def test_an_attempt_that_differs_is_shown_where_nothing_can_take_its_place() -> None:
+    kept, again = chosen(tried("valid", "valid", "differs"))
+    assert (again, [one.state for one in kept]) == (0, ["valid", "valid", "differs"])
+
+
+def visit(number: int, ns: int, control_hz: float) -> Outcome:
+    seen = quiet(control_hz=control_hz, control_before_hz=control_hz)
+    return outcome([sample(ns, start=0, witness=seen)], name="any.loop", visit=number)
+
+
+def book(*visits: Outcome, clock: Clock = "hardware") -> Book:
+    listed = Listed(test="A", what="the loop", row=RowOf(means="control-loop"), differs="it is another loop.")
+    suite = Suite(
+        name="paper", question="?", select=(Select(probe="*"),), published=(Published(what="a", figure="b"),),
+        listing=(listed,),
+    )  # fmt: skip
+    timed = with_rows(empty(), [row(10.0, of="any.loop", name="turn", clock=clock)])
+    return msgspec.structs.replace(timed, outcomes=tuple(visits), probes={LOOP.probe: LOOP}, suite=suite)
+
+
+def test_a_listing_has_every_attempt_and_averages_no_other_state() -> None:
+    visits = [visit(number, 10, USUAL_HZ) for number in range(4)]
+    (place,) = listing(book(*visits, visit(4, 20, 2 * USUAL_HZ)))
+    (test,) = place.tests
+    assert [one.state for one in test.attempts] == ["valid"] * 4 + ["differs"]
+    assert test.attempts[-1].loops_hz == pytest.approx(5e7)
+    assert test.loops_hz == pytest.approx(1e8)
+
+
+def test_the_answer_says_what_the_control_loop_says_and_how_a_test_differs() -> None:
+    ((table, said),) = listings(book(*(visit(number, 10, USUAL_HZ) for number in range(5))))
+    assert "100 100 100 100 100 M/s" in table.rows[0].cells
+    assert "it is another loop." in said[-1]
+    assert FREE not in said
+    ((_, moved),) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
+    assert moved[0] != said[0]
+    ((_, emulated),) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
+    assert FREE in emulated
+
+
+def test_marks_stand_behind_what_is_not_to_be_believed() -> None:
+    states: list[State] = ["valid", "suspect", "differs"]
+    assert by_attempt([Attempt(2e6, 0, state) for state in states]) == "2 2? 2! M/s"

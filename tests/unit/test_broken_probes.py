@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A probe that does not build, or does not say of itself what it must, is left out with its reason; all others stay."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import stands
+from tollmeter import catalog
+from tollmeter.library.asked import asked
+from tollmeter.library.new_probe import new_probe
+from tollmeter.model import Abi, Failure
+from tollmeter.toolchain import accepting, making
+from tollmeter.toolchain.build import build_abi
+
+WHOLE = """#include "toll.h"
+static void nothing(struct toll_run *r) { TOLL_USE(r); }
+static enum toll_status check(struct toll_run *r) { return r ? TOLL_OK : TOLL_FAILED; }
+static const struct toll_metric metrics[] = {{.name = "time", .unit = "ns", .summary = "nothing"}, {0}};
+const struct toll_probe toll_probe = {
+    .question = "What does nothing cost?",
+    .metrics = metrics,
+    .body = nothing,
+    .check = check,
+    .revision = 1,
+};
+"""
+
+
+CRASH = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }\n"
+BROKEN = {
+    "no_compile": ("static void nothing", "static viod nothing", "viod"),
+    "no_link": ("TOLL_USE(r);", "extern void nowhere(void); nowhere(); TOLL_USE(r);", "nowhere"),
+    "no_header": ('#include "toll.h"', '#include "toll.h"\n#include <no/such.h>', "no/such.h"),
+    "no_check": (".check = check,", ".finish = nothing, .prepare = check,", "no check"),
+    "no_unit": ('.unit = "ns"', '.unit = "fortnight"', "fortnight"),
+    "no_meaning": ('.unit = "ns"', '.unit = "ns", .means = "nothing-known"', "nothing-known"),
+    "no_words": ("static void nothing", f"{CRASH}static void nothing", "status -"),
+}  # fmt: skip
+"""A probe by each way of being none: what is written in place of what, and what its reason names."""
+
+
+def write(tree: Path, name: str, source: str) -> None:
+    (tree / "probes/other").mkdir(exist_ok=True)
+    (tree / f"probes/other/{name}.c").write_text(source)
+
+
+def test_broken_probes_are_left_out_with_their_reasons_and_stop_no_other(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    (tree / "docs").mkdir(exist_ok=True)
+    shutil.copy2(stands.ROOT / "docs/add-a-probe.md", tree / "docs")
+    write(tree, "no_compile", WHOLE)
+    assert build_abi(tree, own_abi, own_compiler).probes == 2
+    for name, (old, new, _) in BROKEN.items():
+        assert old in WHOLE
+        write(tree, name, WHOLE.replace(old, new, 1))
+    made = build_abi(tree, own_abi, own_compiler)
+    assert (made.probes, sorted(made.broken)) == (1, sorted(f"other.{name}" for name in BROKEN))
+    assert all(named in made.broken[f"other.{name}"] for name, (_, _, named) in BROKEN.items()), made.broken
+    assert not list((tree / "build" / own_abi.name).glob("other.*"))
+    loaded = catalog.load(tree / "build", platform.machine())
+    assert list(loaded.probes()) == ["kernel.loop"]
+    assert loaded.broken == {(probe, own_abi.name): reason for probe, reason in made.broken.items()}
+    with pytest.raises(Failure, match="left out") as caught:
+        asked(["other.no_check"], {}, loaded)
+    assert caught.value.exit_code == 1
+    for name in BROKEN:
+        write(tree, name, WHOLE)
+    assert build_abi(tree, own_abi, own_compiler).probes == 1 + len(BROKEN)
+
+
+def test_what_make_says_is_each_probe_s_own() -> None:
+    said = (
+        "probes/a/one.c:3:1: error: unknown type name 'viod'\n"
+        "make: *** [probes/probes.mk:76: build/x86_64-musl/obj/a/one.c.o] Error 1\n"
+        "ld: probes/a/two.c:9: undefined reference to `nowhere'\n"
+        "make: *** [probes/probes.mk:80: build/x86_64-musl/a.two] Error 1\n"
+        "make: Target 'all' not remade because of errors.\n"
+    )
+    found = making.broken_probes("x86_64-musl", said)
+    assert list(found) == ["a.one", "a.two"]
+    assert "viod" in found["a.one"] and "nowhere" in found["a.two"] and "viod" not in found["a.two"]
+
+
+def test_a_runtime_that_does_not_compile_is_no_single_probe_s(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    source = tree / "probes/runtime/emit.c"
+    source.write_text(source.read_text() + "\nviod nothing;\n")
+    with pytest.raises(Failure, match="does not build"):
+        build_abi(tree, own_abi, own_compiler)
+
+
+def test_the_table_of_meanings_is_read() -> None:
+    known = accepting.meanings(stands.ROOT)
+    assert {"core-clock", "copy-bandwidth-of-size", "entry"} <= known
+    assert not accepting.meanings(stands.ROOT / "no such tree")
+
+
+def test_a_new_probe_compiles_and_measures(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    shutil.copy2(stands.ROOT / "probes/skeleton.c", tree / "probes")
+    path = new_probe(tree, "kernel.getrandom")
+    assert path == tree / "probes/kernel/getrandom.c"
+    made = build_abi(tree, own_abi, own_compiler)
+    assert (made.probes, dict(made.broken)) == (2, {})
+    executable = tree / "build" / own_abi.name / "kernel.getrandom"
+    told = subprocess.run([executable, "--samples=4", "--sample-ns=10000"], capture_output=True, text=True, check=True)
+    assert told.stdout.count('"k":"sample"') == 4 and '"k":"fail"' not in told.stdout
+    with pytest.raises(Failure, match="already"):
+        new_probe(tree, "kernel.getrandom")
+
+
+@pytest.mark.parametrize("name", ["getrandom", "kernel.", "runtime.main", "../x.y", "Kernel.x", "kernel.x.c", "a b.c"])
+def test_what_is_no_probe_s_name_is_refused_as_usage(name: str, tree: Path) -> None:
+    with pytest.raises(Failure) as caught:
+        new_probe(tree, name)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that README.md and docs/ tell a person to type is tried here, so that none of them is an error.
+
+What measures is planned (--dry-run), with its ABIs taken as built: names of probes, suites, parameters, ABIs and
+targets are looked up as they are for a run. What reads is run, on a recorded run. The few that ELSEWHERE names are run
+by the test that stands beside them. A new command is tried without an edit here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from machines import MACHINE
+from tollmeter import catalog
+from tollmeter.catalog import Catalog, read_suite
+from tollmeter.cli.main import main
+from tollmeter.library import places, prepare
+from tollmeter.model import ClockReading
+from tollmeter.targets.ways import clock_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND = re.compile(r"`((?:\./)?toll [^`]+|make [^`]+)`|^    ((?:\./toll|toll|make) [^\n]*)$", re.MULTILINE)
+ENDS = re.compile(r"  +(?=#|[a-z])(?!-).*$")
+"""What stands behind a command, two blanks and more away."""
+
+ELSEWHERE = {
+    "toll run --resume LAST": ("tests/faults/test_run.py", "--resume"),
+    "toll --set-up": ("tests/faults/test_launcher.py", "--set-up"),
+    "toll new probe kernel.getrandom": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),
+    "toll list abis": ("tests/unit/test_abis.py", "survey"),
+    "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),
+    "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
+    "toll compare --gate": ("docs/exit-codes.md", "which is not there yet"),
+    "toll compare --strict": ("docs/exit-codes.md", "which is not there yet"),
+}
+MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "tests/tests.mk"))
+PLACES = {"RUN": "LAST", "NAME": "x86_64"}
+
+
+def commands() -> Iterator[str]:
+    for page in PAGES:
+        for found in COMMAND.finditer(page.read_text(encoding="utf-8")):
+            told = ENDS.sub("", found[1] or found[2]).strip()
+            yield from (part.strip().removeprefix("./") for part in told.split("&&") if "build/" not in part)
+
+
+X86 = msgspec.structs.replace(MACHINE, architecture="x86_64")
+EVERY = sorted(set(commands()))
+
+
+def built(abis: Sequence[str], targets: Sequence[str], may_install: bool = True) -> Catalog:
+    """The probes of this machine, taken as built for whatever ABI is asked for."""
+    del may_install
+    places._check_known(abis)
+    for target in targets:
+        clock_of(target)
+    loaded = catalog.load(ROOT / "build", "x86_64")
+    own = [made for (_, abi), made in loaded.executables.items() if abi == loaded.abis[0]]
+    named = abis or loaded.abis
+    made = {
+        (one.probe.probe, abi): msgspec.structs.replace(one, build=msgspec.structs.replace(one.build, abi=abi))
+        for abi in named
+        for one in own
+    }
+    return msgspec.structs.replace(loaded, executables=made, abis=tuple(named))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with one run, on a machine that exists nowhere."""
+    runs = tmp_path / "runs"
+    shutil.copytree(ROOT / "tests/recordings/format-2", runs / "recorded")
+    (runs / "LAST").symlink_to("recorded")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(places, "RUNS", runs)
+    monkeypatch.setattr(places, "made_ready", built)
+    monkeypatch.setattr(prepare, "_machine", lambda *_: (X86, ClockReading()))
+    return tmp_path
+
+
+def test_the_documents_tell_commands() -> None:
+    assert {"toll run", "toll show LAST --raw", "toll run kernel.enter_syscall", "make test"} <= set(EVERY)
+    assert set(ELSEWHERE) <= set(EVERY), "what no document tells any more need not be tried"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("command", EVERY)
+def test_a_command_of_the_documents_does_what_it_is_told_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if command in ELSEWHERE:
+        name, named = ELSEWHERE[command]
+        assert named in (ROOT / name).read_text(encoding="utf-8"), f"{name} does not try {command} any more"
+        return
+    program, *words = shlex.split(command)
+    if program == "make":
+        assert all(re.search(rf"^{goal}:", MAKEFILES, re.MULTILINE) for goal in words)
+        return
+    verb, *rest = [PLACES.get(word, word) for word in words]
+    rest = ["LAST" if word == "DIR" else word for word in rest]
+    if words[:2] == ["run", "NAME"]:
+        rest = ["default", *rest[1:]]
+    status = main([verb, *rest, *["--dry-run"] * (verb == "run" and "--dry-run" not in rest)])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    assert said.out or verb == "report"
+    if verb == "run":
+        points = re.search(r"(\d+) points", said.err)
+        assert points and int(points[1]) > 0
+
+
+def test_the_suite_of_the_document_is_one_that_plans(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
+    first, study = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[:2]
+    keys, table, claims = study.partition("[[")
+    (here / "mine.toml").write_text(keys + first + table + claims, encoding="utf-8")
+    assert read_suite(here / "mine.toml").published
+    status = main(["run", str(here / "mine.toml"), "--dry-run"])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    assert "datamodel." in said.out

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two points against each other in one run: planted changes are found, chance is not, and what both have in common
+cancels."""
+
+from __future__ import annotations
+
+from math import log
+
+import msgspec
+import numpy as np
+import pytest
+
+from made import metric, outcome, probe, sample
+from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
+from tollmeter.judgement.opposed import opposed, sentence, visits_wanted
+from tollmeter.model import Metric, Opposed, Outcome, Point
+from tollmeter.numbers.known import Known
+
+POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))
+PAIR = {POINT: OTHER}
+
+
+def visits(
+    seed: int, change: float = 1.0, *, blocks: int = 10, drift: float = 0.3, layouts: float = 0.02
+) -> list[Outcome]:
+    """Both points in turns, eight visits a block. The machine drifts by `drift` over the run, and layouts that are not
+    in common differ by `layouts`; the first point takes `change` times the second."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for round_ in range(8 * blocks):
+        block = 1 + round_ // 8
+        own = np.random.default_rng([seed, block]).normal(0, layouts, 2)
+        common = np.exp(drift * round_ / (8 * blocks) + 0.05 * chance.normal())
+        for way, factor in ((1, change), (0, 1.0)):
+            each = 50 * factor * common * np.exp(own[way] + 0.005 * chance.normal())
+            samples = [sample(each, iterations=100_000) for _ in range(5)]
+            visit = outcome(samples, visit=2 * round_ + way, parameters={"way": way}, seed=block)
+            made.append(msgspec.structs.replace(visit, round=round_))
+    return made
+
+
+def told(outcomes: list[Outcome], metric_: Metric | None = None) -> Opposed:
+    (found,) = opposed(outcomes, PAIR, {"any.probe": probe(metric_ or metric())}, Known())
+    return found
+
+
+def test_a_block_is_the_middle_of_its_pairs() -> None:
+    """One pair of eight may be anything."""
+    pairs = [*[("a", 10.0, 11.0), ("a", 20.0, 22.0)] * 4, ("a", 10.0, 90.0), ("b", 10.0, 9.0)]
+    assert blocks_of(pairs) == pytest.approx([log(1.1), log(0.9)])
+    assert blocks_of([("a", 3.0, 6.0)]) == [pytest.approx(log(2))]
+
+
+def test_a_ratio_of_known_blocks() -> None:
+    """Five logs around 0.01 whose Shamos scale is 0.002 / 0.9539; t(0.975, 4) is 2.776."""
+    found = ratio([0.008, 0.009, 0.010, 0.011, 0.012])
+    assert found is not None
+    assert log(found.found.value) == pytest.approx(0.010)
+    half = 2.776 * (0.002 / 0.9539) / (0.955 * 5) ** 0.5
+    assert log(found.found.high) == pytest.approx(0.010 + half, rel=1e-3)
+    assert found.chance < 0.001
+    assert ratio([0.0] * (LEAST_BLOCKS - 1)) is None
+
+
+def test_four_times_the_blocks_halve_the_interval() -> None:
+    found = ratio([0.01, -0.01, 0.02, -0.02, 0.0, 0.015, -0.015, 0.005])
+    assert found is not None
+    half = log(found.found.high / found.found.low) / 2
+    assert blocks_wanted(found, np.exp(half / 2) - 1) == pytest.approx(4 * found.blocks)
+    assert blocks_wanted(None, 0.01) == float("inf")
+
+
+def test_what_both_have_in_common_cancels() -> None:
+    """The machine becomes a third slower meanwhile, and moments differ by 5 %."""
+    found = told(visits(1, change=1.01, layouts=0.001))
+    assert found.verdict == "slower"
+    assert found.low < 1.01 < found.high
+    assert found.high - found.low < 0.006
+
+
+def test_a_hundred_runs_of_the_same_are_not_called_different() -> None:
+    """Layouts differ by 2 %, so that ten of them say little; one false alarm in 100 is allowed."""
+    found = [told(visits(seed)) for seed in range(100)]
+    assert sum(one.verdict != "cannot tell" for one in found) <= 1
+    assert sum(one.low <= 1 <= one.high for one in found) >= 88
+
+
+def test_one_percent_is_found_where_layouts_differ_by_half_a_percent() -> None:
+    found = [told(visits(seed, change=1.01, layouts=0.003, blocks=20)) for seed in range(20)]
+    assert sum(one.verdict == "slower" for one in found) >= 19
+
+
+def test_of_a_rate_more_is_faster() -> None:
+    rate = metric("rate", "op/s")
+    assert told(visits(3, change=1.05, layouts=0.001), rate).verdict == "slower"
+    found = told(visits(3, change=0.95, layouts=0.001), rate)
+    assert (found.verdict, round(found.ratio, 2)) == ("faster", 1.05)
+
+
+def test_too_few_layouts_say_nothing() -> None:
+    outcomes = visits(1, change=1.5, blocks=LEAST_BLOCKS - 1)
+    assert opposed(outcomes, PAIR, {"any.probe": probe()}, Known()) == ()
+    assert visits_wanted(outcomes, (POINT, OTHER), {"any.probe": probe()}, Known(), 0.01) > len(outcomes) / 2
+
+
+def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:
+    known = {"any.probe": probe()}
+    few, many = (visits(5, layouts=0.01, blocks=blocks) for blocks in (6, 60))
+    assert visits_wanted(few, (POINT, OTHER), known, Known(), 0.006) > len(few) / 2
+    assert visits_wanted(many, (POINT, OTHER), known, Known(), 0.006) <= len(many) / 2
+    assert visits_wanted([], (POINT, OTHER), known, Known(), 0.006) == float("inf")
+
+
+def test_the_sentence_says_what_stands_against_what() -> None:
+    said = sentence(told(visits(1, change=1.01, layouts=0.001)))
+    assert said.startswith("any.probe way=1 x86_64, cost, against any.probe way=0 x86_64: slower, +1.")
+    assert "no difference is told" in sentence(told(visits(2)))

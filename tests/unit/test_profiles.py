@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles: addresses to functions, also those that were inlined; two side by side, and what changed in words."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.catalog import Executable
+from tollmeter.library import profiling
+from tollmeter.library.profiling import Wanted, take
+from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
+from tollmeter.protocol import seal
+from tollmeter.report.profiles import beside_table, profile_table, verdict
+from tollmeter.store.profiles import keep, kept
+from tollmeter.targets.child import Ended
+from tollmeter.targets.profiled import Asked, Told, profiled
+from tollmeter.toolchain.symbols import UNKNOWN, Symbols
+
+SOURCE = """
+static inline __attribute__((always_inline)) int inner(volatile int *at) { return *at * 3 + *at; }
+__attribute__((noinline)) int outer(volatile int *at) {
+  int sum = 0;
+  for (int i = 0; i < 9; i++) sum += inner(at);
+  return sum;
+}
+int main(void) { volatile int seven = 7; return outer(&seven); }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("symbols")
+    (folder / "it.c").write_text(SOURCE)
+    words = ["gcc", "-O2", "-g1", "-static", "-no-pie", "-o", "it", "it.c"]
+    subprocess.run(words, cwd=folder, check=True, timeout=60)
+    return folder / "it"
+
+
+def address_of(program: Path, symbol: str) -> int:
+    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"^(\w+) \w {symbol}$", listed, re.MULTILINE)
+    assert found
+    return int(found[1], 16)
+
+
+def test_an_address_is_its_function_s_and_that_which_was_inlined_there(program: Path) -> None:
+    symbols, begin = Symbols(program), address_of(program, "outer")
+    inside = [at for at in range(begin, begin + 200) if symbols.function(at) == "outer"]
+    assert inside and inside == list(range(begin, begin + len(inside)))
+    assert {symbols.inlined(at) for at in inside} == {None, "inner"}
+    assert symbols.function(address_of(program, "memcpy")) != UNKNOWN
+    assert symbols.function(1) == UNKNOWN
+
+
+def profile(shares: dict[str, int], ns: float = 100.0, source: str = "perf cpu-clock") -> Profile:
+    return Profile(
+        probe="any.probe", abi="x86_64", target="local", parameters={}, source=source, operation_ns=ns,
+        shares=tuple(Share(function=name, hits=hits, inlined={"inner": hits // 2}) for name, hits in shares.items()),
+    )  # fmt: skip
+
+
+def test_a_table_has_shares_of_all_and_what_was_inlined_below() -> None:
+    cells = [line.cells for line in profile_table(profile({"copy": 750, "sum": 249, "rare": 1})).rows]
+    assert cells[0] == ("copy", "750", "75.00")
+    assert cells[1][0].endswith("inner, inlined") and cells[1][2] == "37.50"
+    assert [line[0] for line in cells if not line[0].startswith(" ")] == ["copy", "sum"]
+
+
+def test_side_by_side_says_by_how_many_points_a_share_changed() -> None:
+    left, right = profile({"copy": 50, "sum": 50}), profile({"copy": 30, "sum": 60, "align": 10}, ns=80.0)
+    cells = {line.cells[0]: line.cells for line in beside_table(left, right, ("a", "b")).rows}
+    assert cells["copy"] == ("copy", "50", "50.00", "30", "30.00", "−20.0")
+    assert cells["align"] == ("align", "–", "–", "10", "10.00", "+10.0")
+    said = verdict(left, right)
+    assert "copy 50 → 30 %" in said and "align 0 → 10 %" in said and "1.25 × the throughput" in said
+
+
+def test_two_that_are_alike_are_said_to_be() -> None:
+    one = profile({"copy": 50, "sum": 50})
+    assert "no share changed" in verdict(one, one) and "as much time" in verdict(one, one)
+    assert "as much instructions" in verdict(*[profile({"copy": 50}, source="instructions")] * 2)
+
+
+# ---- taking one -----------------------------------------------------------------------------------------------------
+
+
+def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
+    """What comes of a stream, as if an executable had printed it."""
+    stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
+    monkeypatch.setattr(profiling, "profiled", lambda *_: Told(Ended(stream, 0, None), {}))
+    probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
+    built = Executable(
+        path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")
+    )
+    return take(Wanted(Point(probe="any.probe", abi="x86_64", target="local"), built), Asked(1))
+
+
+def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
+    outer, start = address_of(program, "outer"), address_of(program, "main")
+    record = {"k": "profile", "source": "SIGPROF", "hits": [[outer, 3]]}
+    last = {
+        "k": "profile",
+        "source": "SIGPROF",
+        "hits": [[start, 2]],
+        "kernel": 5,
+        "lost": 1,
+        "iterations": 10,
+        "ns": 4000,
+    }
+    found = told(monkeypatch, program, record, last)
+    assert [(share.function, share.hits) for share in found.shares] == [("(kernel)", 5), ("outer", 3), ("main", 2)]
+    assert (found.source, found.lost, found.operation_ns, found.reason) == ("SIGPROF", 1, 100.0, None)
+
+
+def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
+    assert told(monkeypatch, program, {"k": "skip", "reason": "no timer here"}).reason == "no timer here"
+    assert "ended before" in (told(monkeypatch, program).reason or "")
+
+
+def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="no sampler of ours"):
+        profiled("guest:x32", "any", [], Asked(1), tmp_path)
+
+
+def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:
+    assert list(kept(tmp_path)) == []
+    keep(tmp_path, [profile({"copy": 1})])
+    assert list(kept(tmp_path)) == [profile({"copy": 1})]
+    (tmp_path / "profiles.json").write_text("{")
+    with pytest.raises(Failure):
+        kept(tmp_path)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What else goes on while a run measures: seen, written down, and said; and one run waits for another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from made import outcome, probe, quiet, sample
+from tollmeter.conduct import surroundings
+from tollmeter.conduct.machine_lock import alone
+from tollmeter.conduct.surroundings import Watch
+from tollmeter.findings import all_findings
+from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
+from tollmeter.numbers.rows import rows
+
+CPU0 = "cpu{n} {user} 0 0 {idle} 0 0 0 0 0 0\n"
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /proc and /sys/fs/cgroup of the test's own."""
+    for name in ("PROC", "CGROUPS"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(surroundings, name, tmp_path / name)
+    tell(tmp_path, 0, 0)
+    return tmp_path
+
+
+def tell(system: Path, user_s: float, idle_s: float) -> None:
+    """What CPUs 0 and 1 did since the system started; CPU 1 did nothing else than work."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    lines = [CPU0.format(n=0, user=int(user_s * ticks), idle=int(idle_s * ticks)), CPU0.format(n=1, user=9**9, idle=0)]
+    (system / "PROC/stat").write_text("cpu  1 2 3\n" + "".join(lines) + "intr 1\n")
+
+
+def test_what_others_had_of_the_measured_cpus_is_a_share_of_their_time(system: Path) -> None:
+    watch = Watch([0])
+    tell(system, user_s=30, idle_s=70)
+    seen = watch.seen()
+    assert seen.others == pytest.approx(0.30, abs=0.01)
+    assert (seen.quota, seen.throttled_s, seen.company) == (None, 0.0, False)
+
+
+def test_where_the_system_does_not_tell_it_is_not_zero(system: Path) -> None:
+    (system / "PROC/stat").unlink()
+    watch = Watch([0])
+    assert watch.seen().others is None
+
+
+BURN = """
+import time
+while time.process_time() < 0.3:
+    pass
+print(flush=True)
+input()
+"""
+
+
+def test_the_time_of_what_this_process_started_and_has_not_seen_end_is_its_own() -> None:
+    before = surroundings._own_s(0.01)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-I", "-c", BURN], stdin=pipe, stdout=pipe) as child:
+        assert child.stdout and child.stdin
+        child.stdout.readline()
+        living = surroundings._own_s(0.01)
+        child.stdin.write(b"\n")
+    assert 0.25 < living - before < 3
+    assert 0.25 < surroundings._own_s(0.01) - before < 3
+
+
+def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Path) -> None:
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/cgroup").write_text("0::/outer/inner\n")
+    inner = system / "CGROUPS/outer/inner"
+    inner.mkdir(parents=True)
+    (inner / "cpu.max").write_text("max 100000\n")
+    (inner.parent / "cpu.max").write_text("50000 100000\n")
+    (inner / "cpu.stat").write_text("usage_usec 5\nthrottled_usec 1000000\n")
+    watch = Watch([0])
+    (inner / "cpu.stat").write_text("usage_usec 5\nthrottled_usec 3500000\n")
+    assert (watch.seen().quota, watch.seen().throttled_s) == (0.5, 2.5)
+
+
+# ---- what is said of it -------------------------------------------------------------------------------------------
+
+
+def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
+    info = RunInfo(
+        id="r", suite="s", started="", seconds=1, seed=1, status="settled", tollmeter="", folder="r", surroundings=seen
+    )
+    probes = {"any.probe": probe()}
+    outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3)]
+    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
+    index = Index(format=2, run=info, machine=machine, rows=rows(outcomes, probes))
+    book = Book(index=index, probes=probes, outcomes=tuple(outcomes))
+    return {one.name.partition(".")[2] for one in all_findings(book)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "name"),
+    [
+        (Surroundings(others=0.5), "other_programs_work"),
+        (Surroundings(nice=19), "run_is_held_back"),
+        (Surroundings(policy="idle"), "run_is_held_back"),
+        (Surroundings(nice=-20), "run_is_preferred"),
+        (Surroundings(quota=0.5), "cpu_time_is_limited"),
+        (Surroundings(quota=2.0, throttled_s=0.2), "cpu_time_is_limited"),
+        (Surroundings(company=True), "another_run_measures"),
+    ],
+)
+def test_each_has_a_finding_of_its_own(seen: Surroundings, name: str) -> None:
+    assert named(seen) == {name}
+
+
+def test_a_quiet_machine_has_none() -> None:
+    assert named(Surroundings(others=0.1)) == set()
+    assert named(None) == set()
+
+
+def test_missing_evidence_is_a_finding() -> None:
+    assert named(None, major_faults=None) == {"evidence_is_missing"}
+
+
+# ---- one run at a time --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    monkeypatch.setenv("TOLL_LOCK", str(tmp_path))
+    return [].append
+
+
+def never() -> bool:
+    return False
+
+
+def test_a_second_run_waits_for_the_first_and_says_so(tmp_path: Path, say: Callable[[str], None]) -> None:
+    said: list[str] = []
+    measured: list[str] = []
+
+    def second() -> None:
+        with alone(said.append, never) as company:
+            measured.append("company" if company else "alone")
+
+    with alone(say, never) as company:
+        assert not company
+        other = threading.Thread(target=second)
+        other.start()
+        limit = time.monotonic() + 10
+        while not said and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert "waiting" in said[0]
+        assert not measured
+    other.join(10)
+    assert measured == ["alone"]
+    assert [path.name for path in tmp_path.iterdir()] == ["tollmeter.measuring"]
+
+
+def test_one_that_is_told_not_to_wait_has_company(say: Callable[[str], None]) -> None:
+    with alone(say, never), alone(say, never, beside=True) as company:
+        assert company
+
+
+def test_whoever_waits_can_be_stopped(say: Callable[[str], None]) -> None:
+    with alone(say, never), alone(say, lambda: True) as company:
+        assert company
+
+
+@pytest.mark.usefixtures("say")
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "tollmeter.measuring").symlink_to(tmp_path / "elsewhere")
+    said: list[str] = []
+    with alone(said.append, never) as company:
+        assert not company
+    assert "no file for the machine's lock" in said[0]
+    assert not (tmp_path / "elsewhere").exists()
