@@ -21,9 +21,10 @@ COUNTED, VIRTUAL = "instructions", "virtual"
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
 
+INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
+NO_NUMBER = "The study gives no number that could be held against this one."
 NO_TURNS = "The control loop was not timed where this was."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
-INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
 KERNEL_COUNTS = ("B", "fault", "count")
@@ -60,7 +61,7 @@ def study(book: Book) -> Study | None:
 def measured(book: Book, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
     found = _measured(book, claim)
-    rows = [row for wanted in (claim.row, claim.over) for row in picked(book, wanted, claim.about)]
+    rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted, claim.about)]
     return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
 
 
@@ -120,7 +121,7 @@ def judge(claim: Published, found: Measured) -> Claim:
 
 
 def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | None]:
-    why = _why_not_told(claim, found)
+    why = _why_not(claim, found)
     if why or claim.value is None:
         return "cannot tell", why
     low, high = min(one.low for one in found.values), max(one.high for one in found.values)
@@ -129,18 +130,17 @@ def _verdict(claim: Published, found: Measured) -> tuple[ClaimVerdict, str | Non
     return ("holds" if low / FACTOR <= claim.value <= high * FACTOR else "does not hold"), None
 
 
-def _why_not_told(claim: Published, found: Measured) -> str:
-    """Why what was published and what is here cannot be held against each other; empty where they can."""
+def _why_not(claim: Published, found: Measured) -> str:
+    """Why nothing here can be held against what was published; empty where something can."""
     if not found.values:
         return found.gap
     if found.thin:
         return THIN.format(LEAST_VISITS)
     if claim.value is None:
-        return "The study gives no number that could be held against this one."
+        return NO_NUMBER
     if claim.unit != found.unit:
         return f"What was published is in {claim.unit}, and this is in {found.unit}."
-    virtual = found.of is not None and found.of.clock == VIRTUAL and claim.unit != "ratio"
-    return INSTRUCTIONS if virtual else ""
+    return INSTRUCTIONS if found.of and found.of.clock == VIRTUAL and claim.unit != "ratio" else ""
 
 
 def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, str | None]:

@@ -28,8 +28,8 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "too short"
     if run.surroundings and is_held_back(run.surroundings):
         return "held back"
-    others = run.surroundings is not None and has_others(run.surroundings)
-    if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or others:
+    beside_others = run.surroundings is not None and has_others(run.surroundings)
+    if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or beside_others:
         return "busy"
     return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
 

@@ -81,26 +81,17 @@ def measured(
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    found = None if in_passing else reused(ready, executables)
+    found = reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
-        known = learned(request)
-        over = _taken_over(found, journal) if found else ()
-        work = _Work(ready.plan, ready.machine, executables, over, built_s=ready.built_s, learned=known)
+        taken = _taken_over(found, journal) if found else ()
+        work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(_placed(work, ready.request, journal), journal, options, observing, stopping)
-    if ready.request.suite.profile and done.session.status != "interrupted":
+        done = _go(_placed(work, request, journal), journal, options, observing, stopping)
+    if request.suite.profile and done.session.status != "interrupted":
         _profile(ready, folder, options.quiet)
     return done
-
-
-def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
-    """The other run's visits, now in this journal too."""
-    say(found.sentence)
-    for stream in found.streams:
-        journal.append(stream)
-    return found.outcomes
 
 
 def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
@@ -109,6 +100,14 @@ def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
 
     place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
     profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
+
+
+def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
+    """The other run's visits, now in this journal too."""
+    say(found.sentence)
+    for stream in found.streams:
+        journal.append(stream)
+    return found.outcomes
 
 
 class Interrupted(NamedTuple):

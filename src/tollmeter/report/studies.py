@@ -69,9 +69,11 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    """Numbered as they are met; what two claims share is said once."""
-    said = dict.fromkeys(answer.said for answer in answers if answer.said not in ("", ABOVE))
-    return [(f"({number})", text) for number, text in enumerate(said, start=1)]
+    return [(f"({number})", answer.said) for number, answer in enumerate(_remarked(answers), start=1)]
+
+
+def _remarked(answers: Sequence[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.said not in ("", "see above")]
 
 
 def _answer(book: Book, claim: Published) -> Answer:

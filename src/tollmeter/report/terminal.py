@@ -82,12 +82,10 @@ def _few_tables(book: Book) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
     few = listing(book, FEW_ROWS)
     if book.suite is not None and book.suite.published:
-        chosen: tuple[Table | None, ...] = ()
-    elif few is not None:
-        chosen = (few, clocks_table(book))
+        chosen = None
     else:
-        chosen = (_brief(tables.toll_table(book, groups.best_known(book))) or listing(book),)
-    return [table for table in (tables.memory_table(book), *chosen) if table is not None]
+        chosen = few or _brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
+    return [table for table in (tables.memory_table(book), chosen, clocks_table(book)) if table is not None]
 
 
 def _brief(table: Table | None) -> Table | None:
