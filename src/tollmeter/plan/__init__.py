@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tollmeter.catalog import Catalog
+from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
 from tollmeter.plan.claims import is_claimed
@@ -161,7 +162,7 @@ def expected_seconds(plan: Plan) -> float:
     """Wall time of the visits wanted to the points that a run begins with."""
     costs = plan.costs()
     each = (costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
-    return VISITS_WANTED * sum(each)
+    return (LEAST_BLOCKS * LAYOUT_SERVES if plan.against else VISITS_WANTED) * sum(each)
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
