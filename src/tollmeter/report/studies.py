@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.attempts import OWN_EXITS, exits_of
@@ -16,6 +16,7 @@ from tollmeter.report.tables import Column, Line, Table, table
 Here = Figure | str
 SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
 MANY = 3
+ABOVE = "above"
 FREE = "There an exception itself is free: only the instructions of its handler's path count."
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
@@ -52,7 +53,7 @@ def told(book: Book, suite: Suite) -> Told:
     answers = [_answer(book, claim) for claim in suite.published]
     shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
     common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
-    kept = tuple(replace(one, said="see above") if _gap(one) in shared else one for one in answers)
+    kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
     return Told(kept, common)
 
 
@@ -62,17 +63,10 @@ def _gap(answer: Answer) -> str:
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
-    numbers = {id(answer): number for number, answer in enumerate(_remarked(answers), start=1)}
-    rows = [
-        Line((answer.what, answer.published, answer.here, SHORT[answer.verdict], _mark(answer, numbers)))
-        for answer in answers
-    ]
+    numbers = {said: number for number, said in remarks(answers)} | {ABOVE: ABOVE}
+    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.said, ""))) for one in answers]
     columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
     return table("What", columns, rows)
-
-
-def _mark(answer: Answer, numbers: Mapping[int, int]) -> str:
-    return f"({numbers[id(answer)]})" if id(answer) in numbers else "above" if answer.said else ""
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
