@@ -57,7 +57,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     outcomes = tuple(_telling(contents.outcomes))
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    precision = PRECISION if request.against else request.precision  # against another point: of their ratio
+    precision = _of_rows(request)
     known = known_of(outcomes, probes, learned(request), precision)
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
@@ -123,6 +123,11 @@ def _of_known_rows(book: Book) -> Book:
     return msgspec.structs.replace(book, index=index)
 
 
+def _of_rows(request: Request) -> float:
+    """What is wanted of a row: where points stand against each other, what was asked is wanted of their ratio."""
+    return PRECISION if request.against else request.precision
+
+
 def learned(request: Request) -> Learned:
     """What earlier runs had said when this one began."""
     from tollmeter.numbers.known import Learned
@@ -186,7 +191,7 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=request.precision, surroundings=contents.session.surroundings, reused=request.reused,
+        precision=_of_rows(request), surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
 
 
