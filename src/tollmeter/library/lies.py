@@ -52,16 +52,17 @@ def refused(book: Book, probe: str) -> str | None:
 
 
 def told(name: str) -> Callable[[Book, str], str | None]:
-    """A finding of that name."""
+    """A finding of that name, also one that a busy run holds back: it is there all the same."""
 
     def claim(book: Book, _: str) -> str | None:
-        return next((found.claim for found in book.index.findings if found.name == name), None)
+        findings = (*book.index.findings, *book.index.held_back)
+        return next((found.claim for found in findings if found.name == name), None)
 
     return claim
 
 
 def stretched(book: Book, probe: str) -> str | None:
-    """The clock's steps were seen, and no batch is so short that they matter; or what is as short as they was refused."""
+    """The clock's steps were seen, and no batch is so short that they matter; or the visits were refused."""
     visits = [visit for visit in book.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
