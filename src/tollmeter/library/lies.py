@@ -55,8 +55,9 @@ def told(name: str) -> Callable[[Book, str], str | None]:
     """A finding of that name, also one that a busy run holds back: it is there all the same."""
 
     def claim(book: Book, _: str) -> str | None:
-        findings = (*book.index.findings, *book.index.held_back)
-        return next((found.claim for found in findings if found.name == name), None)
+        claims = {found.name: found.claim for found in book.index.findings}
+        held_back = {found: f"{found}, held back in a {book.index.run.verdict} run" for found in book.index.held_back}
+        return {**held_back, **claims}.get(name)
 
     return claim
 
