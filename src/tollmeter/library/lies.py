@@ -52,21 +52,23 @@ def refused(book: Book, probe: str) -> str | None:
 
 
 def told(name: str) -> Callable[[Book, str], str | None]:
-    """A finding of that name."""
+    """A finding of that name, also one that a busy run holds back: it is there all the same."""
 
     def claim(book: Book, _: str) -> str | None:
-        return next((found.claim for found in book.index.findings if found.name == name), None)
+        claims = {found.name: found.claim for found in book.index.findings}
+        held_back = {found: f"{found}, held back in a {book.index.run.verdict} run" for found in book.index.held_back}
+        return {**held_back, **claims}.get(name)
 
     return claim
 
 
 def stretched(book: Book, probe: str) -> str | None:
-    """The clock's steps were seen, and no batch is so short that they matter."""
+    """The clock's steps were seen, and no batch is so short that they matter; or the visits were refused."""
     visits = [visit for visit in book.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
-        return None
+        return refused(book, probe)
     return f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
 
 
