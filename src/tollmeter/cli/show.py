@@ -19,13 +19,13 @@ from tollmeter.store.export import rows_table, written
 if TYPE_CHECKING:
     from tollmeter.judgement.attribution import Attribution
 
-FORMATS = ("table", "json", "csv", "md")
+FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
     *,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
@@ -105,6 +105,10 @@ def print_book(book: Book, form: str, *, whole: bool = False) -> None:
         from tollmeter.report.markdown import render
 
         write(render(book).encode())
+    elif form == "lmbench":
+        from tollmeter.report.lmbench import summary
+
+        write(summary(book.index).encode())
     else:
         print_index(book.index, form)
 

@@ -72,7 +72,7 @@ def _measured(book: Book, claim: Published) -> Measured:
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
     if claim.unit == TURNS:
-        return _in_turns(book, rows)
+        return _in_turns(book, _of_one_place(rows))
     if claim.over is None:
         rows = _of_one_place(rows)
         return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
@@ -94,7 +94,7 @@ def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
         if loops and row.unit == "ns" and (row.median or 0) > 0:
             turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
             found.append(ratio_of(turn, row))
-    return Measured(_ranked(found), TURNS) if found else Measured(gap=NO_TURNS)
+    return Measured(_ranked(found), TURNS, of=rows[0]) if found else Measured(gap=NO_TURNS)
 
 
 def _inverse(loop: Row) -> dict[str, float | None]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, conduct, kept_on
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_others, conduct, kept_on
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
@@ -185,6 +185,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     with (
         _targets(work.plan, paths, started) as targets,
         kept_on(work.plan.host_cpu) as complaint,
+        before_others(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
         eyes.stopping.reach(targets.values())
         if complaint:

@@ -39,9 +39,11 @@ class Library(Record, frozen=True, forbid_unknown_fields=True):
 
 
 def known(root: Path) -> dict[str, Library]:
-    """By name. Raises Failure where the file cannot be read."""
+    """By name; none where there is no such file. Raises Failure where it cannot be read."""
     path = root / "probes/libraries.toml"
     try:
+        if not path.exists():
+            return {}
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Library])
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise Failure(f"{path.name} cannot be read: {error}", 5) from error

@@ -13,6 +13,7 @@ from tollmeter.model import Book
 from tollmeter.report.charts import (
     abis,
     alignment,
+    answer,
     arithmetic,
     cores,
     distribution,
@@ -33,6 +34,8 @@ __all__ = ["Chart", "charts", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     published.published,
+    answer.profiles,
+    answer.break_even,
     memory.latency,
     memory.bandwidth,
     kernel.ladder,
@@ -57,7 +60,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     abis.abi_ratios,
 )
 
-OF_ALL = (kernel.ladder, abis.abi_ratios, published.published)
+OF_ALL = (kernel.ladder, abis.abi_ratios, published.published, answer.profiles, answer.break_even)
 """Drawings that a probe may stand in and still have one of its own."""
 
 LEAST_POINTS = 4
