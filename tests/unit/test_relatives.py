@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from books import derived, empty, with_rows
+from books import empty, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.relatives import relatives
+from tollmeter.judgement.studies import study
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.markdown import render
 from tollmeter.report.programs import program_remarks, program_tables
@@ -40,6 +41,10 @@ def book(*rows: Row, suite: Suite = SUITE) -> Book:
     machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
     index = msgspec.structs.replace(made.index, machine=machine)
     return msgspec.structs.replace(made, index=index, probes={PROBE.probe: PROBE}, suite=suite)
+
+
+def judged(made: Book) -> Book:
+    return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, study=study(made)))
 
 
 def found(made: Book, measure: str, abi: str = "x32") -> Relative:
@@ -85,14 +90,14 @@ def test_a_row_without_a_number_gives_its_own_reason() -> None:
     [(69, 40, "x32 is worth it here, for flow."), (69, 50, "where memory is short"), (100, 60, "not worth it here")],
 )
 def test_the_sentence_says_whether_it_is_worth_it(memory: float, time: float, verdict: str) -> None:
-    made = derived(book(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
+    made = judged(book(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
     assert made.index.study
     assert verdict in made.index.study.worth
 
 
 def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
-    made = derived(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
+    made = judged(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
     assert made.index.study
     assert "30 % less" in made.index.study.worth
     assert "another kernel would tell" in made.index.study.worth
@@ -106,7 +111,7 @@ def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
         *needs("x86_64", 8, 5, **way),
         *needs("ia32", 4, 3, **way),
     ]
-    made = derived(book(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
+    made = judged(book(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
     memory, time = program_tables(made)
     assert [line.cells[0] for line in memory.rows] == ["flow", "list"]
     assert str(memory.rows[0].cells[2]).startswith("−30 %")
