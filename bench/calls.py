@@ -2,7 +2,7 @@
 """100,000 calls over every channel, between every two ends, on every placement: each answer is compared, and none may
 be lost. Prints a line for each, and ends with 1 where one failed.
 
-    .venv/bin/python bench/calls.py [ABI]
+    .venv/bin/python bench/calls.py [ABI] [NAME=VALUE...]
 """
 
 from __future__ import annotations
@@ -44,10 +44,14 @@ def told(executable: Path, point: dict[str, str]) -> tuple[str, bool]:
 
 
 def main() -> int:
-    abi = sys.argv[1] if len(sys.argv) > 1 else platform.machine()
+    fixed = dict(word.split("=") for word in sys.argv[1:] if "=" in word)
+    abi = next((word for word in sys.argv[1:] if "=" not in word), platform.machine())
     executable = ROOT / "build" / abi / "kernel.call_object"
     described = subprocess.run([executable, "--describe"], capture_output=True, check=True)
-    axes = {axis.name: axis.choices for axis in description(described.stdout)[0].parameters}
+    axes = {
+        axis.name: axis.choices if axis.name not in fixed else (fixed[axis.name],)
+        for axis in description(described.stdout)[0].parameters
+    }
     failed = 0
     for values in itertools.product(*axes.values()):
         point = dict(zip(axes, values, strict=True))

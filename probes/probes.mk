@@ -65,11 +65,23 @@ readiness   = $(if $(call library,$1),$(wildcard $(LIBRARIES)/*/ready))
 SHARED   := $(wildcard $(RUNTIME)/*.c $(RUNTIME)/*.$(ARCH).S)
 ARCHIVE  := $(OUT)/libtoll.a
 
+# A probe that is linked with more has NAME.mk beside it, which sets FAMILY.NAME.flags and FAMILY.NAME.libs.
+# $(call archive,NAME): where the compiler finds NAME.a for this ABI; empty where it doesn't, or would give an archive that was
+# made for another C library.
+GLIBC   := $(findstring __GLIBC__,$(shell printf '\043include <features.h>\n' | $(CC) $(ABI_FLAGS) -E -dM - 2>/dev/null))
+archive  = $(if $(GLIBC),$(filter /%,$(shell $(CC) $(ABI_FLAGS) -print-file-name=$1.a)))
+include $(wildcard probes/*/*.mk)
+
 # Rewritten only when the compiler or a flag changed: every object is younger than its own command.
 COMMAND  := $(OBJ)/command
 $(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' | \
         cmp -s - $(COMMAND) || printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' > $(COMMAND))
 RECIPE   := Makefile probes/probes.mk $(COMMAND)
+
+# Rewritten only when another library is there.
+ARCHIVES := $(OBJ)/archives
+FOUND    := $(foreach probe,$(PROBES),$($(probe).flags))
+$(shell printf '%s\n' '$(FOUND)' | cmp -s - $(ARCHIVES) || printf '%s\n' '$(FOUND)' > $(ARCHIVES))
 
 .PHONY: all
 all: $(PROBES:%=$(OUT)/%) $(OUT)/layout.o
@@ -93,15 +105,15 @@ $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
 
 # $(call probe,FAMILY/NAME,FAMILY.NAME)
 define probe
-$(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE)
-	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(if $(wildcard probes/$1.mk),$(ARCHIVES))
+	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call readiness,$1)
 	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
            $(ARCHIVE) $(SOFT_OF_ARM)
-	@$(CC) $(CFLAGS) $(LINK) $$^ $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
+	@$(CC) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))

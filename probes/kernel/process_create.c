@@ -161,5 +161,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .switches = true,
     .faults = true,
+    .spreads = true,
     .revision = 2,
 };

@@ -157,6 +157,16 @@ static void companion_process(unsigned worker, pid_t leader) {
   _exit(0);
 }
 
+/* As the companion ended, so that whoever started this one reads the signal's name. */
+static void end_by(int signal_number) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal_number);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+  sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
 /* A companion that dies leaves the timed worker waiting for ever: end the visit at once, with the reason. */
 static void companion_lost(int signal_number) {
   (void)signal_number;
@@ -169,6 +179,7 @@ static void companion_lost(int signal_number) {
     toll_emit_flush();
     static const char sentence[] = "a companion process of the probe died\n";
     if (write(STDERR_FILENO, sentence, sizeof sentence - 1) < 0) _exit(1);
+    if (info.si_code != CLD_EXITED) end_by(info.si_status);
     _exit(1);
   }
   errno = saved;
@@ -239,6 +250,7 @@ enum toll_status toll_crew_start(struct toll_run *r) {
   for (int kind = TOLL_PROCESS; kind <= (int)TOLL_THREAD && status == TOLL_OK; kind++)
     for (unsigned i = 1; i < worker_count && status == TOLL_OK; i++)
       if ((int)workers[i].role->worker == kind) status = start_one(r, workers[i].role, i);
+  companion_lost(SIGCHLD); /* one that died before its number was kept here */
   return status;
 }
 

@@ -239,6 +239,19 @@ def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_n
         assert not kept() & made
 
 
+def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str) -> None:
+    """So that the row says its name: the companion is nobody's child but the probe's."""
+    words = [executable(own_abi_name, "kernel.call_object"), "channel=pipe", "map=other", "--samples=10000"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as probe:
+        children = Path(f"/proc/{probe.pid}/task/{probe.pid}/children")
+        limit = time.monotonic() + 10
+        while not (found := children.read_text(encoding="ascii").split()) and time.monotonic() < limit:
+            time.sleep(0.01)
+        os.kill(int(found[0]), signal.SIGFPE)
+        said = probe.communicate(timeout=30)[1]
+    assert (probe.returncode, "companion" in said) == (-signal.SIGFPE, True)
+
+
 def test_one_thread_alone_pays_for_no_switch(abi: str) -> None:
     alone, other = (visit(abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
     assert cost(alone) < 0.8 * cost(other)
@@ -455,6 +468,40 @@ def test_a_file_in_memory_is_told_from_one_on_a_disk(own_abi_name: str, tmp_path
     on_disk = outcome_of(own_abi_name, "kernel.disk_file", *words)
     assert on_disk.status == "ok" or "--folder" in str(on_disk.reason)
     assert not list(tmp_path.iterdir())
+
+
+FORBIDDEN = {
+    "ptrace": 101, "process_vm_readv": 310, "io_uring_setup": 425, "mq_open": 240, "msgget": 68, "semget": 64,
+    "signalfd4": 289, "eventfd2": 290, "memfd_create": 319, "userfaultfd": 323, "seccomp": 317, "vmsplice": 278,
+    "socketpair": 53,
+}  # fmt: skip
+"""By their numbers on x86-64."""
+
+
+@pytest.fixture(scope="module")
+def forbidding(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("forbidding") / "forbidding"
+    source = Path(__file__).with_name("forbidding.c")
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", source, "-o", made], check=True)
+    return made
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="forbids by the numbers of x86-64")
+@pytest.mark.parametrize("probe", ["call_object", "supervise_call", "supervise_fault", "select"])
+def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidding: Path) -> None:
+    """Neither a hang nor a failure, whatever of it is missing; and what is not forbidden has its number."""
+    numbers = [str(number) for number in FORBIDDEN.values()]
+    points = all_points(describe("x86_64", f"kernel.{probe}"))
+    lines = ["--samples=1 --sample-ns=1000 " + " ".join(f"{k}={v}" for k, v in point.items()) for point in points]
+    command = [forbidding, *numbers, "--", executable("x86_64", f"kernel.{probe}"), "--visits"]
+    done = subprocess.run(
+        command, input="\n".join([*lines, ""]), capture_output=True, check=True, text=True, timeout=100
+    )
+    told = [outcome(('{"k":"visit"' + stream).encode()) for stream in done.stdout.split('{"k":"visit"')[1:]]
+    assert len(told) == len(points)
+    for one in told:
+        assert one.status == "ok" or (one.status == "unsupported" and one.reason), (one.point, one.status, one.reason)
+    assert {one.status for one in told} == {"ok", "unsupported"}
 
 
 def outcome_of(abi: str, probe: str, *words: str) -> Outcome:

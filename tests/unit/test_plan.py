@@ -24,6 +24,7 @@ from tollmeter.plan import (
     visit_order,
 )
 from tollmeter.plan.effort import EFFORTS, Effort
+from tollmeter.protocol import words
 
 
 def plan_of(
@@ -238,6 +239,22 @@ def test_single_workers_run_high_and_the_host_stays_low() -> None:
     assert plan.placements(ping) == [(3, 2), (3, 1), (2, 1)]
 
 
+def test_what_a_probe_starts_may_go_to_every_cpu_that_is_measured_on() -> None:
+    plan = plan_of(Select(probe="kernel.enter"))
+    spreading = msgspec.structs.replace(plan.probes["kernel.enter"], spreads=True)
+    plan = msgspec.structs.replace(plan, probes={**plan.probes, "kernel.enter": spreading})
+    assert plan.placements(plan.points()[0]) == [(3, 2, 1)]
+
+
+def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:
+    plan = msgspec.structs.replace(plan_of(Select(probe="kernel.enter")), folder="/a b/%", peer="10.0.0.2,7")
+    here = plan.points()[0]
+    there = msgspec.structs.replace(here, target="ssh:board")
+    told, untold = (plan.visit(1, point, 0, (3,), Sampling(1, 1000)) for point in (here, there))
+    assert {"--folder=/a%20b/%25", "--peer=10.0.0.2,7"} <= set(words(told))
+    assert not [word for word in words(untold) if word.startswith(("--folder", "--peer"))]
+
+
 def test_with_two_cpus_the_host_shares_the_lower_one() -> None:
     two = msgspec.structs.replace(MACHINE, allowed_cpus=(4, 7))
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
@@ -304,6 +321,20 @@ def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
     assert any(claimed) and not all(claimed)
     assert claimed == sorted(claimed, reverse=True)
     assert sorted(map(str, order)) == sorted(map(str, plan.points()))
+
+
+def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
+    """They are what a run is looked at for: however short it is, they are there."""
+    plan = plan_of(*BOTH)
+    walk = plan.probes["memory.latency"]
+    line = msgspec.structs.replace(walk.metrics[0], toll="a load")
+    usual = {"pages": "huge"}
+    pages = [msgspec.structs.replace(one, typical=usual.get(one.name)) for one in walk.parameters]
+    told = msgspec.structs.replace(walk, metrics=(line,), parameters=tuple(pages))
+    plan = msgspec.structs.replace(plan, probes={**plan.probes, "memory.latency": told})
+    order = visit_order(plan, plan.points(), 0)
+    typical = [point.values()["pages"] == "huge" for point in order if point.probe == "memory.latency"]
+    assert any(typical) and not all(typical) and typical == sorted(typical, reverse=True)
 
 
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:

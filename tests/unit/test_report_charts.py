@@ -73,6 +73,21 @@ def test_the_questions_come_in_a_persons_order() -> None:
     assert {"parallelism", "line", "hand-off", "switches", "flops", "speed-up", "access", "copy"} <= set(names)
 
 
+def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
+    book = books.healthy()
+    few = [row for row in book.index.rows if row.probe == "kernel.call_object"]
+    more = [
+        msgspec.structs.replace(row, parameters={**row.parameters, "channel": f"{row.parameters['channel']}_{again}"})
+        for row in few
+        for again in range(4)
+    ]
+    told = books.with_rows(book, [*(row for row in book.index.rows if row not in few), *more])
+    ladders = [chart for chart in charts(told) if chart.name.startswith("hand-off")]
+    placements = sorted({str(row.parameters["placement"]) for row in few})
+    assert len(placements) == 2
+    assert [chart.title.rpartition(", ")[2] for chart in ladders] == placements
+
+
 def test_a_chart_asks_for_meanings_and_never_for_names() -> None:
     book = books.healthy()
     renamed = {f"other.p{place}": name for place, name in enumerate(book.probes)}

@@ -19,13 +19,13 @@ from tollmeter.store.export import rows_table, written
 if TYPE_CHECKING:
     from tollmeter.judgement.attribution import Attribution
 
-FORMATS = ("table", "json", "csv", "md")
+FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
     *,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
@@ -73,8 +73,8 @@ def print_attribution(book: Book, words: str, form: str) -> None:
 
 def _untimed(book: Book, abis: Sequence[str]) -> str:
     sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
-    worth = book.suite.worth if book.suite else None
-    return f"{sentence}. {worth.otherwise}" if worth and worth.abi in abis else sentence
+    about = book.suite is not None and book.suite.worth in abis
+    return f"{sentence}. {book.suite.mend}" if book.suite and about else sentence
 
 
 def _print_attribution(told: Sequence[Attribution], form: str) -> None:
@@ -105,6 +105,10 @@ def print_book(book: Book, form: str, *, whole: bool = False) -> None:
         from tollmeter.report.markdown import render
 
         write(render(book).encode())
+    elif form == "lmbench":
+        from tollmeter.report.lmbench import summary
+
+        write(summary(book.index).encode())
     else:
         print_index(book.index, form)
 

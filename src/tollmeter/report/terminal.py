@@ -32,7 +32,7 @@ from tollmeter.root import COMMAND
 
 WIDEST, NARROWEST = 100, 40
 INDENT = 2
-WRAPPED, LEAST_LABEL = 24, 12
+LEAST_LABEL = 12
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 4, 1, 5
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
@@ -102,7 +102,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
         _wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
     if tables.missing(book):
         _wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
-    for _, reason, number in tables.gaps(book.index.rows)[: FEW_REASONS if numbered else MORE_REASONS]:
+    lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
+    for _, reason, number in tables.gaps(lost)[: FEW_REASONS if numbered else MORE_REASONS]:
         _wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 
@@ -284,7 +285,7 @@ def _print_table(table: Table, console: Console, width: int) -> None:
 def table_lines(table: Table, width: int) -> list[Text]:
     """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
     and columns of words give way and are wrapped. A number is never broken."""
-    while _least_width(table) > width and any(column.spare for column in table.columns):
+    while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
         table = _without_spare(table)
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
@@ -296,10 +297,10 @@ def table_lines(table: Table, width: int) -> list[Text]:
     return lines
 
 
-def _least_width(table: Table) -> int:
-    """With its words as narrow as they are read, and one blank between columns."""
+def _least_width(table: Table, words: int) -> int:
+    """With its words no wider than told, and one blank between columns."""
     whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
-    least = [min(wide, WRAPPED) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
+    least = [min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
     return _total(least, 1)
 
 

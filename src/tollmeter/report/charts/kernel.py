@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -22,6 +23,9 @@ HAND_OFF = Subject(
     "What does one question and its answer cost, by how they travel and where both ends run?",
     ("call-of-object",),
 )
+_OTHER_END = {"other": "another process", "same": "another thread", "same_thread": "the thread itself"}
+_PLACED = {"one_cpu": "on one CPU", "two_cpus": "on two", "sibling": "on both threads of a core"}
+_LEAST_RUNGS = 4
 TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
 FAULTS = Subject("faults", "Page faults", "What does a page fault cost, by its kind?", ("price-of-fault",))
 SWITCHES = Subject(
@@ -57,7 +61,26 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    yield from dotted(bench, bench.own(bench.meaning(*HAND_OFF.means)), HAND_OFF)
+    """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel."""
+    every = bench.own(bench.meaning(*HAND_OFF.means))
+    ladders: dict[tuple[str, str], list[Row]] = {}
+    for row in every:
+        ends = str(row.parameters.get("placement", "")), str(row.parameters.get("map", "other"))
+        ladders.setdefault(ends, []).append(row)
+    if all(len(rows) < _LEAST_RUNGS for rows in ladders.values()):
+        yield from dotted(bench, every, HAND_OFF)
+        return
+    drawn = 0
+    for ends, rows in sorted(ladders.items()):
+        name = HAND_OFF.name if not drawn else f"{HAND_OFF.name}-{drawn + 1}"
+        for chart in dotted(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}")):
+            drawn += 1
+            yield chart
+
+
+def _where(placement: str, map_: str) -> str:
+    """The ends in words; a word that is not known here stands as the probe gives it."""
+    return ", ".join(filter(None, (_OTHER_END.get(map_, map_), _PLACED.get(placement, placement))))
 
 
 def traps(bench: Bench) -> Iterator[Chart]:

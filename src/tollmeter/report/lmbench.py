@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as lmbench 3 prints its summary, so that twenty years of its results can be held beside it.
+
+A number is cut to its column as lmbench cuts it. What a run has no number for stays blank, and a section without any is
+left out, as there.
+"""
+
+from __future__ import annotations
+
+from tollmeter.model import Index, Machine
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, Column, Section
+from tollmeter.report.terminal import clean
+
+_TITLE = """
+                 L M B E N C H  3 . 0   S U M M A R Y
+                 ------------------------------------
+                 (columns of lmbench, a run of Tollmeter)
+
+"""
+_MILLION, _THOUSAND, _WITH_FRACTION, _LEAST = 1e6, 1e3, 10.0, 1e-3
+_SHORTEST_HEAD = 6
+"""Of a number with an exponent, all but its mantissa."""
+
+
+def summary(index: Index) -> str:
+    """The whole of it, for one machine."""
+    return _TITLE + "".join(_section(index, section) for section in SECTIONS)
+
+
+def _section(index: Index, section: Section) -> str:
+    numbers = [column.number(index) for column in section.columns]
+    if not any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always):
+        return ""
+    cells = (_cell(column, number) for column, number in zip(section.columns, numbers, strict=True))
+    described = f" {_cut(_description(index.machine), 23)}" if section is DESCRIBED else ""
+    return f"{section.head}{_place(index.machine)}{described}{''.join(cells)}\n"
+
+
+def _place(machine: Machine) -> str:
+    """Who it is, and its system: the first word of it and its release."""
+    return f"{clean(machine.host)[:9]:<9} {_cut(' '.join(machine.kernel.split()[:2]), 13)}"
+
+
+def _description(machine: Machine) -> str:
+    return machine.cpu
+
+
+def _cut(text: str, width: int) -> str:
+    return f"{clean(text)[:width]:>{width}}"
+
+
+def _cell(column: Column, number: float | None) -> str:
+    text = "" if not number or number <= 0 else f"{number:.0f}" if column.whole else cut_number(number, column.width)
+    return " " * column.blanks + f"{text:>{column.width}}"[: column.width]
+
+
+def cut_number(number: float, width: int) -> str:
+    """As lmbench's getsummary writes it: from ten thousand on in K, from ten million on in M, and always as much of it
+    as the column takes."""
+    if number >= 10 * _MILLION:
+        return f"{f'{number / _MILLION:.1f}'[: width - 1]:>{width - 1}}M"
+    if number >= 10 * _THOUSAND:
+        return f"{f'{number / _THOUSAND:.1f}'[: width - 1]:>{width - 1}}K"
+    if number >= _WITH_FRACTION:
+        return f"{f'{number:.1f}'[:width]:>{width}}"
+    if number < _LEAST:
+        return f"{number:{width}.{max(0, width - _SHORTEST_HEAD)}e}"
+    return f"{number:{width}.{width - 2}f}"

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of lmbench 3's summary, and the row of a run that stands in each.
+
+Titles, order and widths are those of scripts/getsummary of 3.0-a9. docs/lmbench.md tells where a row is not quite what
+lmbench measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import mean
+from typing import NamedTuple
+
+from tollmeter.model import Index, Row, Value
+from tollmeter.model.base import InferenceKind
+
+Number = Callable[[Index], float | None]
+_FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
+"""How lat_mem_rd walks unless it is told otherwise."""
+
+
+class Column(NamedTuple):
+    """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
+    section."""
+
+    width: int
+    number: Number
+    whole: bool = False
+    blanks: int = 1
+    always: bool = False
+
+
+class Section(NamedTuple):
+    """head: what stands above its lines."""
+
+    head: str
+    columns: tuple[Column, ...]
+
+
+# ---- where a number comes from ------------------------------------------------------------------------------------
+
+
+def _rows(index: Index, probe: str, parameters: dict[str, Value]) -> list[Row]:
+    """Times of this machine, those of its own ABI first."""
+    found = [
+        row
+        for row in index.rows
+        if row.probe == probe and row.median and row.clock == "hardware"
+        and parameters.items() <= row.parameters.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda row: row.abi != index.machine.architecture)
+
+
+def _read(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
+    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and row.median]
+    return (rows[0].median or 0.0) / unit if rows else None
+
+
+def us(probe: str, metric: str, **parameters: Value) -> Number:
+    return partial(_read, unit=1e3, probe=probe, metric=metric, parameters=parameters)
+
+
+def ns(probe: str, metric: str, **parameters: Value) -> Number:
+    return partial(_read, unit=1.0, probe=probe, metric=metric, parameters=parameters)
+
+
+def mb(probe: str, **parameters: Value) -> Number:
+    """Millions of bytes a second, as lmbench counts them."""
+    return partial(_read, unit=1e6, probe=probe, metric="rate", parameters=parameters)
+
+
+def of_both(first: Number, second: Number) -> Number:
+    """The mean of those that there are."""
+
+    def number(index: Index) -> float | None:
+        found = [value for one in (first, second) if (value := one(index))]
+        return mean(found) if found else None
+
+    return number
+
+
+def over_memory(probe: str, unit: float, **parameters: Value) -> Number:
+    """Of the largest buffer that was measured, which is the first that no cache holds."""
+
+    def number(index: Index) -> float | None:
+        rows = [row for row in _rows(index, probe, parameters) if isinstance(row.parameters.get("size"), int)]
+        largest = max(rows, key=lambda row: int(row.parameters["size"]), default=None)
+        return (largest.median or 0.0) / unit if largest else None
+
+    return number
+
+
+def level(name: str) -> Number:
+    """ns of a load at random that waits for the one before."""
+    return lambda index: next((one.latency_ns for one in index.hierarchy if one.level == name), None)
+
+
+def mhz(index: Index) -> float | None:
+    return index.machine.core_clock_hz / 1e6 if index.machine.core_clock_hz else None
+
+
+def inferred(kind: InferenceKind) -> Number:
+    """What was found out about the nearest level."""
+    return lambda index: next((one.value for one in index.inferred if one.kind == kind and one.value), None)
+
+
+def parallel(index: Index) -> float | None:
+    return index.hierarchy[-1].parallelism if index.hierarchy else None
+
+
+def copies(index: Index) -> float | None:
+    """lmbench's -P: one copy at a time is what a visit is."""
+    return 1.0 if index.rows else None
+
+
+def nothing(index: Index) -> float | None:
+    """For what no row stands: docs/lmbench.md says why."""
+    del index
+    return None
+
+
+def operations(kind: str, *names: str) -> tuple[Number, ...]:
+    return tuple(ns("kernel.operations", "operation", type=kind, op=name, mode="latency") for name in names)
+
+
+def switch(processes: int, kib: int) -> Number:
+    return us("kernel.switch", "switch", processes=processes, footprint=kib << 10, rings=1)
+
+
+def call(channel: str) -> Number:
+    """Both ends in processes on one CPU, where lmbench's mostly end up as well."""
+    return us("kernel.call_object", "round_trip", channel=channel, placement="one_cpu", map="other")
+
+
+def library(channel: str) -> Number:
+    return us("kernel.call_library", "round_trip", channel=channel, placement="one_cpu")
+
+
+def remote(route: str) -> Number:
+    return us("kernel.remote_call", "round_trip", route=route)
+
+
+def file(act: str, size: int) -> Number:
+    return us("kernel.disk_file", "file", act=act, size=size, medium="disk")
+
+
+def process(how: str) -> Number:
+    return us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
+
+
+def stream(route: str) -> Number:
+    return mb("kernel.stream_bandwidth", route=route, message=65536, placement="one_cpu")
+
+
+# ---- the sections -------------------------------------------------------------------------------------------------
+
+
+def _columns(widths: tuple[int, ...], numbers: tuple[Number, ...]) -> tuple[Column, ...]:
+    return tuple(Column(width, number) for width, number in zip(widths, numbers, strict=True))
+
+
+_BASIC = Section(
+    """\
+Basic system parameters
+------------------------------------------------------------------------------
+Host                 OS Description              Mhz  tlb  cache  mem   scal
+                                                     pages line   par   load
+                                                           bytes  
+--------- ------------- ----------------------- ---- ----- ----- ------ ----
+""",  # noqa: W291  the blanks are lmbench's
+    (
+        Column(4, mhz, whole=True, always=True),
+        Column(5, inferred("translations"), whole=True),
+        Column(5, inferred("line"), whole=True),
+        Column(6, parallel),
+        Column(4, copies, whole=True, always=True),
+    ),
+)
+
+_PROCESSES = Section(
+    """\
+
+Processor, Processes - times in microseconds - smaller is better
+------------------------------------------------------------------------------
+Host                 OS  Mhz null null      open slct sig  sig  fork exec sh  
+                             call  I/O stat clos TCP  inst hndl proc proc proc
+--------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
+""",  # noqa: W291  the blanks are lmbench's
+    (
+        Column(4, mhz, whole=True, always=True),
+        Column(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
+        Column(
+            4,
+            of_both(
+                us("kernel.file_call", "call", call="read_zero"), us("kernel.file_call", "call", call="write_null")
+            ),
+        ),
+        Column(4, us("kernel.file_call", "call", call="stat")),
+        Column(4, us("kernel.file_call", "call", call="open")),
+        Column(4, us("kernel.select", "call", call="select", files=100, kind="tcp")),
+        Column(4, us("kernel.signal_self", "round_trip", step="install")),
+        Column(4, us("kernel.signal_self", "round_trip", step="deliver")),
+        Column(4, process("fork")),
+        Column(4, process("fork_exec")),
+        Column(4, process("shell")),
+    ),
+)
+
+_INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
+_REALS = ("add", "multiply", "divide")
+
+_INTEGER = Section(
+    """\
+
+Basic integer operations - times in nanoseconds - smaller is better
+-------------------------------------------------------------------
+Host                 OS  intgr intgr  intgr  intgr  intgr  
+                          bit   add    mul    div    mod   
+--------- ------------- ------ ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 5, operations("int32", *_INTEGERS)),
+)
+
+_UINT64 = Section(
+    """\
+
+Basic uint64 operations - times in nanoseconds - smaller is better
+------------------------------------------------------------------
+Host                 OS int64  int64  int64  int64  int64  
+                         bit    add    mul    div    mod   
+--------- ------------- ------ ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    tuple(
+        Column(width, number, blanks=blanks)
+        for width, blanks, number in zip((5, 6, 6, 6, 6), (2, 1, 1, 1, 1), operations("int64", *_INTEGERS), strict=True)
+    ),
+)
+
+_FLOAT = Section(
+    """\
+
+Basic float operations - times in nanoseconds - smaller is better
+-----------------------------------------------------------------
+Host                 OS  float  float  float  float
+                         add    mul    div    bogo
+--------- ------------- ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 4, (*operations("float", *_REALS), nothing)),
+)
+
+_DOUBLE = Section(
+    """\
+
+Basic double operations - times in nanoseconds - smaller is better
+------------------------------------------------------------------
+Host                 OS  double double double double
+                         add    mul    div    bogo
+--------- ------------- ------  ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 4, (*operations("double", *_REALS), nothing)),
+)
+
+_SWITCHES = Section(
+    """\
+
+Context switching - times in microseconds - smaller is better
+-------------------------------------------------------------------------
+Host                 OS  2p/0K 2p/16K 2p/64K 8p/16K 8p/64K 16p/16K 16p/64K
+                         ctxsw  ctxsw  ctxsw ctxsw  ctxsw   ctxsw   ctxsw
+--------- ------------- ------ ------ ------ ------ ------ ------- -------
+""",
+    _columns(
+        (6, 6, 6, 6, 6, 7, 7),
+        (switch(2, 0), switch(2, 16), switch(2, 64), switch(8, 16), switch(8, 64), switch(16, 16), switch(16, 64)),
+    ),
+)
+
+_LOCAL = Section(
+    """\
+
+*Local* Communication latencies in microseconds - smaller is better
+---------------------------------------------------------------------
+Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
+                        ctxsw       UNIX         UDP         TCP conn
+--------- ------------- ----- ----- ---- ----- ----- ----- ----- ----
+""",
+    _columns(
+        (5, 5, 4, 5, 5, 5, 5, 4),
+        (
+            switch(2, 0),
+            call("pipe"),
+            call("unix_stream"),
+            call("udp"),
+            library("rpc_udp"),
+            call("tcp"),
+            library("rpc_tcp"),
+            us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
+        ),
+    ),
+)
+
+_REMOTE = Section(
+    """\
+
+*Remote* Communication latencies in microseconds - smaller is better
+---------------------------------------------------------------------
+Host                 OS   UDP  RPC/  TCP   RPC/ TCP
+                               UDP         TCP  conn
+--------- ------------- ----- ----- ----- ----- ----
+""",
+    _columns((5, 5, 5, 5, 4), (remote("udp"), nothing, remote("tcp"), nothing, remote("connect"))),
+)
+
+_FILES = Section(
+    """\
+
+File & VM system latencies in microseconds - smaller is better
+-------------------------------------------------------------------------------
+Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
+                        Create Delete Create Delete Latency Fault  Fault  selct
+--------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
+""",
+    _columns(
+        (6, 6, 6, 6, 7, 5, 7, 5),
+        (
+            file("create", 0),
+            file("delete", 0),
+            file("create", 10240),
+            file("delete", 10240),
+            us("kernel.mapping", "map", act="map_file_and_read", size=16 << 20),
+            us("kernel.fault_segv", "round_trip", trap="protected_store"),
+            us("kernel.page_fault", "fault", kind="shared_file"),
+            us("kernel.select", "call", call="select", files=100, kind="event"),
+        ),
+    ),
+)
+
+_BANDWIDTHS = Section(
+    """\
+
+*Local* Communication bandwidths in MB/s - bigger is better
+-----------------------------------------------------------------------------
+Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
+                             UNIX      reread reread (libc) (hand) read write
+--------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
+""",
+    _columns(
+        (4, 4, 4, 6, 6, 6, 6, 4, 5),
+        (
+            stream("pipe"),
+            stream("unix_stream"),
+            stream("tcp"),
+            mb("kernel.file_bandwidth", route="read", size=16 << 20),
+            mb("kernel.file_bandwidth", route="kept_map", size=16 << 20),
+            over_memory("memory.copy_bandwidth", 1e6, kernel="libc"),
+            over_memory("memory.copy_bandwidth", 1e6, kernel="portable"),
+            over_memory("memory.read_bandwidth", 1e6, kernel="portable"),
+            over_memory("memory.write_bandwidth", 1e6, kernel="portable"),
+        ),
+    ),
+)
+
+_MEMORY = Section(
+    """\
+
+Memory latencies in nanoseconds - smaller is better
+    (WARNING - may not be correct, check graphs)
+------------------------------------------------------------------------------
+Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
+--------- -------------   ---   ----   ----    --------    --------    -------
+""",
+    (
+        Column(4, mhz, whole=True, blanks=2, always=True),
+        Column(6, level("L1d")),
+        Column(6, level("L2")),
+        Column(6, over_memory("memory.stride", 1.0, **_FORWARD)),
+        Column(11, level("memory")),
+    ),
+)
+
+SECTIONS = (
+    _BASIC, _PROCESSES, _INTEGER, _UINT64, _FLOAT, _DOUBLE, _SWITCHES, _LOCAL, _REMOTE, _FILES, _BANDWIDTHS, _MEMORY,
+)  # fmt: skip
+DESCRIBED = _BASIC
+"""The one whose lines tell of the machine in words."""

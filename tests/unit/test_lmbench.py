@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lmbench's summary, filled from rows: its widths and cuts, and a word for each of its programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import books
+from tollmeter.model import Index, Row, Value
+from tollmeter.report.lmbench import cut_number, summary
+from tollmeter.toolchain.build import probe_names
+
+ROOT = Path(__file__).resolve().parents[2]
+# src/Makefile of lmbench 3.0-a9: EXES and OPT_EXES, less `hello`, which lat_proc starts; bw_udp and seek of its manual.
+PROGRAMS = """
+    bw_file_rd bw_mem bw_mmap_rd bw_pipe bw_tcp bw_unix lat_select lat_pipe lat_rpc lat_syscall lat_tcp lat_udp lat_mmap
+    mhz lat_proc lat_pagefault lat_connect lat_fs lat_sig lat_mem_rd lat_ctx lat_sem memsize lat_unix lmdd timing_o
+    enough msleep loop_o lat_fifo lmhttp lat_http lat_fcntl disk lat_unix_connect flushdisk lat_ops line tlb par_mem
+    par_ops stream cache lat_dram_page lat_pmake lat_rand lat_usleep lat_cmd bw_udp seek
+"""
+
+
+def table() -> dict[str, tuple[str, str]]:
+    """By program: its rows, and what is different."""
+    page = (ROOT / "docs/lmbench.md").read_text(encoding="utf-8")
+    return {one[0]: (one[1], one[2]) for one in re.findall(r"^\| `(\w+)` \| (.*?) \|(.*)\|$", page, re.MULTILINE)}
+
+
+def test_every_program_has_a_row_or_a_sentence() -> None:
+    told = table()
+    assert set(told) == set(PROGRAMS.split())
+    probes = probe_names(ROOT / "probes")
+    for program, (rows, difference) in told.items():
+        named = re.findall(r"`(\w+\.\w+)`", rows)
+        assert set(named) <= probes, program
+        assert named or len(difference.split()) > 3, f"{program} has neither a row nor a sentence"
+
+
+@pytest.mark.parametrize(
+    ("number", "width", "written"),
+    [
+        (0.1234567, 4, "0.12"), (0.1234567, 6, "0.1235"), (9.996, 4, "10.00"), (12.345, 4, "12.3"),
+        (123.45, 4, "123."), (123.45, 6, " 123.5"), (9999.0, 4, "9999"), (12_345.0, 4, "12.K"),
+        (123_456.0, 6, "123.5K"), (12_345_678.0, 6, " 12.3M"), (0.000123, 6, " 1e-04"),
+    ],
+)  # fmt: skip
+def test_a_number_is_cut_as_lmbench_cuts_it(number: float, width: int, written: str) -> None:
+    assert cut_number(number, width) == written
+
+
+def row(probe: str, metric: str, median: float, **parameters: Value) -> Row:
+    like = next(row for row in books.small().index.rows if row.status == "ok")
+    own = {"abi": books.small().index.machine.architecture, "clock": "hardware", "median": median}
+    return msgspec.structs.replace(like, probe=probe, metric=metric, parameters=parameters, **own)
+
+
+def index(*rows: Row) -> Index:
+    return msgspec.structs.replace(books.small().index, rows=rows)
+
+
+def lines(text: str, title: str) -> list[str]:
+    return text[text.index(title) :].split("\n\n", 1)[0].splitlines()
+
+
+def test_a_row_stands_in_its_column_and_what_is_missing_is_blank() -> None:
+    rows = [
+        row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"),
+        row("kernel.file_call", "call", 200.0, call="read_zero"),
+        row("kernel.file_call", "call", 300.0, call="write_null"),
+        row("kernel.process_create", "life", 1_234_567.0, how="shell", footprint=0, placement="one_cpu"),
+    ]
+    *_, heads, dashes, line = lines(summary(index(*rows)), "Processor, Processes")
+    columns = [match.span() for match in re.finditer("-+", dashes)]
+    cells = [line[start:end].strip() for start, end in columns]
+    assert cells[3:] == ["0.12", "0.25", "", "", "", "", "", "", "", "1234"]
+    assert [heads[start:end].strip() for start, end in columns][3:5] == ["call", "I/O"]
+    assert all(line[end : end + 1] in ("", " ") for _, end in columns)
+
+
+def test_a_section_without_a_number_is_left_out() -> None:
+    told = summary(index(row("kernel.switch", "switch", 1500.0, processes=2, footprint=0, rings=1)))
+    assert "Context switching" in told and "*Remote*" not in told and "Processor, Processes" not in told
+
+
+def test_an_emulators_row_is_no_time() -> None:
+    counted = msgspec.structs.replace(row("kernel.enter_syscall", "round_trip", 99.0, call="getppid"), clock="virtual")
+    assert "Processor, Processes" not in summary(index(counted))
+
+
+def test_a_hostile_host_stays_in_its_column() -> None:
+    told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
+    evil = msgspec.structs.replace(told.machine, host="\x1b[31mevil\nsecond", kernel="Linux \x07")
+    assert "\x1b" not in (text := summary(msgspec.structs.replace(told, machine=evil))) and "\x07" not in text
