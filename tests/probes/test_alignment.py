@@ -32,9 +32,9 @@ BREAKS = (
     ("alignment/copy.c", "copy->source, copy->bytes);\n}", "copy->source, copy->bytes + 1);\n}", {"routine": "bytes"}),
     (
         "alignment/checksum.c",
-        "return odd ? swap(folded) : folded;",
-        "return odd ? folded : swap(folded);",
-        {"routine": "halfwords", "offset": 1},
+        "return sum_words(NULL, data, bytes);",
+        "return (uint16_t)~sum_words(NULL, data, bytes);",
+        {"routine": "copy_then_sum", "offset": 1},
     ),
     ("alignment/header.c", "return first | second << 16;", "return first | second << 15;", {"way": "halves"}),
 )
@@ -209,7 +209,7 @@ def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi:
     told = tmp_path / "build/sources/lwip.path"
     told.parent.mkdir(parents=True)
     told.write_text(str((ROOT / (ROOT / "build/sources/lwip.path").read_text().strip()).resolve()))
-    blind = ("alignment/sums.h", "return odd ? swap(folded) : folded;", "return odd ? swap(folded) : UINT16_MAX;")
+    blind = ("alignment/lwip/lwipopts.h", "#define NO_SYS ", "#define CHECKSUM_CHECK_TCP 0\n#define NO_SYS ")
     build_broken(tmp_path, own_abi, own_compiler, [blind, ("alignment/receive_path_packed.c", "", "")])
     done = visit(own_abi.name, "alignment.receive_path_packed", root=tmp_path, fault="corrupt", samples=40)
     assert done.status == "wrong_answer"
