@@ -27,14 +27,14 @@ import numpy as np
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run
-from tollmeter.model import Book, Outcome, Row
+from tollmeter.model import Book, Row
 from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.store.request import read_request
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTED = (0, 4, 8)
 SOURCES = {**{str(planted): planted for planted in PLANTED}, "again": 0}
-BLOCKS = (5, 20)
+BLOCKS = (10, 30)
 DRAWN = 100
 
 
@@ -89,25 +89,17 @@ def judge(folder: Path) -> None:
 
 
 def in_turns(path: Path) -> None:
-    """How often each is told from none by so many layouts of one run, in stretches that share none."""
+    """How often each is told from none by so many layouts of one run, drawn anew each time."""
     book = open_run(path)
     known = known_of(book.outcomes, book.probes)
+    layouts = list(dict.fromkeys(told.seed for told in book.outcomes))
     for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
-        found = [
-            told.verdict
-            for stretch in stretches(book.outcomes, size)
-            for told in opposed(stretch, {pair.point: pair.against}, book.probes, known)
-        ]
-        print(f"{pair.point.probe} against {pair.against.probe}, {size} layouts: {dict(Counter(found))}")
-
-
-def stretches(outcomes: Sequence[Outcome], size: int) -> list[list[Outcome]]:
-    """The visits of so many layouts, one stretch after the other."""
-    layouts = {seed: place for place, seed in enumerate(dict.fromkeys(told.seed for told in outcomes))}
-    parts: dict[int, list[Outcome]] = defaultdict(list)
-    for told in outcomes:
-        parts[layouts[told.seed] // size].append(told)
-    return list(parts.values())[: len(layouts) // size]
+        chance, found = random.Random(size), Counter[str]()
+        for _ in range(DRAWN):
+            drawn = set(chance.sample(layouts, size))
+            visits = [told for told in book.outcomes if told.seed in drawn]
+            found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, book.probes, known))
+        print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
 
 
 def told(folder: Path, runs: int) -> None:

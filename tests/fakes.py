@@ -50,6 +50,8 @@ def tree(root: Path, **behaviours: str) -> Path:
     made = {path.name: {"sha256": sha256(path), "size_bytes": path.stat().st_size} for path in paths}
     (abi / "manifest.json").write_text(json.dumps(made))
     (root / "suites").mkdir(exist_ok=True)
+    (root / "probes").mkdir(exist_ok=True)
+    (root / "probes" / "libraries.toml").touch()
     (root / "suites" / "default.toml").write_text(SUITE)
     return root
 

@@ -17,7 +17,7 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python bench \
+.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults bench \
         lock schema
 
 test: set-up-tests
@@ -47,6 +47,12 @@ lint-sh:
 test-python:
 	@$(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadgroup; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
+
+# COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
+COUNT ?= 200
+SEED  ?= 4711
+faults:
+	@TOLL_INSTALL=no PYTHONPATH=tests:src $(PYTHON) -m storm --count $(COUNT) --seed $(SEED)
 
 bench:
 	@./toll --set-up

@@ -75,8 +75,10 @@ static inline uint32_t read_copy(const unsigned char *at) {
 
 static inline uint32_t read_trapped(const unsigned char *at) {
   const volatile struct ip_header *header = (const void *)at;
-  return header->length + header->protocol + align_trap_load(at + offsetof(struct ip_header, source)) +
-         align_trap_load(at + offsetof(struct ip_header, target));
+  const uintptr_t source = (uintptr_t)at + offsetof(struct ip_header, source);
+  const uintptr_t target = (uintptr_t)at + offsetof(struct ip_header, target);
+  return header->length + header->protocol + (uint32_t)align_trap_load(source, sizeof(uint32_t)) +
+         (uint32_t)align_trap_load(target, sizeof(uint32_t));
 }
 
 #define EACH_HEADER(read) \
@@ -126,7 +128,7 @@ static enum toll_status prepare(struct toll_run *r) {
   frames->expected = fill(frames, r->seed);
   if (way == TRAPPED && toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   if (way == TRAPPED && !ALIGN_TRAP_KNOWN)
-    return toll_skip(r, "a program cannot ask for alignment traps on this architecture");
+    return toll_skip(r, "no handler for alignment traps is written for this architecture");
   if (way == TRAPPED) align_trap_catch();
   if (way == OVERLAY && toll_guarded(read_overlays, frames->headers))
     return toll_skip(r, "a misaligned load ends the program here");

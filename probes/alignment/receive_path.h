@@ -15,6 +15,9 @@
 #ifndef RECEIVE_MOVES
 #define RECEIVE_MOVES false
 #endif
+#ifndef RECEIVE_OVERLAYS
+#define RECEIVE_OVERLAYS false
+#endif
 
 #ifdef RECEIVE_HAS_LWIP
 #include "receive.h"

@@ -32,12 +32,29 @@ struct Hit {
   int32_t charge;
 };
 
+enum { PLAIN, LEPTON, HADRON };
+
+/* What a particle is told by, in memory and in a file: the same bytes under every ABI of one byte order. */
+struct Fields {
+  int32_t kind, momentum, isolation, charges[HITS_OF_PARTICLE];
+};
+enum { PARTICLES = VERTICES * PARTICLES_OF_VERTEX };
+
+inline Fields fields_of(uint64_t random) {
+  static const int32_t kinds[KINDS] = {LEPTON, HADRON, PLAIN};
+  Fields fields = {kinds[(random >> 24 & 0xffff) % KINDS], static_cast<int32_t>(random & 0xffff), 0, {}};
+  if (fields.kind == LEPTON) fields.isolation = static_cast<int32_t>(random >> 16 & 0xff);
+  for (int i = 0; i < HITS_OF_PARTICLE; i++) fields.charges[i] = static_cast<int32_t>(random >> (40 + i) & 0xff);
+  return fields;
+}
+
 class Particle {
  public:
   Particle(Particle *following, Vertex *vertex, int32_t momentum)
       : next(following), origin(vertex), track(nullptr), momentum_(momentum) {}
   virtual ~Particle() {}
   TOLL_APART virtual int64_t energy() const { return momentum_; }
+  virtual Fields fields() const { return Fields{PLAIN, momentum_, 0, {}}; }
 
   Particle *next;
   Vertex *origin;
@@ -52,6 +69,7 @@ class Lepton : public Particle {
   Lepton(Particle *following, Vertex *vertex, int32_t momentum, int32_t isolation)
       : Particle(following, vertex, momentum), isolation_(isolation) {}
   TOLL_APART int64_t energy() const override { return 2 * int64_t{momentum_} + isolation_; }
+  Fields fields() const override { return Fields{LEPTON, momentum_, isolation_, {}}; }
 
  private:
   int32_t isolation_;
@@ -62,6 +80,7 @@ class Hadron : public Particle {
   Hadron(Particle *following, Vertex *vertex, int32_t momentum, Particle *mother)
       : Particle(following, vertex, momentum), mother_(mother) {}
   TOLL_APART int64_t energy() const override { return 3 * int64_t{momentum_} + (mother_ ? 1 : 0); }
+  Fields fields() const override { return Fields{HADRON, momentum_, 0, {}}; }
 
  private:
   Particle *mother_;
@@ -90,11 +109,12 @@ class Track {
 
 class Event {
  public:
-  explicit Event(uint64_t *random) : vertices_(nullptr), particles_(nullptr), hits_(nullptr), tracks_(nullptr) {
+  /* fields: of its particles, the first first. */
+  explicit Event(const Fields *fields) : vertices_(nullptr), particles_(nullptr), hits_(nullptr), tracks_(nullptr) {
     expected_ = 0;
     for (int i = 0; i < VERTICES; i++) {
       vertices_ = new Vertex{vertices_, i, i + 1, i + 2};
-      for (int k = 0; k < PARTICLES_OF_VERTEX; k++) add_particle(toll_random(random));
+      for (int k = 0; k < PARTICLES_OF_VERTEX; k++) add_particle(*fields++);
     }
   }
   ~Event() {
@@ -106,10 +126,12 @@ class Event {
   void reconstruct();
   /* Whether the sum over all tracks and their particles is the one that was built in. */
   bool is_as_built() const;
+  /* The fields that an event like this one is built of. */
+  void tell(Fields *fields) const;
 
  private:
-  void add_particle(uint64_t random);
-  void add_hits(uint64_t random);
+  void add_particle(const Fields &fields);
+  void add_hits(const Fields &fields);
   template <class Linked>
   static void drop(Linked *first) {
     while (first) {
@@ -126,38 +148,43 @@ class Event {
   int64_t expected_;
 };
 
-void Event::add_particle(uint64_t random) {
-  const int32_t momentum = static_cast<int32_t>(random & 0xffff), isolation = static_cast<int32_t>(random >> 16 & 0xff);
+inline void Event::add_particle(const Fields &fields) {
   Particle *mother = particles_;
-  switch ((random >> 24 & 0xffff) % KINDS) {
-    case 0:
-      particles_ = new Lepton(mother, vertices_, momentum, isolation);
-      expected_ += 2 * momentum + isolation;
-      break;
-    case 1:
-      particles_ = new Hadron(mother, vertices_, momentum, mother);
-      expected_ += 3 * momentum + (mother ? 1 : 0);
-      break;
-    default: particles_ = new Particle(mother, vertices_, momentum); expected_ += momentum;
+  switch (fields.kind) {
+    case LEPTON: particles_ = new Lepton(mother, vertices_, fields.momentum, fields.isolation); break;
+    case HADRON: particles_ = new Hadron(mother, vertices_, fields.momentum, mother); break;
+    default: particles_ = new Particle(mother, vertices_, fields.momentum);
   }
-  add_hits(random);
+  expected_ += fields.kind == LEPTON   ? 2 * int64_t{fields.momentum} + fields.isolation
+               : fields.kind == HADRON ? 3 * int64_t{fields.momentum} + (mother ? 1 : 0)
+                                       : fields.momentum;
+  add_hits(fields);
 }
 
-void Event::add_hits(uint64_t random) {
+inline void Event::add_hits(const Fields &fields) {
   for (int i = 0; i < HITS_OF_PARTICLE; i++) {
-    const int32_t charge = static_cast<int32_t>(random >> (40 + i) & 0xff);
-    hits_ = new Hit{hits_, nullptr, particles_, charge};
-    expected_ += charge;
+    hits_ = new Hit{hits_, nullptr, particles_, fields.charges[i]};
+    expected_ += fields.charges[i];
   }
 }
 
-void Event::reconstruct() {
+/* Lists begin with what was added last. */
+inline void Event::tell(Fields *fields) const {
+  const Hit *hit = hits_;
+  Fields *at = fields + PARTICLES;
+  for (const Particle *particle = particles_; particle; particle = particle->next) {
+    *--at = particle->fields();
+    for (int i = HITS_OF_PARTICLE; i; hit = hit->next) at->charges[--i] = hit->charge;
+  }
+}
+
+inline void Event::reconstruct() {
   for (Particle *particle = particles_; particle; particle = particle->next)
     particle->track = tracks_ = new Track(tracks_, particle);
   for (Hit *hit = hits_; hit; hit = hit->next) hit->left_by->track->take(hit);
 }
 
-bool Event::is_as_built() const {
+inline bool Event::is_as_built() const {
   int64_t sum = 0;
   for (const Track *track = tracks_; track; track = track->next) sum += track->charge() + track->candidate->energy();
   return sum == expected_;

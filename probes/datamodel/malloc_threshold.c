@@ -9,11 +9,12 @@
  * whose page is gone from the map after free was mapped, whatever the library. A small block behind it keeps the heap's
  * end from being trimmed, which would look the same.
  *
- * The search is made in a process of its own, since it moves what it measures.
+ * Each search is made in a process of its own, since it moves what it measures.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ static const size_t most = sizeof(void *) == 4 ? (size_t)64 << 20 : (size_t)256 
 
 struct blocks {
   size_t bytes, page;
-  uint64_t first, ceiling; /* 0: none was found */
+  uint64_t first, adapted, ceiling;    /* 0: none was found */
+  double given_back, given_back_below; /* shares; below nothing: not told */
   uint64_t refused, marks;
 };
 
@@ -68,19 +70,54 @@ static uint64_t find_ceiling(size_t under, size_t page) {
   return under;
 }
 
-static void search(struct blocks *blocks) {
-  size_t bytes = LEAST;
-  while (bytes <= MOST_FIRST && !is_mapped(bytes, blocks->page)) bytes += STEP;
-  if (bytes > MOST_FIRST) return;
-  blocks->first = bytes;
-  if (!is_mapped(bytes, blocks->page)) blocks->ceiling = find_ceiling(bytes, blocks->page);
+static uint64_t least_mapped(size_t from, size_t page) {
+  size_t bytes = from;
+  while (bytes <= MOST_FIRST && !is_mapped(bytes, page)) bytes += STEP;
+  return bytes > MOST_FIRST ? 0 : bytes;
 }
 
-static void search_apart(struct blocks *blocks) {
+static void search(struct blocks *blocks) {
+  blocks->first = least_mapped(LEAST, blocks->page);
+  if (blocks->first && !is_mapped((size_t)blocks->first, blocks->page))
+    blocks->ceiling = find_ceiling((size_t)blocks->first, blocks->page);
+}
+
+/* What a block of twice the first threshold, mapped and freed, makes of that: its own size where it adapts. */
+static void adapt(struct blocks *blocks) {
+  if (!blocks->first) return;
+  is_mapped(2 * (size_t)blocks->first, blocks->page);
+  blocks->adapted = least_mapped((size_t)blocks->first, blocks->page);
+}
+
+/* How much of what lay in small blocks the system has back once they are freed, and how much if one small block behind
+ * them is not: of the heap only what lies at its end can be given back. */
+static double share_given_back(const struct blocks *blocks, bool one_behind) {
+  enum { BLOCKS = 256, BLOCK = 65536 };
+  static char *held[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) held[i] = malloc(BLOCK);
+  char *volatile behind = one_behind ? malloc(STEP / 2) : NULL;
+  for (int i = 0; i < BLOCKS; i++)
+    if (held[i]) memset(held[i], 1, BLOCK);
+  for (int i = 0; i < BLOCKS; i++) free(held[i]);
+  int gone = 0;
+  for (int i = 0; i < BLOCKS; i++) gone += is_gone(held[i], blocks->page);
+  free(behind);
+  return (double)gone / BLOCKS;
+}
+
+static void give_back(struct blocks *blocks) {
+  blocks->given_back = share_given_back(blocks, false);
+}
+
+static void give_back_below(struct blocks *blocks) {
+  blocks->given_back_below = share_given_back(blocks, true);
+}
+
+static void apart(struct blocks *blocks, void (*act)(struct blocks *blocks)) {
   int status;
   const pid_t child = fork();
   if (child == 0) {
-    search(blocks);
+    act(blocks);
     _exit(0);
   }
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
@@ -92,7 +129,11 @@ static enum toll_status prepare(struct toll_run *r) {
   blocks->page = toll_page_bytes();
   if (blocks->bytes < blocks->page || blocks->bytes > most)
     return toll_skip(r, "a block is of one page to %zu MiB here", most >> 20);
-  search_apart(blocks);
+  blocks->given_back = blocks->given_back_below = -1;
+  apart(blocks, search);
+  apart(blocks, adapt);
+  apart(blocks, give_back);
+  apart(blocks, give_back_below);
   return TOLL_OK;
 }
 
@@ -122,7 +163,10 @@ static enum toll_status check(struct toll_run *r) {
 static void finish(struct toll_run *r) {
   const struct blocks *blocks = r->state;
   if (blocks->first) toll_report(r, "threshold", (double)blocks->first);
+  if (blocks->adapted) toll_report(r, "adapted", (double)blocks->adapted);
   if (blocks->ceiling) toll_report(r, "ceiling", (double)blocks->ceiling);
+  if (blocks->given_back >= 0) toll_report(r, "given_back", blocks->given_back);
+  if (blocks->given_back_below >= 0) toll_report(r, "given_back_below", blocks->given_back_below);
 }
 
 static const uint64_t sizes[] = {65536, 262144, 1 << 20, 16 << 20, 64 << 20, TOLL_END};
@@ -138,6 +182,21 @@ static const struct toll_metric metrics[] = {
      .unit = "B",
      .better = TOLL_NEITHER,
      .summary = "least size that is mapped at first",
+     .source = TOLL_GAUGE},
+    {.name = "adapted",
+     .unit = "B",
+     .better = TOLL_NEITHER,
+     .summary = "least size that is mapped once a mapped block of twice the threshold was freed",
+     .source = TOLL_GAUGE},
+    {.name = "given_back",
+     .unit = "ratio",
+     .better = TOLL_MORE,
+     .summary = "of 16 MiB in blocks of 64 KiB, what the system has back when all are freed",
+     .source = TOLL_GAUGE},
+    {.name = "given_back_below",
+     .unit = "ratio",
+     .better = TOLL_MORE,
+     .summary = "the same with one small block alive behind them",
      .source = TOLL_GAUGE},
     {.name = "ceiling",
      .unit = "B",

@@ -73,9 +73,11 @@ extern "C" {
 double WAYS_CALL WAYS_NAME(add, d)(double, double);
 double WAYS_CALL WAYS_NAME(sub, d)(double, double);
 double WAYS_CALL WAYS_NAME(mul, d)(double, double);
+double WAYS_CALL WAYS_NAME(div, d)(double, double);
 float WAYS_CALL WAYS_NAME(add, f)(float, float);
 float WAYS_CALL WAYS_NAME(sub, f)(float, float);
 float WAYS_CALL WAYS_NAME(mul, f)(float, float);
+float WAYS_CALL WAYS_NAME(div, f)(float, float);
 }
 
 namespace library {
@@ -88,6 +90,9 @@ inline double sub(double a, double b) {
 inline double mul(double a, double b) {
   return WAYS_NAME(mul, d)(a, b);
 }
+inline double div(double a, double b) {
+  return WAYS_NAME(div, d)(a, b);
+}
 inline float add(float a, float b) {
   return WAYS_NAME(add, f)(a, b);
 }
@@ -96,6 +101,9 @@ inline float sub(float a, float b) {
 }
 inline float mul(float a, float b) {
   return WAYS_NAME(mul, f)(a, b);
+}
+inline float div(float a, float b) {
+  return WAYS_NAME(div, f)(a, b);
 }
 }  // namespace library
 
@@ -117,20 +125,27 @@ template <class Real>
 inline emulated<Real> operator*(emulated<Real> a, emulated<Real> b) {
   return {library::mul(a.value, b.value)};
 }
+template <class Real>
+inline emulated<Real> operator/(emulated<Real> a, emulated<Real> b) {
+  return {library::div(a.value, b.value)};
+}
 #endif
 
 /* ---- trapped ---- */
 
 #if WAYS_TRAP
 /* The operation's number, in the instruction: bit 2 tells double from float. */
-enum { TRAP_ADD = 0, TRAP_SUB = 1, TRAP_MUL = 2, TRAP_DOUBLE = 4 };
+enum { TRAP_ADD = 0, TRAP_SUB = 1, TRAP_MUL = 2, TRAP_DIV = 3, TRAP_DOUBLE = 4 };
 
 namespace trap {
-inline double result(unsigned code, double a, double b) {
-  return code == TRAP_ADD ? library::add(a, b) : code == TRAP_SUB ? library::sub(a, b) : library::mul(a, b);
-}
-inline float result(unsigned code, float a, float b) {
-  return code == TRAP_ADD ? library::add(a, b) : code == TRAP_SUB ? library::sub(a, b) : library::mul(a, b);
+template <class Real>
+inline Real result(unsigned code, Real a, Real b) {
+  switch (code) {
+    case TRAP_ADD: return library::add(a, b);
+    case TRAP_SUB: return library::sub(a, b);
+    case TRAP_MUL: return library::mul(a, b);
+    default: return library::div(a, b);
+  }
 }
 
 template <class Real, class Bits>
@@ -239,6 +254,10 @@ inline trapped<Real> operator-(trapped<Real> a, trapped<Real> b) {
 template <class Real>
 inline trapped<Real> operator*(trapped<Real> a, trapped<Real> b) {
   return {trap::run<TRAP_MUL>(a.value, b.value)};
+}
+template <class Real>
+inline trapped<Real> operator/(trapped<Real> a, trapped<Real> b) {
+  return {trap::run<TRAP_DIV>(a.value, b.value)};
 }
 #endif
 

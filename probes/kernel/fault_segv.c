@@ -7,7 +7,8 @@
  * Never a difference of two noisy numbers: one iteration is one fault, entered by the kernel's fault path, delivered as
  * a signal, and returned from by sigreturn. The kinds differ in how far the kernel looks before it gives up: at an
  * address without a map, at a map that forbids the store, at an address that the CPU itself refuses (x86-64: a
- * general-protection fault without an address), and at a map that the file does not fill.
+ * general-protection fault without an address), at a map that the file does not fill, and, where the CPU can be told to
+ * refuse that, off alignment: the last two are SIGBUS, for two reasons.
  */
 #define _GNU_SOURCE 1
 #include <sys/mman.h>
@@ -16,7 +17,7 @@
 #include "toll.h"
 #include "trap.h"
 
-enum kind { NULL_STORE, PROTECTED_STORE, NON_CANONICAL, PAST_END };
+enum kind { NULL_STORE, PROTECTED_STORE, NON_CANONICAL, PAST_END, MISALIGNED };
 
 struct refused {
   uintptr_t address;
@@ -44,6 +45,12 @@ static uintptr_t non_canonical(void) {
 #endif
 }
 
+/* Inside of a word of the program's own: all that is wrong with it is the address. */
+static uintptr_t misaligned(void) {
+  static uint64_t words[2];
+  return (uintptr_t)words + 1;
+}
+
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct refused *refused = r->state;
@@ -52,8 +59,11 @@ static enum toll_status prepare(struct toll_run *r) {
   refused->address = kind == PROTECTED_STORE ? protected_page()
                      : kind == PAST_END      ? page_past_end()
                      : kind == NON_CANONICAL ? non_canonical()
+                     : kind == MISALIGNED    ? misaligned()
                                              : 0;
   if (kind == NON_CANONICAL && !refused->address) return toll_skip(r, "this ABI has no address that its CPU refuses");
+  if (kind == MISALIGNED && !trap_misaligned(false))
+    return toll_skip(r, "a program cannot ask this architecture to refuse misaligned stores");
   if (kind != NULL_STORE && !refused->address) return toll_skip(r, "the system refused the map");
   trap_catch(SIGSEGV, TRAP_STORE);
   trap_catch(SIGBUS, TRAP_STORE);
@@ -63,7 +73,10 @@ static enum toll_status prepare(struct toll_run *r) {
 static void fault(struct toll_run *r) {
   struct refused *refused = r->state;
   const uintptr_t address = refused->address;
+  const bool is_misaligned = toll_choice(r, "trap") == MISALIGNED;
+  if (is_misaligned) trap_misaligned(true);
   for (uint64_t i = r->iterations; i; i--) trap_store(address);
+  if (is_misaligned) trap_misaligned(false);
   refused->expected += r->iterations;
 }
 
@@ -74,11 +87,13 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)refused->expected);
 }
 
-static const char *const traps[] = {"null_store", "protected_store", "non_canonical_store", "store_past_end", NULL};
+static const char *const traps[] = {"null_store",     "protected_store",  "non_canonical_store",
+                                    "store_past_end", "misaligned_store", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "trap",
      .kind = TOLL_CHOICE,
-     .summary = "where the store goes: nowhere, to a read-only page, to an impossible address, behind a file's end",
+     .summary = "where the store goes: nowhere, to a read-only page, to an impossible address, behind a file's end, "
+                "off alignment",
      .choices = traps},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "round_trip",

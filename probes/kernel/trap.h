@@ -11,6 +11,7 @@
 #define TOLL_KERNEL_TRAP_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <ucontext.h>
@@ -137,6 +138,23 @@ static inline void trap_divide(void) {
   __asm__ volatile("idivl %%ecx" : "+a"(quotient), "+d"(remainder) : "c"(0) : "cc", "memory");
 #else
   __asm__ volatile(TRAP_DIVIDE_TEXT ::: "memory");
+#endif
+}
+
+/* Makes the CPU refuse misaligned accesses of this program, the handler's too: only around a loop whose own accesses are
+ * aligned. False where the architecture has no such flag. */
+static inline bool trap_misaligned(bool refused) {
+#if defined(__x86_64__)
+  const uint64_t flag = 1 << 18, flags = __builtin_ia32_readeflags_u64();
+  __builtin_ia32_writeeflags_u64(refused ? flags | flag : flags & ~flag);
+  return true;
+#elif defined(__i386__)
+  const unsigned flag = 1 << 18, flags = __builtin_ia32_readeflags_u32();
+  __builtin_ia32_writeeflags_u32(refused ? flags | flag : flags & ~flag);
+  return true;
+#else
+  (void)refused;
+  return false;
 #endif
 }
 

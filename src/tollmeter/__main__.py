@@ -12,6 +12,9 @@ def main() -> int:
     """Returns the exit code. Signals wait until what answers them is there."""
     starting.hold_signals()
     starting.open_descriptors()
+    if lacking := starting.make_room():
+        starting.complain(lacking)
+        return INFRASTRUCTURE
     try:
         from tollmeter.cli.main import main as command
     except (ImportError, MemoryError, OSError) as error:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+LEAST_BYTES = 400 << 20
+"""350 MB were enough for a run of one probe, and 300 were not."""
 
 _heard: list[int] = []
 _holding = False
@@ -51,6 +55,17 @@ class _Forgiving(io.FileIO):
         with contextlib.suppress(OSError):
             super().write(data)  # type: ignore[arg-type]
         return len(memoryview(data))  # type: ignore[arg-type]
+
+
+def make_room() -> str | None:
+    """Why the command cannot run in the address space that it may have, if so. The libraries that compute would each
+    start as many threads as there are CPUs, and take memory for all of them: nothing here is large enough for that.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed == resource.RLIM_INFINITY or allowed >= LEAST_BYTES:
+        return None
+    return f"{LEAST_BYTES >> 20} MiB of address space are needed, and this may have {allowed >> 20} (ulimit -v)"
 
 
 def complain(sentence: str) -> None:

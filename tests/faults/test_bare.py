@@ -109,7 +109,15 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
     shutil.copytree(_built_tree, tree)
     (tree / "probes/float").mkdir()
     headers = [str(path.relative_to(root / "probes")) for path in (root / "probes").glob("[fk]*/*.h")]
-    for name in ("float/dot.cc", "float/dot.arm.S", "kernel/enter_syscall.c", "kernel/call_object.c", *headers):
+    for name in (
+        "float/dot.cc",
+        "float/dot.arm.S",
+        "kernel/enter_syscall.c",
+        "kernel/call_object.c",
+        "kernel/own_vectors.c",
+        "kernel/own_vectors.arm.S",
+        *headers,
+    ):
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
     build_abi(tree, abi, compiler)
     return tree / "build" / abi.name
@@ -166,6 +174,25 @@ def test_virtual_time_repeats(probes: Path, name: str) -> None:
     first, second = costs(), costs()
     assert first == pytest.approx(second, rel=AS_FAR_AS)
     assert first[:2] == pytest.approx(first[2:4], rel=AS_FAR_AS)
+
+
+def test_own_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(probes: Path) -> None:
+    """In instructions of the handlers' paths, to the last; the probe proves by the answer whose map it came from."""
+    target = opened(BOARD)
+    try:
+
+        def of(test: str, address: str = "memory") -> float:
+            return cost(told(target, probes / "kernel.own_vectors", test=test, address=address))
+
+        loop, at_once, after_mode, compared = map(of, ("loop", "abort_at_once", "abort_after_mode", "abort_compared"))
+        assert loop == pytest.approx(2, rel=AS_FAR_AS)
+        assert loop < at_once < after_mode < compared
+        assert of("abort_compared", "coprocessor") == pytest.approx(compared - 1, abs=0.1), "it keeps nothing"
+        assert of("object_same_map") < of("object_other_map")
+        back = told(target, probes / "kernel.enter_syscall", call="getppid")
+        assert back.status == "ok", "the vectors were given back"
+    finally:
+        target.close()
 
 
 # ---- boot loaders -------------------------------------------------------------------------------------------------

@@ -68,8 +68,9 @@ def hollow(tree: Path) -> Path:
     program(tree / ".venv/bin/python", PYTHON)
     shutil.copy(tree / "requirements.lock", tree / ".venv")
     (tree / "src/tollmeter/toolchain").mkdir(parents=True)
-    for name in ("build.py", "elf.py"):
+    for name in ("build.py", "accepting.py", "making.py", "elf.py", "floats.py"):
         (tree / "src/tollmeter/toolchain" / name).touch()
+    (tree / "src/tollmeter/__main__.py").touch()
     return tree
 
 

@@ -61,6 +61,7 @@ def test_the_list_leads_to_each_run_and_its_page(server: serving.Server, run: Pa
     assert "Refresh" not in headers and headers["Cache-Control"] == "no-store"
     assert {path: path.read_bytes() for path in before} == before
     assert not (run / "report.html").exists()
+    assert asked(server, "/favicon.ico")[:2] == (204, "")
 
 
 def test_nobody_without_the_token_nor_from_another_name_sees_anything(server: serving.Server, run: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from probes.visiting import ROOT, all_points, build_broken, cost, describe, exec
 from tollmeter.catalog import Executable
 from tollmeter.library.profiling import Wanted, take
 from tollmeter.model import Abi, Build, Outcome, Point, Value
+from tollmeter.protocol import outcome
 from tollmeter.targets.profiled import Asked
 
 pytestmark = pytest.mark.machine
@@ -222,3 +224,35 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
         made = Executable(path=str(path), probe=describe(own_abi_name, "alignment.copy"), build=NO_BUILD)
         found = take(Wanted(point, made), Asked(300, by_signal))
         assert found.reason is None and found.part("copy_bytes") > 0.5, found
+
+
+# ---- traps that a handler makes good --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not X86, reason="elsewhere the CPU traps by itself, or never")
+def test_a_hundred_thousand_traps_give_a_hundred_thousand_right_values(abi: str) -> None:
+    """Visit after visit, since a loud neighbour makes each shorter; each value is compared, and each trap counted."""
+    words = ["--samples=8", "--sample-ns=20000000", "op=trapped", "width=4", "offset=1", "where=in_line"]
+    traps = 0
+    while traps < 100_000:
+        told = subprocess.run(
+            [executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=60
+        )
+        done = outcome(told.stdout)
+        assert done.status == "ok", done.reason
+        traps += sum(3 * 8 * sample.iterations for sample in done.samples)
+
+
+def test_a_handler_that_gathers_the_wrong_bytes_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
+    address = "(uintptr_t)saved[ALIGN_TRAP_REGISTER(CX)]"
+    wrong = ("alignment/align_trap.h", address, f"1 + {address}")
+    build_broken(tmp_path, own_abi, own_compiler, [wrong, ("alignment/access.c", "", "")])
+    where: dict[str, Value] = {"op": "trapped", "width": 4, "offset": 1, "where": "in_line"}
+    done = visit(own_abi.name, "alignment.access", root=tmp_path, samples=1, **where)
+    assert done.status == "wrong_answer"
+
+
+def test_the_kernel_s_own_tcp_has_a_number_or_says_what_is_refused(own_abi_name: str) -> None:
+    for setting in ("usual", "no_offloads", "mtu_576"):
+        done = visit(own_abi_name, "alignment.receive_kernel", setting=setting, samples=1)
+        assert done.status == "ok" or (done.status == "unsupported" and "refused here" in str(done.reason)), done

@@ -12,7 +12,7 @@ from tollmeter.model import Abi, Outcome
 
 pytestmark = pytest.mark.machine
 
-KERNELS = ("float.dot", "float.distance", "float.fir", "float.fft")
+KERNELS = ("float.dot", "float.distance", "float.fir", "float.fft", "float.elements")
 CALL = "float.call"
 WAYS = ("hardware", "emulated", "trapped")
 BREAKS = (
@@ -21,6 +21,7 @@ BREAKS = (
     ("float/fir.cc", "s0 = s0 + h[k] * x[k];", "s0 = s0 - h[k] * x[k];"),
     ("float/fft.cc", "b[0] = a[0] - re, b[1] = a[1] - im;", "b[0] = a[0] - re, b[1] = a[1] + im;"),
     ("float/call.cc", "return a + b;", "return a - b;"),
+    ("float/elements.cc", "result[i] = a[i] * b[i];", "result[i] = a[i] * b[0];"),
 )
 
 

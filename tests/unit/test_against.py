@@ -7,7 +7,7 @@ import pytest
 
 from machines import MACHINE, catalog
 from tollmeter.model import Failure, Point, Select, Suite
-from tollmeter.plan import Plan, Sampling, make, visit_order
+from tollmeter.plan import Plan, Sampling, expected_seconds, make, visit_order
 
 HUGE = Select(probe="memory.latency", parameters={"size": (1024, 4096), "pages": "huge"})
 SMALL = Select(probe="memory.latency", parameters={"size": 1024})
@@ -60,6 +60,12 @@ def test_a_word_that_means_nothing_is_refused_with_the_nearest(words: tuple[str,
     with pytest.raises(Failure, match=said) as refused:
         plan_of(HUGE, *words)
     assert refused.value.exit_code == 2
+
+
+def test_a_plan_in_turns_expects_as_many_visits_as_a_ratio_takes() -> None:
+    alone, both = plan_of(SMALL), plan_of(SMALL, "size=4096")
+    assert len(both.points()) == 2 * len(alone.points())
+    assert expected_seconds(both) > 10 * expected_seconds(alone)
 
 
 def test_turns_are_taken_forth_and_back_and_layouts_are_in_common() -> None:

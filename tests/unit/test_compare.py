@@ -50,7 +50,7 @@ def test_nothing_changed_is_not_called_a_change() -> None:
 
 
 def test_quiet_rows_are_the_same_and_noisy_ones_cannot_be_told() -> None:
-    found = compare(run(1, visits=12), run(2, visits=12), TOLD, least=0.03)
+    found = compare(run(1, visits=12), run(2, visits=12), TOLD)
     by_noise = {spread: Counter[str]() for spread in range(3)}
     for change in found.changes:
         by_noise[int(change.old.parameters["point"]) % 3][change.verdict] += 1

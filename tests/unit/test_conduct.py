@@ -14,7 +14,7 @@ import pytest
 
 from machines import MACHINE, catalog
 from streams import whole
-from tollmeter.conduct import Stage, Stopping, conduct, kept_on
+from tollmeter.conduct import Stage, Stopping, before_others, conduct, kept_on, quiet
 from tollmeter.model import Failure, Outcome, Point, Probe, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import refused, seal
@@ -327,6 +327,30 @@ def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -
     with kept_on(min(os.sched_getaffinity(0))) as complaint:
         assert complaint
         assert "Operation not permitted" in complaint
+
+
+def test_the_host_comes_before_others_and_what_it_starts_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, what: told.append((policy, what.sched_priority)))
+    monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
+    with before_others(wanted=True):
+        assert told == [(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)]
+    assert told[1:] == [(os.SCHED_OTHER, 0)]
+    told.clear()
+    with before_others(wanted=False):
+        assert told == []
+    monkeypatch.setattr(quiet, "_is_bounded", lambda: False)
+    with before_others(wanted=True):
+        assert os.SCHED_FIFO not in [policy & ~os.SCHED_RESET_ON_FORK for policy, _ in told]
+
+
+def test_a_host_that_may_not_come_before_others_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    with before_others(wanted=True):
+        pass
 
 
 ONE_SIZE = Select(probe="memory.latency", parameters={"size": 1024})

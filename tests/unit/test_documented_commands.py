@@ -38,6 +38,9 @@ ELSEWHERE = {
     "toll list abis": ("tests/unit/test_abis.py", "survey"),
     "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
+    "toll serve": ("tests/faults/test_serving.py", "serve"),
+    "toll show --follow": ("tests/faults/test_serving.py", "follow"),
+    "toll run WORDS --against OTHER": ("tests/unit/test_against.py", "against"),
     "toll compare --gate": ("docs/exit-codes.md", "which is not there yet"),
     "toll compare --strict": ("docs/exit-codes.md", "which is not there yet"),
 }
@@ -82,7 +85,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
-    monkeypatch.setattr(prepare, "_machine", lambda *_: (X86, ClockReading()))
+    monkeypatch.setattr(places, "bring_sources", lambda *_: None)
+    monkeypatch.setattr(places, "brought", lambda *_: False)
+    monkeypatch.setattr(prepare, "machine_of", lambda *_: (X86, ClockReading()))
     return tmp_path
 
 

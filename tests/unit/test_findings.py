@@ -40,7 +40,7 @@ def probe_of(meaning: str) -> Probe:
 
 
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
-            "read-bandwidth-of-size")  # fmt: skip
+            "read-bandwidth-of-size", "noise-share", "noise-period", "noise-regular")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -116,6 +116,10 @@ ON_AND_OFF: dict[str, tuple[Callable[[], Book], Callable[[], Book]]] = {
                       row("trap", 9000, trap="undefined_instruction")], hypervisor="KVM"),
         lambda: book([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
                       row("trap", 2400, trap="undefined_instruction")], hypervisor="KVM"),
+    ),
+    "machine.noise_has_a_source": (
+        lambda: book([row("noise-share", 0.002), row("noise-period", 4e6), row("noise-regular", 0.8)]),
+        lambda: book([row("noise-share", 0.0005), row("noise-period", 4e6), row("noise-regular", 0.8)]),
     ),
     "memory.prefetcher_is_absent": (
         lambda: book([row("latency-of-stride", 100, size=64 * MIB, stride=64, order="forward"),

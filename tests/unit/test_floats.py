@@ -108,6 +108,14 @@ def test_a_build_leaves_out_what_is_not_what_its_abi_file_claims(
     assert not (sources / f"build/{own_abi.name}/{PROBE}.describe").exists()
 
 
+def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> None:
+    shutil.copy2(ROOT / "probes/float/call.cc", sources / "probes/float")
+    abi = abi_of("arm-fpa")
+    made = f"build/{abi.name}/float.call"
+    making.make(sources, abi, str(abi.compiler[0]), made)
+    floats.prove(sources / made, abi)
+
+
 def test_the_library_is_the_same_code_under_every_float_abi_of_arm(sources: Path) -> None:
     """Debian's for the hard ABI is Thumb-2 code, 1.13 times as short: a ratio that is no ABI's."""
     if not list(Path("/usr/lib/gcc-cross/arm-linux-gnueabi").glob("*/libgcc.a")):

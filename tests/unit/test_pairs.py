@@ -97,6 +97,12 @@ def test_of_a_rate_more_is_faster() -> None:
     assert (found.verdict, round(found.ratio, 2)) == ("faster", 1.05)
 
 
+def test_what_was_wrong_once_has_no_ratio() -> None:
+    outcomes = visits(1, change=1.01, layouts=0.001)
+    wrong = msgspec.structs.replace(outcomes[-1], status="wrong_answer", samples=())
+    assert opposed([*outcomes[:-1], wrong], PAIR, {"any.probe": probe()}, Known()) == ()
+
+
 def test_too_few_layouts_say_nothing() -> None:
     outcomes = visits(1, change=1.5, blocks=LEAST_BLOCKS - 1)
     assert opposed(outcomes, PAIR, {"any.probe": probe()}, Known()) == ()

@@ -323,6 +323,20 @@ def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
     assert sorted(map(str, order)) == sorted(map(str, plan.points()))
 
 
+def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
+    """They are what a run is looked at for: however short it is, they are there."""
+    plan = plan_of(*BOTH)
+    walk = plan.probes["memory.latency"]
+    line = msgspec.structs.replace(walk.metrics[0], toll="a load")
+    usual = {"pages": "huge"}
+    pages = [msgspec.structs.replace(one, typical=usual.get(one.name)) for one in walk.parameters]
+    told = msgspec.structs.replace(walk, metrics=(line,), parameters=tuple(pages))
+    plan = msgspec.structs.replace(plan, probes={**plan.probes, "memory.latency": told})
+    order = visit_order(plan, plan.points(), 0)
+    typical = [point.values()["pages"] == "huge" for point in order if point.probe == "memory.latency"]
+    assert any(typical) and not all(typical) and typical == sorted(typical, reverse=True)
+
+
 def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
     rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
     assert rich.effort == EFFORTS[0]

@@ -182,6 +182,10 @@ def test_a_page_of_a_default_run_is_small() -> None:
     assert len(render(book).encode()) < MOST_BYTES
 
 
+def test_a_page_of_64_cpus_is_small_too() -> None:
+    assert len(render(books.many_cpus(64)).encode()) < MOST_BYTES
+
+
 def test_the_same_run_makes_the_same_page() -> None:
     assert render(books.small()) == render(books.small())
 

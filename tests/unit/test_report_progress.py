@@ -52,6 +52,16 @@ def test_a_terminal_shows_the_place_the_share_the_time_left_and_the_numbers() ->
         assert part in text, part
 
 
+def test_a_terminal_that_cannot_go_back_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    watched = Watched(terminal=True)
+    assert "AMD EPYC" in watched.stream.getvalue()
+    assert "memory.latency" in watched.visit(0.1, 100)
+    watched.seconds = 11.0
+    text = watched.visit(0.47, 52)
+    assert "47%" in text and "0:52 left" in text and "\x1b" not in text
+
+
 def test_it_draws_only_when_called_and_not_too_often() -> None:
     watched = Watched(terminal=True)
     watched.seconds = 1.0

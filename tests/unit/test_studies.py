@@ -16,6 +16,7 @@ from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.studies import NOT_TOGETHER, measured, study, timed_by
 from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
+from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
 
@@ -38,7 +39,7 @@ def book(rows: list[Row], *published: Published) -> Book:
 
 
 def claim(value: float | None, unit: str = "ns", **more: Any) -> Published:
-    return Published(what="entry", figure="as published", value=value, unit=unit, **{"row": NEW, **more})
+    return Published(figure="as published", value=value, unit=unit, **{"what": "entry", "row": NEW, **more})
 
 
 def judged(rows: list[Row], published: Published) -> Claim:
@@ -159,3 +160,50 @@ def test_a_count_of_instructions_is_held_against_no_time() -> None:
         [entry("new", 100.0, clock="virtual"), entry("old", 50.0, clock="virtual")], claim(2.0, "ratio", over=OLD)
     )
     assert ratio.verdict == "holds"
+
+
+LOOP = probe(metric("loops", unit="op/s", means="control-loop"), name="any.loop")
+
+
+def in_turns(rows: list[Row], value: float) -> Claim:
+    """A published time in turns of the control loop, beside an entry."""
+    held = book(rows, claim(value, "turns"))
+    told = study(msgspec.structs.replace(held, probes={ENTRY.probe: ENTRY, LOOP.probe: LOOP}))
+    assert told is not None
+    return told.claims[0]
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"), [(100.0, "holds"), (450.0, "does not hold"), (30.0, "does not hold")]
+)
+def test_a_time_is_held_against_another_machine_s_in_turns_of_the_control_loop(published: float, verdict: str) -> None:
+    """50 ns beside two billion turns a second are a hundred turns, at whatever clock that was."""
+    loop = row(2e9, of="any.loop", name="loops", unit="op/s")
+    told = in_turns([entry("new", 50.0), loop], published)
+    assert (told.verdict, told.unit) == (verdict, "turns")
+    assert told.here == pytest.approx(100.0) and told.low is not None and told.low < 100 < (told.high or 0)
+
+
+def test_turns_want_a_control_loop_of_the_same_place() -> None:
+    elsewhere = row(2e9, of="any.loop", name="loops", unit="op/s", target="ssh:board")
+    for rows in ([entry("new", 50.0)], [entry("new", 50.0), elsewhere]):
+        told = in_turns(rows, 100.0)
+        assert told.verdict == "cannot tell" and "control loop" in (told.reason or "")
+
+
+def test_what_rests_on_two_visits_has_no_verdict() -> None:
+    thin = [msgspec.structs.replace(entry("new", 100.0), visits=2)]
+    told = judged(thin, claim(100.0))
+    assert told.verdict == "cannot tell" and "fewer than 3 visits" in (told.reason or "")
+
+
+def test_a_reason_that_many_figures_share_stands_once_above() -> None:
+    gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
+    found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
+    assert found.common == ("4 figures: No board is here.",)
+    assert all(one.said == "above" for one in found.answers)
+    assert found.tally == "Of 4 published figures: cannot tell 4."
+
+
+def suite_of(published: list[Published]) -> Suite:
+    return Suite(name="old-paper", question="?", select=(Select(probe="*"),), published=tuple(published))

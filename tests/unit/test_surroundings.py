@@ -16,6 +16,7 @@ import pytest
 from made import outcome, probe, quiet, sample
 from tollmeter.conduct import surroundings
 from tollmeter.conduct.machine_lock import alone
+from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.findings import all_findings
 from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
@@ -76,6 +77,25 @@ def test_the_time_of_what_this_process_started_and_has_not_seen_end_is_its_own()
     assert 0.25 < surroundings._own_s(0.01) - before < 3
 
 
+DAEMON = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(20)"
+
+
+def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -> None:
+    mark = {"TOLL_PARENT": f"{os.getpid():010}"}
+    others = {"TOLL_PARENT": f"{os.getpid() + 1:010}"}
+    for environment in (mark, others):
+        subprocess.run([sys.executable, "-I", "-c", DAEMON], env=environment, check=True)
+    with subprocess.Popen(["sleep", "60"], env=mark) as own:
+        limit = time.monotonic() + 10
+        found = 0
+        while not found and time.monotonic() < limit:
+            found = end_strays()
+        assert found == 1
+        assert end_strays() == 0
+        assert own.poll() is None
+        own.kill()
+
+
 def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Path) -> None:
     (system / "PROC/self").mkdir()
     (system / "PROC/self/cgroup").write_text("0::/outer/inner\n")
@@ -114,6 +134,7 @@ def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
         (Surroundings(quota=0.5), "cpu_time_is_limited"),
         (Surroundings(quota=2.0, throttled_s=0.2), "cpu_time_is_limited"),
         (Surroundings(company=True), "another_run_measures"),
+        (Surroundings(left_behind=2), "probe_leaves_processes"),
     ],
 )
 def test_each_has_a_finding_of_its_own(seen: Surroundings, name: str) -> None:

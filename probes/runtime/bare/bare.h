@@ -62,6 +62,7 @@ void bare_hear(void);
 struct told {
   uint32_t memory_bytes, archive_start, archive_end; /* addresses in memory */
   uint32_t wire, timer_hz;                           /* words of the command line */
+  bool real;                                         /* the clock is the hardware's, and no emulator's */
 };
 /* Changes what the boot loader left word of. */
 void told_read(struct told *told, const uint32_t *left);
@@ -131,7 +132,8 @@ struct bare_file {
 bool archive_find(struct bare_file archive, const char *path, struct bare_file *file);
 /* Puts an executable into memory with its words. 0, with the registers to start it with, or a positive errno. */
 int load_program(struct bare_file file, char *const words[], struct fpa_core *core);
-uint32_t load_break(void); /* where the program's heap begins */
+void load_for_real_time(bool real); /* what programs are told of the clock: the hardware's, or an emulator's */
+uint32_t load_break(void);          /* where the program's heap begins */
 
 /* ---- signals.c --------------------------------------------------------------------------------------------------- */
 

@@ -84,6 +84,12 @@ static uint32_t push_text(uint32_t *top, const char *text) {
   return push_bytes(top, text, strlen(text) + 1);
 }
 
+static bool real_time;
+
+void load_for_real_time(bool real) {
+  real_time = real;
+}
+
 struct table {
   uint32_t words[512];
   unsigned used;
@@ -133,7 +139,7 @@ static uint32_t make_stack(char *const words[], const Elf32_Ehdr *header, uint32
   add(&table, count);
   for (uint32_t i = 0; i < count; i++) add(&table, push_text(&top, words[i]));
   add(&table, 0);
-  add(&table, push_text(&top, "TOLL_CLOCK=virtual"));
+  if (!real_time) add(&table, push_text(&top, "TOLL_CLOCK=virtual"));
   add(&table, 0);
   add_auxiliary(&table, &top, header, headers_at, table.words[1]);
   top = (top - table.used * 4) & ~15u;

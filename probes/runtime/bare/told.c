@@ -3,13 +3,14 @@
  * What the boot loader tells: tags, each its length in words and then its kind, as old ones leave them (Linux's "Booting
  * ARM Linux", 4a), or a device tree (Devicetree Specification 0.4, chapter 5), of which only the memory and what was
  * chosen matter. The first file system is the archive of programs. The command line says `wire=ADDRESS`, the UART on which
- * the host talks, and `timer_hz=N`, how fast the core's global timer counts.
+ * the host talks, `timer_hz=N`, how fast the core's global timer counts, and `clock=real` where that is no emulator's.
  */
 #include "bare.h"
 
 static void read_words(struct told *told, const char *line) {
   while (*line) {
     if (text_begins(line, "wire=")) told->wire = text_number(line + 5);
+    if (text_begins(line, "clock=real")) told->real = true;
     if (text_begins(line, "timer_hz=")) told->timer_hz = text_number(line + 9);
     while (*line && *line++ != ' ') continue;
   }

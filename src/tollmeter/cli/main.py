@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import export, layout, new, profile, report, run, selftest, serve, show
+from tollmeter.cli import casts, export, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -42,6 +42,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "new": new.new,
     "selftest": selftest.selftest,
     "profile": profile.profile,
+    "casts": casts.casts,
 }
 
 
@@ -82,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
         # An exit is what typer and rich make of a closed pipe. Whoever read has had enough.
         starting.forget_output()
         return 0
-    except (Failure, TyperException, OSError, MemoryError) as error:
+    except (Failure, TyperException, OSError, MemoryError, ImportError) as error:
         if _lost_output(error):
             starting.forget_output()
         sentence, code = _told(error)
@@ -90,11 +91,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return code
 
 
-def _told(error: Failure | TyperException | OSError | MemoryError) -> tuple[str, int]:
+def _told(error: Failure | TyperException | OSError | MemoryError | ImportError) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
         return f"{error.format_message()} ({COMMAND} --help)", USAGE
+    if isinstance(error, ImportError):
+        return f"a library cannot be loaded: {str(error).strip().splitlines()[-1]}", INFRASTRUCTURE
     if isinstance(error, MemoryError):
         return "there is not enough memory for this (ulimit -v, or the control group's limit)", INFRASTRUCTURE
     where = error.filename or ("standard output" if _lost_output(error) else "the system")

@@ -50,15 +50,12 @@ def profile(
 def _print(profiles: list[Profile]) -> None:
     from rich.console import Console
 
-    from tollmeter.report.terminal import side_by_side, single_profile
+    from tollmeter.report.profiles import alone, side_by_side
+    from tollmeter.report.terminal import blocks
 
-    console = Console(highlight=False)
     for one in profiles:
         if one.reason:
             say(f"{one.probe} {one.abi}: no profile: {one.reason}")
     told = [one for one in profiles if not one.reason]
-    if len(told) == 2:
-        side_by_side(told[0], told[1], console)
-        return
-    for one in told:
-        single_profile(one, console)
+    shown = [side_by_side(told[0], told[1])] if len(told) == 2 else list(map(alone, told))
+    blocks(shown, Console(highlight=False))

@@ -16,7 +16,7 @@ def selftest() -> int:
     began = time.monotonic()
     count = caught = 0
     with Stopping() as stopping:
-        for one in planted(stopping, began):
+        for one in planted(stopping):
             count += 1
             caught += one.by is not None
             print(f"{'caught' if one.by else 'PASSED'}  {one.name} ({one.planted}): {one.by or 'nothing'}", flush=True)

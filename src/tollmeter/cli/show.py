@@ -73,8 +73,8 @@ def print_attribution(book: Book, words: str, form: str) -> None:
 
 def _untimed(book: Book, abis: Sequence[str]) -> str:
     sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
-    worth = book.suite.worth if book.suite else None
-    return f"{sentence}. {worth.otherwise}" if worth and worth.abi in abis else sentence
+    about = book.suite is not None and book.suite.worth in abis
+    return f"{sentence}. {book.suite.mend}" if book.suite and about else sentence
 
 
 def _print_attribution(told: Sequence[Attribution], form: str) -> None:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tollmeter.conduct.machine_lock import alone
-from tollmeter.conduct.quiet import kept_on
+from tollmeter.conduct.quiet import before_others, kept_on
 from tollmeter.conduct.stopping import Stopping
+from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
@@ -28,7 +29,7 @@ from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
 
-__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "conduct", "kept_on"]
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
@@ -83,7 +84,7 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     with _no_collections():
         status, reason = run.to_the_end()
     run.leave_a_sentence_for_gaps(reason)
-    return run.note(status, reason)
+    return run.note(status, reason, end_strays() if stage.watch else 0)
 
 
 @contextlib.contextmanager
@@ -143,8 +144,8 @@ class _Run:
         """Seconds of this session."""
         return self._stage.now() - self._began
 
-    def note(self, status: str, reason: str | None = None) -> Session:
-        seen = self._stage.watch.seen() if self._stage.watch else None
+    def note(self, status: str, reason: str | None = None, left_behind: int = 0) -> Session:
+        seen = self._stage.watch.seen(left_behind) if self._stage.watch else None
         session = Session(status, self._seconds_before + self.elapsed(), reason, seen)
         self._stage.journal.note(session)
         return session

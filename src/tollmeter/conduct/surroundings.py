@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter.conduct.strays import family
 from tollmeter.model import Surroundings
 
 _POLICIES = {
@@ -46,10 +47,11 @@ class Watch:
         self._before = self._spent()
         self._throttled = _throttled_s()
 
-    def seen(self) -> Surroundings:
-        """Until now."""
+    def seen(self, left_behind: int = 0) -> Surroundings:
+        """Until now. left_behind: processes that probes left."""
         return Surroundings(
             nice=os.nice(0), policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
+            left_behind=left_behind,
             throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
         )  # fmt: skip
 
@@ -81,31 +83,22 @@ def _own_s(tick_s: float) -> float:
     """Of this process, of those that it has seen end, and of those that still wait or work for it."""
     ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in ended) + sum(
-        _living_s(child, tick_s) for child in _children(os.getpid())
+        _living_s(living, tick_s) for living in family(os.getpid()) - {os.getpid()}
     )
 
 
 def _living_s(process: int, tick_s: float) -> float:
-    """With all that it started."""
-    total = 0.0
     with contextlib.suppress(OSError, ValueError, IndexError):
         told = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        total = tick_s * sum(int(field) for field in told[11:15])
-    return total + sum(_living_s(child, tick_s) for child in _children(process))
-
-
-def _children(process: int) -> list[int]:
-    found: list[int] = []
-    for task in (PROC / f"{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError, ValueError):
-            found += map(int, task.read_text(encoding="ascii").split())
-    return found
+        return tick_s * sum(int(field) for field in told[11:15])
+    return 0.0
 
 
 def _policy() -> str:
     with contextlib.suppress(OSError):
-        number = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
-        return _POLICIES.get(number, f"number {number}")
+        number = os.sched_getscheduler(0)
+        ordinary = number & os.SCHED_RESET_ON_FORK  # what this process starts is
+        return "other" if ordinary else _POLICIES.get(number, f"number {number}")
     return "other"
 
 

@@ -17,6 +17,8 @@ from tollmeter.numbers.meanings import meaning
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3
+OWN_EXITS = 0.5
+"""A turn: below it, a guest's entries are the hardware's own."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
 
@@ -75,11 +77,11 @@ def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: st
     samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
     seen = [control_around(sample) for all_of_it in samples.values() for sample, _ in all_of_it]
     usual = median([hz for hz in seen if hz]) if any(seen) else 0.0
-    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=_exits(book, row)) for one, row in own)
+    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
     return Place(target, abi, clock, usual, tests)
 
 
-def _exits(book: Book, row: Row) -> float | None:
+def exits_of(book: Book, row: Row) -> float | None:
     """What the same point says of its host."""
     point = row.probe, row.abi, row.target, row.parameters
     beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from scipy.optimize import nnls
 
@@ -42,7 +43,8 @@ class Part(Record, frozen=True):
 
 class Attribution(Record, frozen=True):
     """One program under two ABIs. memory: the second's resident peak as a multiple of the first's; None if not told.
-    levels: the caches that hold more of it under the second. target: where it was timed.
+    levels: the caches that hold more of it under the second. target: where it was timed. second_ns: None where no clock
+    of its own timed the second: then the parts are what it would save by what was counted, and nothing is left over.
     """
 
     probe: str
@@ -50,20 +52,22 @@ class Attribution(Record, frozen=True):
     abis: tuple[str, str]
     target: str
     first_ns: float
-    second_ns: float
+    second_ns: float | None
     memory: float | None
     levels: tuple[str, ...]
     parts: tuple[Part, ...]
 
     @property
     def saved_ns(self) -> float:
+        if self.second_ns is None:
+            return sum(part.ns or 0.0 for part in self.parts)
         return self.first_ns - self.second_ns
 
 
 class Need(NamedTuple):
     """What one operation takes under one ABI; None: not measured."""
 
-    time_ns: float
+    time_ns: float | None
     instructions: float | None
     faults: float | None
     footprint: float | None
@@ -90,13 +94,13 @@ class Fit(NamedTuple):
 
 
 def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
-    """All programs that were timed under both ABIs in one place by its own clock, the greatest relative difference
-    first; empty where there is none.
+    """All programs that were timed under both ABIs in one place by its own clock, or under the first alone and counted
+    under both in a guest; the greatest relative difference first, and empty where there is none.
     """
-    prices = prices_of(book)
-    found = [
-        told for group in _groups(book, (first, second)) for told in _of_group(book, group, prices, (first, second))
-    ]
+    prices, abis = prices_of(book), (first, second)
+    found = [told for group in _groups(book, abis) for told in _of_group(book, group, prices, abis)]
+    timed = [(told.probe, told.parameters) for told in found]
+    found += [told for told in _foretold(book, prices, abis) if (told.probe, told.parameters) not in timed]
     return tuple(sorted(found, key=lambda told: -abs(told.saved_ns) / told.first_ns))
 
 
@@ -151,7 +155,7 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
     """footprint: what the probe says that it wanders through, else all that is resident."""
     resident = _beside(book, timed, "resident-peak")
     return Need(
-        time_ns=timed.median or 0.0,
+        time_ns=timed.median,
         instructions=_count(book, timed, kind),
         faults=_beside(book, timed, "faults-of-operation"),
         footprint=_beside(book, timed, "footprint") or resident,
@@ -176,15 +180,48 @@ def _same_point(one: Row, other: Row) -> bool:
     return (one.probe, one.abi, one.parameters) == (other.probe, other.abi, other.parameters)
 
 
+# ---- where the second has no time of its own ----------------------------------------------------------------------
+
+
+def _foretold(book: Book, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+    """By the counts of a guest, in which both ran, and by what such counts take on this machine under the first."""
+    timed = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
+    programs: dict[tuple[str, str, Parameters], list[Row]] = {}
+    for row in (row for row in timed if row.abi == abis[0]):
+        choices = tuple((name, value) for name, value in sorted(row.parameters.items()) if isinstance(value, str))
+        programs.setdefault((row.probe, row.target, choices), []).append(row)
+    for (probe, target, _), rows in programs.items():
+        fit = fitted([_need(book, row, "instructions") for row in rows], prices)
+        for row in rows:
+            one, other = (_in_guest(book, row, abi) for abi in abis)
+            if one and other:
+                group = Group(probe, target, {tuple(row.parameters.items()): (one, other._replace(time_ns=None))})
+                yield from _told(book, group, prices, abis, fit)
+
+
+def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
+    """What the point takes in the guest that counts, with the time of the machine itself."""
+    like = msgspec.structs.replace(timed, abi=abi)
+    rows = (row for row in with_meaning(book.index.rows, book.probes, "resident-peak") if row.clock == "virtual")
+    there = next((row for row in rows if _same_point(row, like)), None)
+    return (
+        _need(book, msgspec.structs.replace(like, target=there.target, clock="virtual"), "virtual") if there else None
+    )
+
+
 # ---- splitting ----------------------------------------------------------------------------------------------------
 
 
 def _of_group(book: Book, group: Group, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
     fit = fitted([need for pair in group.needs.values() for need in pair], prices)
+    yield from _told(book, group, prices, abis, fit)
+
+
+def _told(book: Book, group: Group, prices: Prices, abis: tuple[str, str], fit: Fit | str) -> Iterator[Attribution]:
     for point, (one, other) in group.needs.items():
         yield Attribution(
             probe=group.probe, parameters=dict(point), abis=abis, target=group.target,
-            first_ns=one.time_ns, second_ns=other.time_ns,
+            first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
             levels=_levels(book, one, other), parts=split(one, other, prices, fit),
         )  # fmt: skip
@@ -200,8 +237,8 @@ def fitted(needs: Sequence[Need], prices: Prices) -> Fit | str:
     if len({need.footprint for need in counted}) < _LEAST_POINTS:
         return "it takes the program at two sizes or more to tell them apart"
     terms = np.array([[need.instructions, _waits(need, prices)] for need in counted])
-    left = np.array([need.time_ns - (need.faults or 0.0) * (prices.fault_ns or 0.0) for need in counted])
-    times = np.array([need.time_ns for need in counted])
+    left = np.array([(need.time_ns or 0.0) - (need.faults or 0.0) * (prices.fault_ns or 0.0) for need in counted])
+    times = np.array([need.time_ns or 0.0 for need in counted])
     (each_ns, loads), _ = nnls(terms / times[:, None], left / times)
     return Fit(float(each_ns), float(loads))
 
@@ -214,6 +251,8 @@ def split(one: Need, other: Need, prices: Prices, fit: Fit | str) -> tuple[Part,
     """What the second saves, part by part, and what that leaves."""
     named = [*_computed(one, other, prices, fit), _faulted(one, other, prices)]
     known = sum(part.ns for part in named if part.ns is not None)
+    if one.time_ns is None or other.time_ns is None:
+        return (*named, Part(name="unexplained", ns=None, reason="no clock of its own timed the second"))
     return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - known))
 
 

@@ -4,7 +4,9 @@
 A row changed where its two intervals part by more than both together allow, after Benjamini and Hochberg (1995) over
 the whole table, and by as much as matters. The intervals hold what runs of one machine differ by, which no run sees:
 without it one row in six of the same machine, measured again, was called changed. A row is the same where the interval
-of the ratio lies within what matters. All else cannot be told; a whole core and a shared one are no pair.
+of the ratio lies within the precision that runs have: what two of them differ by alone makes it 1.7 % wide to either
+side, so that nothing would ever be the same within 1 %. All else cannot be told; a whole core and a shared one are no
+pair.
 
 Where the control loop itself moved between the runs, the machine changed: no change is then attributed to the code.
 Rows by clocks of different kinds are refused, never compared.
@@ -21,7 +23,7 @@ from scipy.stats import false_discovery_control
 
 from tollmeter.experiment.core_states import core_hz
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Outcome, Probe, Record, Row
+from tollmeter.model import PRECISION, Outcome, Probe, Record, Row
 from tollmeter.numbers.rows import Key, row_key, rows
 from tollmeter.numbers.stats import Estimate, hodges_lehmann_ratio
 
@@ -66,7 +68,8 @@ class Comparison(Record, frozen=True):
 def compare(
     old_outcomes: Sequence[Outcome], new_outcomes: Sequence[Outcome], probes: Mapping[str, Probe], least: float = 0.01
 ) -> Comparison:
-    """Compares all rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %.
+    """Compares all rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %; a row is
+    the same within 3 %, or what matters where that is more.
 
     Raises Failure (5) for visits of a probe that has no description.
     """
@@ -154,7 +157,8 @@ def _verdict(pair: tuple[Row, Row], ratio: Estimate, adjusted: float, least: flo
         return "cannot tell"
     if adjusted <= FALSE_DISCOVERIES and abs(ratio.value - 1) > least:
         return _direction(pair[1], ratio)
-    return "same" if ratio.low >= 1 - least and ratio.high <= 1 + least else "cannot tell"
+    within = max(least, PRECISION)
+    return "same" if ratio.low >= 1 - within and ratio.high <= 1 + within else "cannot tell"
 
 
 def _direction(row: Row, ratio: Estimate) -> Verdict:

@@ -71,7 +71,9 @@ def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes
 def _sides(
     outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
 ) -> dict[Point, _Side]:
-    wanted = {*pairs, *pairs.values()}
+    """Without the points that were wrong once: they have no number."""
+    wrong = {told.point for told in outcomes if told.status == "wrong_answer"}
+    wanted = {*pairs, *pairs.values()} - wrong
     by_point: dict[Point, dict[int, Reading]] = {}
     for told in outcomes:
         if told.status == "ok" and told.point in wanted:

@@ -38,7 +38,7 @@ def relatives(book: Book) -> tuple[Relative, ...]:
 
 def _others(book: Book, program: Program, main: str) -> Iterator[str]:
     """The ABI that the suite is about first."""
-    about = book.suite.worth.abi if book.suite and book.suite.worth else None
+    about = book.suite.worth if book.suite else ""
     seen = dict.fromkeys(row.abi for row in book.index.rows if row.probe == program.probe and row.abi != main)
     yield from sorted(seen, key=lambda abi: (abi != about, abi))
 
@@ -58,7 +58,7 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
 
 def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:
     """The study tells of one ABI alone."""
-    about = book.suite.worth.abi if book.suite and book.suite.worth else abi
+    about = (book.suite.worth if book.suite else "") or abi
     return (program.memory if measure == "memory" else program.time) if abi == about else ""
 
 
@@ -84,12 +84,11 @@ def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[
 
 
 def _why(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
-    worth = book.suite.worth if book.suite else None
     for abi in abis:
         if _rows(book, program, measure, abi):
             continue
-        if measure == "time" and worth and abi == worth.abi:
-            return worth.otherwise
+        if measure == "time" and book.suite and abi == book.suite.worth and book.suite.mend:
+            return book.suite.mend
         wanted = RowOf(probe=program.probe, abi=abi, parameters=program.parameters)
         return own_reason(book, wanted) or f"This run has no row of {program.probe} for {abi}."
     return NOT_TOGETHER

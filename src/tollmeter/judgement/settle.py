@@ -11,6 +11,7 @@ from tollmeter.experiment.precision import LEAST_VISITS, visits_for
 from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
+from tollmeter.numbers.meanings import ACCOUNTS
 from tollmeter.numbers.row_of import Told, is_known, speech
 from tollmeter.numbers.rows import told_of
 
@@ -22,13 +23,17 @@ NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
     """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
     number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
-    table.
+    table; but not what the system accounts to the process, which is told beside a time and is as sure as that.
     """
     told = told_of(outcomes, probe, known) if outcomes else None
     if not isinstance(told, Told):
         return len(outcomes) + LEAST_VISITS
-    used = [metric for place, metric in enumerate(probe.metrics) if not place or metric.means or metric.toll]
+    used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
     return max((_wanted(told, metric, known) for metric in used), default=0.0)
+
+
+def _is_used(metric: Metric) -> bool:
+    return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
 
 
 def _wanted(told: Told, metric: Metric, known: Known) -> float:

@@ -11,8 +11,8 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.gains import gains
 from tollmeter.judgement.verdict import is_known
-from tollmeter.judgement.worth import worth
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.stats import Estimate
@@ -54,7 +54,7 @@ def study(book: Book) -> Study | None:
         source=suite.source,
         claims=tuple(_judged(book, claim) for claim in suite.published),
         relatives=told,
-        worth=worth(suite.worth, told) if suite.worth else "",
+        worth=gains(suite.worth, suite.mend, told) if suite.worth else "",
     )
 
 
@@ -72,7 +72,7 @@ def _measured(book: Book, claim: Published) -> Measured:
     if not rows:
         return Measured(gap=_why(book, claim, claim.row))
     if claim.unit == TURNS:
-        return _in_turns(book, rows)
+        return _in_turns(book, _of_one_place(rows))
     if claim.over is None:
         rows = _of_one_place(rows)
         return Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
@@ -94,7 +94,7 @@ def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
         if loops and row.unit == "ns" and (row.median or 0) > 0:
             turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
             found.append(ratio_of(turn, row))
-    return Measured(_ranked(found), TURNS) if found else Measured(gap=NO_TURNS)
+    return Measured(_ranked(found), TURNS, of=rows[0]) if found else Measured(gap=NO_TURNS)
 
 
 def _inverse(loop: Row) -> dict[str, float | None]:

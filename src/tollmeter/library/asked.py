@@ -69,8 +69,9 @@ def _joined(several: Sequence[Suite]) -> Suite:
         question=" ".join(suite.question for suite in several),
         select=tuple(select for suite in several for select in suite.select),
         published=tuple(claim for suite in several for claim in suite.published),
+        workload=tuple(workload for suite in several for workload in suite.workload),
         program=tuple(program for suite in several for program in suite.program),
-        worth=next((suite.worth for suite in several if suite.worth), None),
+        worth=next((suite.worth for suite in several if suite.worth), ""),
     )
 
 

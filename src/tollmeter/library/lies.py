@@ -108,9 +108,8 @@ IN_PROBES = (
         ((_INCLUDE, _INCLUDE + _CLOCK),), stretched,
     ),
     Lie(
-        "wrong answer", "a sum that is off by one", "alignment/checksum.c",
-        (("sum += pair(first, second);", "sum += pair(first, second) + 1;"),), refused,
-        {"routine": "bytes", "offset": 0, "bytes": 1500},
+        "wrong answer", "a count that is off by one", "kernel/loop.c",
+        (("state->done += r->iterations - left;", "state->done += r->iterations - left - 1;"),), refused,
     ),
     Lie(
         "constant time", "a body that does the same whatever it is asked for", "kernel/loop.c",

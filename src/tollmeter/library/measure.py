@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, conduct, kept_on
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_others, conduct, kept_on
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
@@ -31,6 +31,7 @@ from tollmeter.library.prepare import (
     used,
 )
 from tollmeter.library.reuse import Reused, reused
+from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
@@ -137,6 +138,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
     catalog = places.made_ready(request.abis, request.targets, may_install)
+    catalog = with_workloads(catalog, request.suite, request.abis)
     machine = same_machine(folder, request, contents, catalog)
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
@@ -183,6 +185,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     with (
         _targets(work.plan, paths, started) as targets,
         kept_on(work.plan.host_cpu) as complaint,
+        before_others(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
         eyes.stopping.reach(targets.values())
         if complaint:

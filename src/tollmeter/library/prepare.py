@@ -20,6 +20,7 @@ from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library import places, set_up
 from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.library.workloads import selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
 from tollmeter.plan import Plan, check_asked, make, measured_caches
 from tollmeter.plan.claims import on_machine
@@ -71,6 +72,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     if may_install and places.brought(catalog, suite):
         catalog = places.made_ready(abis, targets, may_install)
         built_s = time.monotonic() - began
+    catalog, suite = with_workloads(catalog, suite, abis), selected(suite)
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)

@@ -103,7 +103,29 @@ def take(wanted: Wanted, sampling: Sampling) -> Profile:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 
 
+def lines_of(probe: str, ms: int = 2000) -> dict[tuple[str, int], int]:
+    """How often each line of a probe's sources was met, by file and line, at its typical values. Raises Failure."""
+    wanted = points_of([probe], (), ())[0]
+    symbols = Symbols(Path(wanted.executable.path))
+    lines: Counter[tuple[str, int]] = Counter()
+    for address, count in _sampled(wanted, Sampling(ms))[2].items():
+        found = symbols.line(address)
+        if found:
+            lines[found] += count
+    return dict(lines)
+
+
 def _taken(empty: Profile, wanted: Wanted, sampling: Sampling) -> Profile:
+    last, work, hits = _sampled(wanted, sampling)
+    operations = last.iterations * (work.operations or 1.0)
+    return msgspec.structs.replace(
+        empty, source=last.source, shares=_shares(Path(wanted.executable.path), hits, last.kernel), lost=last.lost,
+        operation_ns=last.ns / operations if operations else 0.0,
+    )  # fmt: skip
+
+
+def _sampled(wanted: Wanted, sampling: Sampling) -> tuple[_Sampled, Work, dict[int, int]]:
+    """The last record of the profile, what an operation is, and how often each address was met. Raises Failure."""
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
     told = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
     lines = list(find_lines(told.ended.output))
@@ -112,12 +134,7 @@ def _taken(empty: Profile, wanted: Wanted, sampling: Sampling) -> Profile:
     if troubles or not records:
         raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
     hits = told.counted or dict(hit for record in records for hit in record.hits)
-    last = records[-1]
-    operations = last.iterations * (_read(lines, "visit", _Visit)[0].work.operations or 1.0)
-    return msgspec.structs.replace(
-        empty, source=last.source, shares=_shares(Path(wanted.executable.path), hits, last.kernel), lost=last.lost,
-        operation_ns=last.ns / operations if operations else 0.0,
-    )  # fmt: skip
+    return records[-1], _read(lines, "visit", _Visit)[0].work, hits
 
 
 def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:

@@ -19,7 +19,7 @@ from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
-from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Row, RunInfo, Value
+from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.request import read_request
@@ -59,6 +59,11 @@ class Run:
     def hierarchy(self) -> tuple[Level, ...]:
         """Memory as it was measured, nearest first."""
         return self.index.hierarchy
+
+    @property
+    def opposed(self) -> tuple[Opposed, ...]:
+        """Of each pair that was visited in turns what one takes of the other; empty without `against`."""
+        return self.index.opposed
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -161,6 +166,7 @@ def measure(
     folder: str | Path | None = None,
     peer: str | None = None,
     out: str | Path | None = None,
+    against: Sequence[str] = (),
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
     the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
@@ -173,7 +179,7 @@ def measure(
 
     options = Options(
         words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority, clock=clock, folder=Path(folder) if folder else None, peer=peer,
+        priority, tuple(against), clock=clock, folder=Path(folder) if folder else None, peer=peer,
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
-_BUDGET_S, _SHORT_BUDGET_S = 16.0, 4.0
+_BUDGET_S, _SHORT_BUDGET_S = 20.0, 4.0
 _SEED = 4711
 _SPIN = """
 import os, time
@@ -50,19 +51,19 @@ class Caught(NamedTuple):
     by: str | None
 
 
-def selftest(stopping: Stopping, began: float) -> Iterator[Caught]:
-    """One after the other, as it is known. began: monotonic seconds. Raises Failure: 5 where nothing can be built here,
+def selftest(stopping: Stopping) -> Iterator[Caught]:
+    """One after the other, as it is known. Raises Failure: 5 where nothing can be built here,
     1 where the honest probes beside the lies are caught too.
     """
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree)
-        lying = _measured(tree, Path(scratch) / "lies", list(_selects()), _BUDGET_S, (stopping, began))
+        lying = _measured(tree, Path(scratch) / "lies", list(_selects()), _BUDGET_S, stopping)
         _check_honest(lying)
         for lie in IN_PROBES:
             yield Caught(lie.name, lie.planted, lie.caught(lying, lie.probe))
         busy = Path(scratch) / "busy"
-        yield _beside_a_neighbour(tree, busy, (stopping, began))
+        yield _beside_a_neighbour(tree, busy, stopping)
         yield _cut(busy)
 
 
@@ -133,9 +134,8 @@ def _select(probe: str, parameters: dict[str, Value]) -> Select:
     return Select(probe=probe, parameters=dict(parameters), others="typical")
 
 
-def _measured(tree: Path, folder: Path, selects: list[Select], budget_s: float, with_: tuple[Stopping, float]) -> Book:
+def _measured(tree: Path, folder: Path, selects: list[Select], budget_s: float, stopping: Stopping) -> Book:
     """As any run is."""
-    stopping, began = with_
     built = catalog.load(tree / "build", platform.machine())
     machine, clock = machine_of(built, ())
     request = Request(
@@ -145,7 +145,7 @@ def _measured(tree: Path, folder: Path, selects: list[Select], budget_s: float, 
     )  # fmt: skip
     plan = make(request.suite, built, machine, budget_seconds=for_measuring(budget_s), seed=_SEED, settings={})
     ready = Prepared(request, built, machine, clock, plan)
-    options = Options((), None, None, None, None, folder, "table", quiet=True, began=began, beside=True)
+    options = Options((), None, None, None, None, folder, "table", quiet=True, began=time.monotonic(), beside=True)
     measured(ready, options, unseen, stopping, in_passing=True)
     if stopping.asked:
         raise KeyboardInterrupt
@@ -160,13 +160,13 @@ def _check_honest(book: Book) -> None:
             raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
 
 
-def _beside_a_neighbour(tree: Path, folder: Path, with_: tuple[Stopping, float]) -> Caught:
+def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     """On every CPU somebody is busy."""
     allowed = os.sched_getaffinity(0)
     with contextlib.ExitStack() as stack:
         for _ in allowed:
             stack.enter_context(_neighbour())
-        book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, with_)
+        book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping)
     claim = next((one.claim for one in book.index.findings if one.name == "machine.other_programs_work"), None)
     by = f"the run is called {book.index.run.verdict}: {claim}" if claim else None
     return Caught("busy neighbour", "a loop on each CPU while it is measured", by)
@@ -176,7 +176,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, with_: tuple[Stopping, float])
 def _neighbour() -> Iterator[None]:
     """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
     script = _SPIN.format(parent=os.getpid())
-    words = ["sh", "-c", '"$@" > /dev/null & echo $!', "sh", sys.executable, "-I", "-c", script]
+    words = ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh", sys.executable, "-I", "-c", script]
     started = subprocess.run(words, capture_output=True, check=True, text=True)
     try:
         yield

@@ -81,6 +81,8 @@ class Handler(BaseHTTPRequestHandler):
         token, _, name = urlsplit(self.path).path.lstrip("/").partition("/")
         if not self._is_asked_here():
             self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
+        elif self.path == "/favicon.ico":
+            self._answer(HTTPStatus.NO_CONTENT, b"", KIND)
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
         elif not name:

@@ -7,6 +7,7 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 from __future__ import annotations
 
 from tollmeter.model.asked import (
+    Archive,
     Beside,
     BreakEven,
     Listed,
@@ -20,7 +21,7 @@ from tollmeter.model.asked import (
     Select,
     Suite,
     Visit,
-    Worth,
+    Workload,
 )
 from tollmeter.model.base import (
     INDEX_FORMAT,
@@ -66,11 +67,11 @@ from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Samp
 from tollmeter.model.profiled import Profile, Share
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Beside", "Better", "Book", "BreakEven",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Beside", "Better", "Book", "BreakEven",
     "Build", "Cache", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding",
     "Index", "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric",
     "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
     "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
-    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
-    "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Worth",
+    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
+    "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

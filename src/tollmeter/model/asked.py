@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from tollmeter.model.base import Priority, Record, Value
 
@@ -67,6 +69,31 @@ class Listed(Record, frozen=True, forbid_unknown_fields=True):
     differs: str = ""
 
 
+class Archive(Record, frozen=True, forbid_unknown_fields=True):
+    """A source in Debian's archive. holds: a file that every copy of it has; beside: a binary package that lies beside
+    it."""
+
+    archive: str
+    sha256: str
+    holds: str
+    beside: str
+
+
+class Workload(Record, frozen=True, forbid_unknown_fields=True):
+    """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
+    for one that the machine has; start: the command itself; verify: what it must print, among else.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
+    what: str
+    start: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    verify: Annotated[str, msgspec.Meta(min_length=1)]
+    build: tuple[tuple[str, ...], ...] = ()
+    source: Archive | None = None
+    abi: tuple[str, ...] = ("native",)
+    target: tuple[str, ...] = ()
+
+
 class Program(Record, frozen=True, forbid_unknown_fields=True):
     """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
 
@@ -81,15 +108,6 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
     memory: str = ""
     time: str = ""
     primitive: bool = False
-
-
-class Worth(Record, frozen=True, forbid_unknown_fields=True):
-    """The ABI of which the answer says whether it is worth it; otherwise: what would let its time be told, in a
-    sentence, where this machine cannot.
-    """
-
-    abi: str
-    otherwise: str
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
@@ -149,7 +167,8 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     published: tuple[Published, ...] = ()
     listing: tuple[Listed, ...] = ()
     program: tuple[Program, ...] = ()
-    worth: Worth | None = None
+    workload: tuple[Workload, ...] = ()
+    worth: str = ""
     profile: tuple[Select, ...] = ()
     beside: Beside | None = None
     option: tuple[Option, ...] = ()

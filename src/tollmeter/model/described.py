@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tollmeter.model.base import Better, Record, Source, Value
+from tollmeter.model.base import Better, Record, Source, Unit, Value
 
 
 class Metric(Record, frozen=True):
     name: str
-    unit: str
+    unit: Unit
     better: Better
     summary: str
     source: Source = "body"

@@ -11,7 +11,7 @@ from tollmeter.model.asked import Point
 from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, Status
 
 
-class Witness(Record, frozen=True):
+class Witness(Record, frozen=True, gc=False):
     """What happened beside one sample.
 
     control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
@@ -35,7 +35,7 @@ class Witness(Record, frozen=True):
     delay_ns: int | None = None
 
 
-class Sample(Record, frozen=True):
+class Sample(Record, frozen=True, gc=False):
     """Times in ns of the body over n and 2n iterations, and of the control likewise.
 
     control_iterations: the control's own n; 0 where it is the body's. lanes: for each background companion, iterations
@@ -110,7 +110,7 @@ class Surroundings(Record, frozen=True):
     """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
     control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
     share of the measured CPUs' time that other programs took; None where nobody tells. company: another run measured
-    beside it.
+    beside it. left_behind: processes that its probes left, and that were ended with it.
     """
 
     nice: int = 0
@@ -119,6 +119,7 @@ class Surroundings(Record, frozen=True):
     throttled_s: float = 0.0
     others: Portion | None = None
     company: bool = False
+    left_behind: int = 0
 
 
 class RunInfo(Record, frozen=True):

@@ -9,6 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from tollmeter.model import Metric, Outcome, Probe, Row, Toll
 
 HERE = "local"
+_OF_SIZE = ("latency-of-size", "read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size",
+            "update-bandwidth-of-size")  # fmt: skip
+NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_OF_SIZE, ("size",)), "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
+    "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "apart"),
+    "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
+    "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
+    "operation-of-n": ("n",),
+}  # fmt: skip
+"""The numbers that a meaning is of, by the names of parameters: whoever reads the meaning reads them."""
+
+ACCOUNTS = ("cpu-time", "resident-peak", "faults-of-operation", "footprint")
+"""What the system accounts to a process, and what that wanders through: told beside a time."""
+
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -19,9 +33,12 @@ def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
 
 
 def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
-    """What analysis may use this row for."""
+    """What analysis may use this row for. Without what a meaning is drawn over, a row has none."""
     metric = metric_of(row, probes)
-    return metric.means if metric else None
+    if metric is None or metric.means is None:
+        return None
+    whole = all(isinstance(row.parameters.get(name), int) for name in NEEDS.get(metric.means, ()))
+    return metric.means if whole else None
 
 
 def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *wanted: str) -> list[Row]:

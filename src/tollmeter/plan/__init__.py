@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tollmeter.catalog import Catalog
+from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
 from tollmeter.plan.claims import is_claimed
@@ -161,12 +162,12 @@ def expected_seconds(plan: Plan) -> float:
     """Wall time of the visits wanted to the points that a run begins with."""
     costs = plan.costs()
     each = (costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
-    return VISITS_WANTED * sum(each)
+    return (LEAST_BLOCKS * LAYOUT_SERVES if plan.against else VISITS_WANTED) * sum(each)
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
     """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
-    first that its claims are about.
+    first that its claims are about, and of the rest those that are a line of the toll table.
 
     Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
     one gives back to the system the next one gets at once, and a short budget has had all others before.
@@ -181,7 +182,15 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
     costs = plan.costs()
     ordered = [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
-    return sorted(ordered, key=lambda point: not is_claimed(plan.suite, point))
+    return sorted(ordered, key=lambda point: (not is_claimed(plan.suite, point), not is_typical(plan, point)))
+
+
+def is_typical(plan: Plan, point: Point) -> bool:
+    """Whether a line of the toll table is about this point: its probe has one, and every parameter that has a typical
+    value is at it."""
+    probe, values = plan.probes[point.probe], point.values()
+    usual = ((one.typical, str(values.get(one.name))) for one in probe.parameters if one.typical is not None)
+    return any(metric.toll for metric in probe.metrics) and all(typical == value for typical, value in usual)
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:

@@ -22,7 +22,7 @@ _VARIANCES = 4.0
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003
-_PREPARING_S_PER_BYTE = 3e-9
+_PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.judgement.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
+from tollmeter.judgement.attempts import OWN_EXITS, SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.model import Book
 from tollmeter.report.numbers import DASH, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 FREE = "In virtual time an exception itself is free: what counts is the instructions of the handler's path."
-OWN_EXITS = 0.5
-"""A turn: below it, a guest's entries are the hardware's own."""
 _MARKS = {"valid": "", "suspect": "?", "differs": "!", "unseen": ""}
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 

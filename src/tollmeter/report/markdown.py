@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tollmeter.judgement.attribution import Attribution
-from tollmeter.model import Book, Finding, Row
-from tollmeter.report import tables, worth
+from tollmeter.model import Book, Finding, Row, Suite
+from tollmeter.report import tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
@@ -56,7 +56,25 @@ def _study(book: Book) -> list[str]:
     common = [text(sentence) for sentence in (found.tally, *found.common)]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
     listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
-    return [*asked, *common, _table(claims_table(found.answers)), *said, *listed, *_programs(book)]
+    return [
+        *asked,
+        *common,
+        _table(claims_table(found.answers)),
+        *said,
+        *listed,
+        *_programs(book),
+        *_answer(book, suite),
+    ]
+
+
+def _answer(book: Book, suite: Suite) -> list[str]:
+    """The study's own answer: profiles side by side, and what to do."""
+    return [
+        part
+        for block in ways_out.answer(book, suite)
+        for part in (*(f"**{text(title)}**" for title in block.titles), *map(_table, block.tables),
+                     *map(text, block.said))
+    ]  # fmt: skip
 
 
 def _programs(book: Book) -> list[str]:

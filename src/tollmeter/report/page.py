@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure
-from tollmeter.report import look, tables, worth
+from tollmeter.report import look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
@@ -133,6 +133,7 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "common": (found.tally, *found.common) if found else (),
         "listings": listings(book),
         "programs": program_tables(book),
+        "blocks": ways_out.answer(book, suite) if suite else [],
         "attribution": attribution_table(taken) if taken else None,
         "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(book)],
         "sections": [section for section in sections(book) if section.first or section.several],

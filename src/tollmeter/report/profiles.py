@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tollmeter.model import Profile
@@ -14,6 +15,28 @@ MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 TOLD_POINTS = 3.0
 """Percentage points of change from which on a function is in the sentence."""
 COUNTED = "instructions"
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands together in an answer."""
+
+    titles: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+def alone(profile: Profile) -> Block:
+    """One profile by function, and how it was made."""
+    title = f"{title_of(profile)}, {profile.abi}, {profile.target}"
+    return Block((title,), (profile_table(profile),), (source_of(profile),))
+
+
+def side_by_side(left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right")) -> Block:
+    """Two profiles by function with the change, and what changed in words."""
+    named = zip(titles, (left, right), strict=True)
+    heads = tuple(f"{title}: {title_of(one)}, {one.abi}, {one.target}" for title, one in named)
+    return Block(heads, (beside_table(left, right, titles),), (verdict(left, right), source_of(left)))
 
 
 def title_of(profile: Profile) -> str:
@@ -69,14 +92,6 @@ def verdict(left: Profile, right: Profile) -> str:
         if abs(right.part(name) - left.part(name)) * 100 >= TOLD_POINTS
     ]
     return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right)}"
-
-
-def published_lines(here: Mapping[str, tuple[float, float]], ratios: Mapping[str, tuple[float, float]]) -> list[Line]:
-    """here, ratios: shares left and right in percent, by the study's names of functions."""
-    return [
-        Line((name, *(f"{value:.2f}" for value in ratios[name]), *(f"{value:.1f}" for value in here.get(name, (0, 0)))))
-        for name in ratios
-    ]
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> float:

@@ -48,7 +48,7 @@ def _table(book: Book, told: Sequence[Relative]) -> Table:
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
     title = f"{TITLES[told[0].measure]}, against {told[0].over}"
-    about = book.suite.worth.abi if book.suite and book.suite.worth else ""
+    about = book.suite.worth if book.suite else ""
     columns = [Column(title), *(Column(abi, right=True) for abi in abis), Column(f"published, {about}".rstrip(", "))]
     return table(title, columns, rows)
 
@@ -106,8 +106,9 @@ def in_words(one: Attribution) -> str:
     saved = ", ".join(f"{quantity(part.ns, 'ns')} {_WORDS[part.name]}{_of(one, part)}" for part in told)
     rest = next(part.ns for part in one.parts if part.name == "unexplained")
     verb = "saves" if one.saved_ns >= 0 else "costs"
+    verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
     head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {quantity(abs(one.saved_ns), 'ns')}"
-    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else ""
+    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else "by counts, since its time was not measured"
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
@@ -136,7 +137,7 @@ def largest(book: Book) -> tuple[Attribution, ...]:
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
-    about = [book.suite.worth.abi] if book.suite.worth else []
+    about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
     found = (attributed(book, main, abi) for abi in others)
     return next((told[:LARGEST] for told in found if told), ())

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import Measured, judge, measured, timed_by
+from tollmeter.judgement.attempts import OWN_EXITS, exits_of
+from tollmeter.judgement.studies import Measured, judge, measured, picked, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
@@ -15,6 +16,7 @@ from tollmeter.report.tables import Column, Line, Table, table
 Here = Figure | str
 SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
 MANY = 3
+ABOVE = "above"
 FREE = "There an exception itself is free: only the instructions of its handler's path count."
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
@@ -51,7 +53,7 @@ def told(book: Book, suite: Suite) -> Told:
     answers = [_answer(book, claim) for claim in suite.published]
     shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
     common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
-    kept = tuple(replace(one, said="see above") if _gap(one) in shared else one for one in answers)
+    kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
     return Told(kept, common)
 
 
@@ -61,17 +63,10 @@ def _gap(answer: Answer) -> str:
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
-    numbers = {id(answer): number for number, answer in enumerate(_remarked(answers), start=1)}
-    rows = [
-        Line((answer.what, answer.published, answer.here, SHORT[answer.verdict], _mark(answer, numbers)))
-        for answer in answers
-    ]
+    numbers = {said: number for number, said in remarks(answers)} | {ABOVE: ABOVE}
+    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.said, ""))) for one in answers]
     columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
     return table("What", columns, rows)
-
-
-def _mark(answer: Answer, numbers: Mapping[int, int]) -> str:
-    return f"({numbers[id(answer)]})" if id(answer) in numbers else "above" if answer.said else ""
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
@@ -89,8 +84,22 @@ def _answer(book: Book, claim: Published) -> Answer:
     here = _here(found)
     concerns = claim.row is None or here != DASH
     why = judged.reason if claim.value is not None and judged.reason != found.gap else ""
-    parts = (found.gap, why, timed_by(book, found), _free(claim, found), concerns and claim.correction)
+    parts = (
+        found.gap,
+        why,
+        timed_by(book, found),
+        _free(claim, found),
+        _host(book, claim),
+        concerns and claim.correction,
+    )
     return Answer(claim.what, claim.figure, here, judged.verdict, " ".join(part.strip() for part in parts if part))
+
+
+def _host(book: Book, claim: Published) -> str:
+    """That each crossing of a guest's was its host's, where it was."""
+    if claim.row is None or not any((exits_of(book, row) or 0.0) > OWN_EXITS for row in picked(book, claim.row)):
+        return ""
+    return "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
 def _free(claim: Published, found: Measured) -> str:

@@ -16,14 +16,15 @@ from rich.text import Text
 
 from tollmeter.judgement import opposed
 from tollmeter.judgement.attribution import Attribution
-from tollmeter.model import Book, Finding, Profile, Suite
-from tollmeter.report import groups, profiles, tables, ways_out, worth
+from tollmeter.model import Book, Finding, Suite
+from tollmeter.report import groups, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
@@ -31,7 +32,7 @@ from tollmeter.root import COMMAND
 
 WIDEST, NARROWEST = 100, 40
 INDENT = 2
-WRAPPED, LEAST_LABEL = 24, 12
+LEAST_LABEL = 12
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 4, 1, 5
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
@@ -101,7 +102,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
         _wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
     if tables.missing(book):
         _wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
-    for _, reason, number in tables.gaps(book.index.rows)[: FEW_REASONS if numbered else MORE_REASONS]:
+    lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
+    for _, reason, number in tables.gaps(lost)[: FEW_REASONS if numbered else MORE_REASONS]:
         _wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 
@@ -123,7 +125,7 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         _wrapped(console, f"{number:<4} {said}", width, hanging=5)
     _attempts(book, console, width)
     _programs(book, console, width)
-    _ways_out(book, suite, console, width)
+    blocks(ways_out.answer(book, suite), console)
     _lengths(book, console, width)
 
 
@@ -158,25 +160,6 @@ def attribution(told: Sequence[Attribution], console: Console, width: int | None
     console.print()
 
 
-def _ways_out(book: Book, suite: Suite, console: Console, width: int) -> None:
-    """The study's profiles beside ours, what to do, and from how many on it pays."""
-    for pair in ways_out.pairs(book, suite):
-        side_by_side(pair.left, pair.right, console, pair.titles)
-        if pair.published is not None:
-            console.print()
-            _print_table(pair.published, console, width)
-    for reason in ways_out.unprofiled(book):
-        _wrapped(console, f"No profile for {reason}", width, hanging=INDENT)
-    for ways in ways_out.ways_out(book, suite):
-        console.print()
-        _wrapped(console, f"In {ways.place}", width, style="bold")
-        _print_table(ways.table, console, width)
-        _wrapped(console, ways.said, width, first=INDENT, hanging=INDENT * 2)
-    for even in ways_out.break_evens(book, suite):
-        console.print()
-        _wrapped(console, f"{tables.upper(even.thing)} a packet, {even.place}: {even.said}", width, hanging=INDENT)
-
-
 def _lengths(book: Book, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
     found = sections(book)
@@ -202,24 +185,17 @@ def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> li
     return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
 
 
-def single_profile(profile: Profile, console: Console) -> None:
-    """Prints one profile by function, and how it was made."""
+def blocks(told: Sequence[Block], console: Console) -> None:
+    """Prints titles, tables and sentences that belong together."""
     width = _width(console)
-    console.print()
-    _wrapped(console, f"{profiles.title_of(profile)}, {profile.abi}, {profile.target}", width, style="bold")
-    _print_table(profiles.profile_table(profile), console, width)
-    _wrapped(console, profiles.source_of(profile), width, first=INDENT, hanging=INDENT)
-
-
-def side_by_side(left: Profile, right: Profile, console: Console, titles: tuple[str, str] = ("left", "right")) -> None:
-    """Prints two profiles by function with the change, and what changed in words."""
-    width = _width(console)
-    console.print()
-    for title, one in zip(titles, (left, right), strict=True):
-        _wrapped(console, f"{title}: {profiles.title_of(one)}, {one.abi}, {one.target}", width, style="bold")
-    _print_table(profiles.beside_table(left, right, titles), console, width)
-    for said in (profiles.verdict(left, right), profiles.source_of(left)):
-        _wrapped(console, said, width, first=INDENT, hanging=INDENT)
+    for block in told:
+        console.print()
+        for title in block.titles:
+            _wrapped(console, title, width, style="bold")
+        for table in block.tables:
+            _print_table(table, console, width)
+        for sentence in block.said:
+            _wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
 
 
 def clean(text: str) -> str:
@@ -309,7 +285,7 @@ def _print_table(table: Table, console: Console, width: int) -> None:
 def table_lines(table: Table, width: int) -> list[Text]:
     """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
     and columns of words give way and are wrapped. A number is never broken."""
-    while _least_width(table) > width and any(column.spare for column in table.columns):
+    while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
         table = _without_spare(table)
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
@@ -321,10 +297,10 @@ def table_lines(table: Table, width: int) -> list[Text]:
     return lines
 
 
-def _least_width(table: Table) -> int:
-    """With its words as narrow as they are read, and one blank between columns."""
+def _least_width(table: Table, words: int) -> int:
+    """With its words no wider than told, and one blank between columns."""
     whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
-    least = [min(wide, WRAPPED) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
+    least = [min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
     return _total(least, 1)
 
 

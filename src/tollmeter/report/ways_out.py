@@ -6,12 +6,12 @@ to do, and from how many of something on the one costs more than the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tollmeter.judgement.studies import matching
 from tollmeter.model import Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.report.numbers import DASH, percent, plain, quantity, time
-from tollmeter.report.profiles import part_like
+from tollmeter.report.profiles import Block, part_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
 
 Place = tuple[str, str]
@@ -47,6 +47,22 @@ class Even:
     each_ns: float
     once_ns: float
     said: str
+
+
+def answer(book: Book, suite: Suite) -> list[Block]:
+    """All of it, place by place, in the order in which it is read."""
+    told = [
+        replace(side, tables=(*side.tables, *([pair.published] if pair.published else [])))
+        for pair in pairs(book, suite)
+        for side in [side_by_side(pair.left, pair.right, pair.titles)]
+    ]
+    reasons = tuple(f"No profile for {reason}" for reason in unprofiled(book))
+    told += [Block(said=reasons)] if reasons else []
+    told += [Block((f"In {ways.place}",), (ways.table,), (ways.said,)) for ways in ways_out(book, suite)]
+    return told + [
+        Block((f"{even.thing[:1].upper()}{even.thing[1:]} a packet, {even.place}",), (), (even.said,))
+        for even in break_evens(book, suite)
+    ]
 
 
 # ---- two profiles ---------------------------------------------------------------------------------------------------

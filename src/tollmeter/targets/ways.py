@@ -21,11 +21,12 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Target
 from tollmeter.targets.external_clock import ExternalClock
-from tollmeter.targets.lines import check_line, open_line
+from tollmeter.targets.lines import check_line, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
 from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
 from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
+from tollmeter.targets.serial_line import SerialLine
 from tollmeter.targets.ssh import Ssh
 
 LOCAL = "local"
@@ -34,6 +35,7 @@ NATIVE = "native"
 
 CLOCKS: dict[str, Clock] = {
     "local": "hardware", "qemu-user": "instructions", "guest": "virtual", "bare": "virtual", "ssh": "hardware",
+    "serial": "hardware",
 }  # fmt: skip
 BY = "+"
 """Between a target and the line whose other end times it."""
@@ -67,9 +69,13 @@ def clock_of(target: str) -> Clock:
         return "external"
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
-        raise Failure(f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST")
+        raise Failure(
+            f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST, serial:PATH"
+        )
     if kind == "ssh":
         check_host(place)
+    if kind == "serial":
+        parts_of(place)
     if kind == LOCAL and target != LOCAL:
         raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
     return clock_here(target) if kind == "guest" else CLOCKS[kind]
@@ -122,7 +128,7 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
             refused.append(failure)
             continue
         inner = name.partition(BY)[0]
-        named[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith("ssh:")
+        named[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith(("ssh:", "serial:"))
     if not named:
         raise refused[0]
     return tuple(name for name, fits in named.items() if fits) or tuple(named)
@@ -139,4 +145,6 @@ def open_target(target: str, emulator: Path) -> Target:
         return QemuUser(place, emulator / "count.so")
     if kind in ("guest", "bare"):
         return Guest(target, emulator)
+    if kind == "serial":
+        return SerialLine(target)
     return Ssh(place) if kind == "ssh" else Local()

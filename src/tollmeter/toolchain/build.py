@@ -255,7 +255,7 @@ def _accepted(root: Path, path: Path, abi: Abi) -> bool | Failure:
 
 def _leave(folder: Path, accepted: Sequence[str], broken: Mapping[str, str]) -> None:
     """A probe that is left out leaves nothing that could be measured."""
-    manifest = {probe: _fingerprint(folder / probe) for probe in accepted}
+    manifest = {probe: fingerprint(folder / probe) for probe in accepted}
     for probe in broken:
         (folder / probe).unlink(missing_ok=True)
         (folder / f"{probe}.describe").unlink(missing_ok=True)
@@ -305,6 +305,7 @@ def _drop_forgotten(folder: Path, probes: list[str]) -> None:
             path.unlink()
 
 
-def _fingerprint(path: Path) -> dict[str, str | int]:
+def fingerprint(path: Path) -> dict[str, str | int]:
+    """Of an executable, as the manifest has it."""
     content = path.read_bytes()
     return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}

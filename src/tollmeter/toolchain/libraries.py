@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that single probes are compiled with (probes/libraries.toml): brought from Debian when such a probe is
-selected, into build/libraries/NAME, and never installed. `ready` in there says that all of it came.
+"""Libraries that single probes are compiled with (probes/libraries.toml): Debian's packages, brought into
+build/libraries/NAME when such a probe is selected, and never installed. `ready` in there says that all of it came.
 
 Nobody need be root: apt downloads a package by the system's lists, or by lists of our own where it has none.
 """
@@ -22,28 +22,28 @@ import msgspec
 from tollmeter.model import Failure, Record
 
 READY = "ready"
-_HELPER = "/usr/lib/apt/apt-helper"
 _APT_S = 300
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """package and version: of Debian. source: a file of the package's folder in Debian's pool that is brought in its
-    place. sha256: of what is brought. beside: what else is. abis: for which alone; empty for all.
+    """package and version: of Debian. sha256: of the package. beside: what else is brought. abis: for which alone;
+    empty for all.
     """
 
     summary: str
     package: str
     version: str
     sha256: str
-    source: str = ""
     beside: tuple[str, ...] = msgspec.field(default=(), name="with")
     abis: tuple[str, ...] = ()
 
 
 def known(root: Path) -> dict[str, Library]:
-    """By name. Raises Failure where the file cannot be read."""
+    """By name; none where there is no such file. Raises Failure where it cannot be read."""
     path = root / "probes/libraries.toml"
     try:
+        if not path.exists():
+            return {}
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Library])
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise Failure(f"{path.name} cannot be read: {error}", 5) from error
@@ -92,13 +92,7 @@ def _prove(packed: Path, library: Library) -> None:
 
 def _unpack(packed: Path, folder: Path) -> None:
     folder.mkdir()
-    unpacker = ("dpkg-deb", "-x") if packed.suffix == ".deb" else ("tar", "-C", f"{folder}", "-xf")
-    done = subprocess.run(
-        [*unpacker, f"{packed}", *([f"{folder}"] if packed.suffix == ".deb" else [])],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(["dpkg-deb", "-x", packed, folder], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Failure(f"{packed.name} cannot be unpacked: {_last_line(done.stderr)}", 5)
 
@@ -131,17 +125,8 @@ def _own_lists(state: Path) -> list[str]:
 def _tried(library: Library, scratch: Path, options: Sequence[str]) -> tuple[Path | None, str]:
     """What was downloaded, or what apt says."""
     exact = f"{library.package}={library.version}"
-    if not library.source:
-        done = _apt(["apt-get", *options, "download", exact], scratch)
-        return next(iter(scratch.glob("*.deb")), None), _last_line(done.stderr)
-    told = _apt(["apt-get", *options, "download", "--print-uris", exact], scratch)
-    address = told.stdout.strip().partition(" ")[0].strip("'").rpartition("/")[0]
-    if not address:
-        return None, _last_line(told.stderr)
-    packed = scratch / library.source
-    words = [_HELPER, *options, "download-file", f"{address}/{library.source}", f"{packed}"]
-    done = _apt([*words, f"SHA256:{library.sha256}"], scratch)
-    return (packed if packed.is_file() else None), _last_line(done.stderr)
+    done = _apt(["apt-get", *options, "download", exact], scratch)
+    return next(iter(scratch.glob("*.deb")), None), _last_line(done.stderr)
 
 
 def _apt(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,13 @@ class Symbols:
             elf = ELFFile(file)
             self._functions = _whole(sorted(_functions(elf)))
             self._inlined = sorted(_inlined(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
+            self._lines = sorted(_lines(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
         self._begins = [span.begin for span in self._functions]
+
+    def line(self, address: int) -> tuple[str, int] | None:
+        """File and line that an address was compiled from; None where nothing tells."""
+        place = bisect_right(self._lines, (address, "￿", 0)) - 1
+        return self._lines[place][1:] if place >= 0 and self._lines[place][1] else None
 
     def function(self, address: int) -> str:
         """The one that has this code, by its symbol."""
@@ -119,3 +125,17 @@ def _listed(dwarf: DWARFInfo, unit: CompileUnit, offset: int, base: int) -> Iter
         elif isinstance(entry, RangeEntry):
             start = 0 if entry.is_absolute else base
             yield start + entry.begin_offset, start + entry.end_offset
+
+
+def _lines(dwarf: DWARFInfo) -> Iterator[tuple[int, str, int]]:
+    """Where each stretch of code begins, with its file's name and line; an empty name behind the last of a sequence."""
+    for unit in dwarf.iter_CUs():
+        program = dwarf.line_program_for_CU(unit)
+        if program is None:
+            continue
+        first = 0 if program["version"] >= 5 else 1  # files are numbered from 1 before DWARF 5
+        for entry in program.get_entries():
+            if entry.state:
+                named = program["file_entry"][entry.state.file - first].name.decode(errors="replace")
+                ended = entry.state.end_sequence
+                yield entry.state.address, "" if ended else named.rpartition("/")[2], entry.state.line

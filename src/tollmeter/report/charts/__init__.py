@@ -13,6 +13,7 @@ from tollmeter.model import Book
 from tollmeter.report.charts import (
     abis,
     alignment,
+    answer,
     arithmetic,
     cores,
     distribution,
@@ -20,6 +21,7 @@ from tollmeter.report.charts import (
     kernel,
     load,
     memory,
+    programs,
     published,
     sentences,
     steadiness,
@@ -32,6 +34,8 @@ __all__ = ["Chart", "charts", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     published.published,
+    answer.profiles,
+    answer.break_even,
     memory.latency,
     memory.bandwidth,
     kernel.ladder,
@@ -49,13 +53,14 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     arithmetic.speed_up,
     alignment.access,
     alignment.copy,
+    programs.attribution,
     memory.latency_by_abi,
     memory.bandwidth_by_abi,
     memory.bandwidth_by_kernel,
     abis.abi_ratios,
 )
 
-OF_ALL = (kernel.ladder, abis.abi_ratios, published.published)
+OF_ALL = (kernel.ladder, abis.abi_ratios, published.published, answer.profiles, answer.break_even)
 """Drawings that a probe may stand in and still have one of its own."""
 
 LEAST_POINTS = 4

@@ -25,7 +25,6 @@ LEAST_CPUS_FOR_MATRIX = 3
 MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 6, 44
 APART = 1.25
 MOST_CLUSTERS = 8
-FEW_FIELDS = ("a", "b", "y", "value")
 
 CORES = Subject(
     "core-to-core",
@@ -113,16 +112,25 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:
         said=not many,
         panel=panel is not None,
         square=True,
+        mirrored=many,
     )
     return heat(data, want)
 
 
 def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
-    """The two cells of a pair. many: thousands of them, which carry no more than a reader may ask of one."""
+    """The two cells of a pair. many: thousands of them, of which one is drawn on both sides, and carries no more than a
+    reader may ask of it."""
     pair = cpus_of(row)
-    for first, second in (pair, pair[::-1]) if pair else ():
-        told = datum(row, a=first, b=second, panel=panel, said=quantity(row.median, row.unit).number)
-        yield {name: told[name] for name in (*FEW_FIELDS, *(["panel"] if panel else []))} if many else told
+    if pair is None:
+        return
+    said = quantity(row.median, row.unit)
+    if many:
+        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{said.number} {said.unit}"} | (
+            {"panel": panel} if panel else {}
+        )
+        return
+    for first, second in (pair, pair[::-1]):
+        yield datum(row, a=first, b=second, panel=panel, said=said.number)
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:

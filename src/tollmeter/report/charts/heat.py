@@ -27,7 +27,8 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 @dataclass(frozen=True)
 class Heat:
     """rows and columns are fields of the data; said is the text in a cell, panel tells small multiples apart. square:
-    both have the same values, and a cell is as wide as it is high.
+    both have the same values, and a cell is as wide as it is high. mirrored: the data are one half of such a square,
+    and each cell is drawn on either side.
     """
 
     rows: str
@@ -39,6 +40,7 @@ class Heat:
     said: bool = True
     panel: bool = False
     square: bool = False
+    mirrored: bool = False
 
 
 def heat(data: Sequence[Datum], want: Heat) -> Spec:
@@ -47,18 +49,22 @@ def heat(data: Sequence[Datum], want: Heat) -> Spec:
     edges = thresholds([float(d["y"]) / divisor for d in data])
     names = step_names(edges)
     steps = [bisect.bisect_right(edges, float(d["y"]) / divisor) for d in data]
-    inline = values(
-        [{**d, "step": names[step], "far": step > len(HEAT) // 2} for d, step in zip(data, steps, strict=True)]
-    )
+    inline = values([_stepped(d, names[step], step, want) for d, step in zip(data, steps, strict=True)])
     layers = _layers(inline, want, names, unit)
-    height = want.step * len({d[want.rows] for d in data})
-    marked = {"usermeta": {"cells": len({d[want.columns] for d in data}), "step": want.step}} if want.square else {}
+    cells = len({d[end] for d in data for end in (want.rows, want.columns)})
+    height = want.step * (cells if want.square else len({d[want.rows] for d in data}))
+    marked = {"usermeta": {"cells": cells, "step": want.step}} if want.square else {}
     if not want.panel:
         return {**finished(alt.layer(*layers), None), "height": height, **marked}
     bare = [layer.properties(data=alt.Undefined) for layer in layers]
     faceted = alt.layer(*bare, data=inline).properties(height=height, width=height if want.square else 300)
     panels = panelled(faceted, list(dict.fromkeys(str(d["panel"]) for d in data)))
     return {**panels, "usermeta": {**panels["usermeta"], **marked.get("usermeta", {})}}
+
+
+def _stepped(datum: Datum, name: str, step: int, want: Heat) -> Datum:
+    """With its colour; and where it has words, whether they stand on one of the darker ones."""
+    return {**datum, "step": name} | ({"far": step > len(HEAT) // 2} if want.said else {})
 
 
 def step_names(edges: Sequence[float]) -> list[str]:
@@ -70,15 +76,20 @@ def step_names(edges: Sequence[float]) -> list[str]:
 
 
 def _layers(inline: alt.NamedData, want: Heat, names: Sequence[str], unit: str) -> list[alt.Chart]:
-    plain_axis: Spec = {"domain": False, "ticks": False}
-    above: Spec = {} if want.panel else ABOVE
-    x = alt.X(f"{want.columns}:O", title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain_axis))
-    y = alt.Y(f"{want.rows}:O", title=want.titles[0], axis=alt.Axis(**plain_axis, **above))
     scale = alt.Scale(domain=list(names), range=[by_value(name) for name in HEAT])
     legend = alt.Legend(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
     colour = alt.Color("step:N", scale=scale, legend=legend)
     base = alt.Chart(inline)
-    layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*want.tips))]
+    sides = [(want.columns, want.rows), *([(want.rows, want.columns)] if want.mirrored else [])]
+    axes = [_axes(across, down, want) for across, down in sides]
+    layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*want.tips)) for x, y in axes]
     for style, wanted in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if want.said else ():
-        layers.append(base.transform_filter(wanted).mark_text(style=style).encode(x, y, text="said:N"))
+        layers.append(base.transform_filter(wanted).mark_text(style=style).encode(*axes[0], text="said:N"))
     return layers
+
+
+def _axes(across: str, down: str, want: Heat) -> tuple[alt.X, alt.Y]:
+    plain_axis: Spec = {"domain": False, "ticks": False}
+    above: Spec = {} if want.panel else ABOVE
+    x = alt.X(f"{across}:O", title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain_axis))
+    return x, alt.Y(f"{down}:O", title=want.titles[0], axis=alt.Axis(**plain_axis, **above))

@@ -5,25 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.model import Relative, Worth
+from tollmeter.model import Relative
 
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
 
 
-def worth(asked: Worth, told: Sequence[Relative]) -> str:
-    """From the programs, not from the primitives below them; empty where nothing was told of any."""
-    programs = [one for one in told if one.abi == asked.abi and not one.primitive]
+def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
+    """From the programs, not from the primitives below them; empty where nothing was told of any.
+
+    mend: what would let its time be told, where it cannot.
+    """
+    programs = [one for one in told if one.abi == abi and not one.primitive]
     memory = [one for one in programs if one.measure == "memory" and one.value is not None]
     time = [one for one in programs if one.measure == "time" and one.value is not None]
     if not programs:
         return ""
     if not memory and not time:
-        return f"Whether {asked.abi} is worth it here cannot be told. {programs[0].reason or asked.otherwise}"
-    space = _saved(asked.abi, memory, "memory") if memory else ""
+        return f"Whether {abi} is worth it here cannot be told. {programs[0].reason or mend}"
+    space = _saved(abi, memory, "memory") if memory else ""
     if not time:
-        return f"{space} What it would save in time cannot be told: {_lower(asked.otherwise)}"
-    return " ".join(part for part in (_verdict(asked.abi, memory, time), space, _saved("It", time, "CPU time")) if part)
+        return f"{space} What it would save in time cannot be told: {_lower(mend)}"
+    return " ".join(part for part in (_verdict(abi, memory, time), space, _saved("It", time, "CPU time")) if part)
 
 
 def _lower(sentence: str) -> str:

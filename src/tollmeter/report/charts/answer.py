@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's own answer as charts: where time goes in each configuration, and from how many on avoiding costs less."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import altair as alt
+
+from tollmeter.model import Profile, Row
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
+from tollmeter.report.charts.marks import finished, hover, series_colour, values
+from tollmeter.report.numbers import time
+from tollmeter.report.profiles import title_of
+from tollmeter.report.ways_out import Even, break_evens
+
+STEP = 26
+MOST_FUNCTIONS = 5
+OTHERS = "all others"
+MOST_THINGS, POINTS = 64, 25
+
+PROFILES = Subject("profiles", "Where the time goes", "Which functions does each configuration spend its time in?", ())
+BREAK_EVEN = Subject(
+    "break-even",
+    "What is paid for each against what is paid once",
+    "From how many on does avoiding them cost less?",
+    (),
+)
+
+
+def profiles(bench: Bench) -> Iterator[Chart]:
+    """A bar a profile, of the functions that have most of all; the machine's own ABI alone."""
+    taken = [one for one in bench.book.index.profiles if one.target == bench.target and one.shares]
+    own = [one for one in taken if one.abi == bench.abis[0]]
+    if not own:
+        return
+    names = _names(own)
+    data = [datum for one in own for datum in _bar(one, names)]
+    x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
+    y = alt.Y("label:N", title=None, sort=None, axis=alt.Axis(labelLimit=420, ticks=False, domain=False))
+    by = series_colour("series", [*names, OTHERS])
+    tips = hover(("label", "of"), ("series", "function"), ("value", "share"))
+    drawn = alt.Chart(values(data)).mark_bar().encode(x, y, by["color"], order="rank:Q", tooltip=tips)
+    probes = {one.probe for one in own}
+    yield PROFILES.chart(finished(drawn, len(own) * STEP + 20), [row for row in bench.rows if row.probe in probes])
+
+
+def _names(taken: list[Profile]) -> list[str]:
+    """Those that have most of all profiles together."""
+    whole: Counter[str] = Counter()
+    for one in taken:
+        for share in one.shares:
+            whole[share.function] += round(1e6 * one.part(share.function))
+    return [name for name, _ in whole.most_common(MOST_FUNCTIONS)]
+
+
+def _bar(one: Profile, names: list[str]) -> Iterator[Datum]:
+    parts = {name: 100 * one.part(name) for name in names}
+    for rank, (name, part) in enumerate({**parts, OTHERS: 100 - sum(parts.values())}.items()):
+        said = f"{part:.1f} %"
+        yield {"y": round(part, 2), "label": title_of(one), "series": name, "rank": rank, "value": said}
+
+
+def break_even(bench: Bench) -> Iterator[Chart]:
+    """Two lines over the number of things: one rises with each, the other is paid once."""
+    suite = bench.book.suite
+    found = break_evens(bench.book, suite) if suite is not None and bench.is_first else []
+    for even in found[:1]:
+        data = [datum for number in _numbers() for datum in _both(even, number)]
+        x = alt.X("x:Q", title=f"{even.thing} a packet", scale=alt.Scale(type="log", nice=False))
+        y = alt.Y("y:Q", title="ns a packet", scale=alt.Scale(type="log", nice=True))
+        by = series_colour("series", ("each", "once"))
+        tips = hover(("series", "paid"), ("x", even.thing), ("value", "a packet"))
+        drawn = alt.Chart(values(data)).mark_line().encode(x, y, by["color"], strokeDash=by["dash"], tooltip=tips)
+        yield BREAK_EVEN.chart(finished(drawn, 260), _rows(bench))
+
+
+def _rows(bench: Bench) -> list[Row]:
+    """Those that say what each costs."""
+    asked = bench.book.suite.break_even if bench.book.suite else None
+    return [row for row in bench.rows if asked and row.probe == asked.each.probe]
+
+
+def _numbers() -> list[float]:
+    """From a hundredth, since one may cost more than all that avoids it."""
+    return [
+        round(MOST_THINGS ** (turn / (POINTS - 1)) / 100 * 100 ** (turn / (POINTS - 1)), 4) for turn in range(POINTS)
+    ]
+
+
+def _both(even: Even, number: float) -> Iterator[Datum]:
+    for name, cost in (("each", number * even.each_ns), ("once", max(even.once_ns, 0.01))):
+        yield {"x": number, "y": round(cost, 3), "series": name, "value": str(time(cost))}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board at the end of a serial line, which speaks as guests do: a line goes there with a program and its words,
+records come back, and then how it ended (emulator/init.c).
+
+The line may lose, double and invent bytes. Records are found by their checksums, and the end by its words or by a
+stream that is whole. A visit whose records did not all arrive is asked for again: nothing is ever put together of two.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections.abc import Sequence
+from math import inf
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import Damaged, Trouble, check_order, closed, find_lines, refused, words
+from tollmeter.targets.child import Ended
+from tollmeter.targets.judging import not_started, trouble
+from tollmeter.targets.lines import Port
+
+_ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
+_ATTEMPTS = 3
+_ASKING_S, _GRACE_S = 20.0, 5.0
+_QUIET_S = 0.3
+"""Behind a whole stream: how the program ended, if the line lets it through."""
+_MOST_BYTES = 2 * 1024 * 1024
+_ONLY_CPU = 0
+
+
+class SerialLine:
+    """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._port = Port(name.removeprefix("serial:"))
+        self._silent: Failure | None = None
+
+    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
+        """Nothing to do: what the board has was put there before it started."""
+
+    def describe(self, executable: str) -> bytes:
+        return self._told(executable, "--describe")
+
+    def machine(self, executable: str) -> bytes:
+        return self._told(executable, "--machine")
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        asked = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
+        limit_s = visit.deadline_ms / 1000 + _GRACE_S
+        try:
+            ended = self._asked([_over_there(executable), *words(asked)], limit_s)
+        except OSError as error:
+            return refused(visit, revision, *not_started(error))
+        except Failure as failure:
+            return refused(visit, revision, "infrastructure", failure.sentence)
+        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+
+    def interrupt(self) -> None:
+        self._port.put(b"interrupt\n")
+
+    def close(self) -> None:
+        self._port.close()
+
+    def _told(self, executable: str, option: str) -> bytes:
+        """Raises Failure where no whole stream came."""
+        try:
+            ended = self._asked([_over_there(executable), option], _ASKING_S)
+        except OSError as error:
+            raise Failure(f"{executable} {option}: {not_started(error)[1]}", 5) from error
+        ill = trouble(ended, int(_ASKING_S * 1000))
+        if ill or not _is_whole(ended.output):
+            raise Failure(f"{executable} {option}: {ill[1] if ill else 'its records did not arrive whole'}", 5)
+        return ended.output
+
+    def _asked(self, told: Sequence[str], limit_s: float) -> Ended:
+        """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
+        where it says nothing: then it is not asked again."""
+        if self._silent:
+            raise self._silent
+        for attempt in range(_ATTEMPTS):
+            self._port.forget()
+            self._port.put(b"\n" + " ".join(told).encode() + b"\n")
+            try:
+                ended = self._answer(limit_s)
+            except OSError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            if _is_whole(ended.output):
+                break
+        return ended
+
+    def _answer(self, limit_s: float) -> Ended:
+        output, deadline = bytearray(), time.monotonic() + limit_s
+        while len(output) <= _MOST_BYTES:
+            found = _ENDED.search(output)
+            if found:
+                return _end_of(bytes(output[: found.start()]), found)
+            whole = output.endswith(b"}\n") and _is_whole(bytes(output))
+            if not self._more(output, _QUIET_S if whole else deadline - time.monotonic()):
+                return self._without_end(bytes(output), whole, limit_s)
+        return Ended(
+            bytes(output), 0, ("failed", f"{self.name} never stops: it said more than {_MOST_BYTES >> 20} MiB")
+        )
+
+    def _more(self, output: bytearray, wait_s: float) -> bool:
+        ready, _, _ = select.select([self._port.fileno()], [], [], max(0.0, wait_s))
+        output += self._port.take() if ready else b""
+        return bool(ready)
+
+    def _without_end(self, output: bytes, whole: bool, limit_s: float) -> Ended:
+        if not output:
+            self._silent = Failure(
+                f"nothing came over {self.name} within {limit_s:g} s: is a board there, and ready?", 5
+            )
+            raise self._silent
+        late: Trouble = ("timeout", f"no end within {limit_s:g} s")
+        return Ended(output, 0, None if whole else late)
+
+
+def _over_there(executable: str) -> str:
+    path = Path(executable)
+    return f"/{path.parent.name}/{path.name}"
+
+
+def _end_of(output: bytes, found: re.Match[bytes]) -> Ended:
+    """Raises OSError where the board could not start it."""
+    if found[1] == b"cannot":
+        raise OSError(int(found[2]), "the board refused it")
+    return Ended(output, os.waitstatus_to_exitcode(int(found[2])), None)
+
+
+def _is_whole(output: bytes) -> bool:
+    try:
+        check_order(find_lines(output))
+    except Damaged:
+        return False
+    return True

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite's [[workload]] for one ABI: built by its own words, and made into an executable that measures it as a probe.
+
+Words are words: a command is started by what stands in them, and no shell reads them. `{cc}` and `{flags}` stand for
+the ABI's compiler and flags, as many words as these are; `{source}` and `{out}`, in any word, for the folder of the
+source and for the program that is built.
+
+    build/workloads/ABI/NAME/program     what the build left at {out}
+    build/workloads/ABI/workload.NAME    the executable
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.model import Abi, Failure, Workload
+from tollmeter.toolchain import elf, sources
+
+OUT = "{out}"
+_BUILD_S = 300
+_OURS = "probes/runtime/workload"
+_FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie", "-Iprobes/runtime")
+
+
+def source_of(root: Path, workload: Workload) -> Path | None:
+    """The folder of its source, brought where it is missing; None where it has none. Raises Failure (5)."""
+    wanted = workload.source
+    if wanted is None:
+        return None
+    made = sources.Source(
+        name=workload.name, summary=workload.what, probes=f"workload.{workload.name}",
+        variable=f"{workload.name.upper()}_SOURCE", **msgspec.to_builtins(wanted),
+    )  # fmt: skip
+    sources.bring(root, made)
+    return Path((root / "build/sources" / f"{workload.name}.path").read_text(encoding="utf-8").strip())
+
+
+def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
+    """The executable, built where it is stale. Raises Failure (1) where it does not build, (5) without its source."""
+    folder = root / "build/workloads" / abi.name / workload.name
+    executable = folder.with_name(f"workload.{workload.name}")
+    source = source_of(root, workload)
+    age = _age(root, workload, abi, compiler)
+    told = folder / "made"
+    if executable.is_file() and told.is_file() and told.read_text(encoding="utf-8") == age:
+        return executable
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "program"
+    names = {"{source}": f"{source or folder}", OUT: f"{program}"}
+    for command in workload.build:
+        _run([*_words(command, names, compiler, abi)], folder, f"{workload.name} for {abi.name}")
+    (folder / "words.h").write_text(_header(workload, program), encoding="utf-8")
+    _link(root, abi, compiler, folder, executable)
+    elf.prove(executable, abi.elf)
+    told.write_text(age, encoding="utf-8")
+    return executable
+
+
+def _age(root: Path, workload: Workload, abi: Abi, compiler: str) -> str:
+    library = root / "build" / abi.name / "libtoll.a"
+    parts = [msgspec.json.encode(workload), compiler.encode(), " ".join(abi.flags).encode()]
+    parts += [library.read_bytes(), (root / _OURS / "command.c").read_bytes()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _words(command: Sequence[str], names: dict[str, str], compiler: str, abi: Abi) -> Iterator[str]:
+    for word in command:
+        if word == "{cc}":
+            yield from compiler.split()
+        elif word == "{flags}":
+            yield from abi.flags
+        else:
+            yield reduce(lambda whole, name: whole.replace(name, names[name]), names, word)
+
+
+def _header(workload: Workload, program: Path) -> str:
+    """The words as C has them; the program's own name in place of where it was built."""
+    carried = workload.start[0] == OUT
+    words = [workload.name if carried else workload.start[0], *workload.start[1:]]
+    image = f'.incbin \\"{program}\\"\\n' if carried else ""
+    return (
+        f"static const char workload_question[] = {_quoted(workload.what)};\n"
+        f"static char *const workload_words[] = {{{', '.join(map(_quoted, words))}, NULL}};\n"
+        f"static const char workload_expected[] = {_quoted(workload.verify)};\n"
+        "extern const unsigned char workload_image[], workload_image_end[];\n"
+        f'__asm__(".section .rodata\\nworkload_image:\\n{image}workload_image_end:\\n.byte 0\\n.text\\n");\n'
+    )
+
+
+def _quoted(text: str) -> str:
+    """A C string. JSON's escapes are C's, but for code points, which no such text has."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _link(root: Path, abi: Abi, compiler: str, folder: Path, executable: Path) -> None:
+    defines = {"TOLL_ABI": abi.name, "TOLL_PROBE": executable.name, "TOLL_FLAGS": " ".join(abi.flags)}
+    words = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{folder}",
+             *(f'-D{name}="{value}"' for name, value in defines.items()),
+             f"{_OURS}/command.c", f"build/{abi.name}/libtoll.a", "-pthread", "-lm", "-o", f"{executable}"]  # fmt: skip
+    _run(words, root, f"{executable.name} for {abi.name}")
+
+
+def _run(words: Sequence[str], folder: Path, what: str) -> None:
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=_BUILD_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"{what} cannot be built: {error}", 1) from error
+    if done.returncode != 0:
+        lines = done.stderr.splitlines()
+        said = [line for line in lines if "error" in line] or lines or ["it says nothing"]
+        raise Failure(f"{what} does not build: {said[0].strip()}", 1)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page as axe-core judges it: light and wide, dark and on a phone, as it opens."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+import books
+from browser.browser import Gallery
+
+pytestmark = pytest.mark.browser
+
+AXE = files("axe_playwright_python") / "axe.min.js"
+
+
+def violations(page: Any) -> list[str]:
+    """The rule that is broken and where, of the first few places."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{one['id']}: {[node['target'] for node in one['nodes'][:4]]} {len(one['nodes'])}" for one in found]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_no_rule_of_axe_is_broken(gallery: Gallery, width: int, scheme: str) -> None:
+    with gallery.show(books.small, width=width, scheme=scheme, folded=True, bypass_csp=True) as shown:  # type: ignore[arg-type]
+        assert violations(shown.page) == []

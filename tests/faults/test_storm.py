@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short one of each storm of `make faults`, and the lies of the self-test that need no machine to themselves."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from storm import command_lines, denials, journals
+from storm.ended import Ended, Tally, ill
+from tollmeter.library.lies import HONEST, IN_PROBES
+from tollmeter.root import ROOT
+
+
+@pytest.mark.parametrize("storm", [journals, command_lines, denials])
+def test_nothing_goes_wrong_in_a_short_storm(storm: object) -> None:
+    count = {journals: 22, command_lines: 5, denials: 2}[storm]  # type: ignore[index]
+    tally = storm.storm(random.randrange(10**6), count)  # type: ignore[attr-defined]
+    assert tally.count >= count
+    assert tally.complaints == []
+
+
+def test_a_storm_complains_of_what_is_wrong() -> None:
+    assert ill(Ended(None, b"", b""), {0}) == "it hung"
+    assert "traceback" in (ill(Ended(1, b"", b"Traceback (most recent call last):\nKeyError: 1"), {0, 1}) or "")
+    assert "code 3" in (ill(Ended(3, b"", b""), {0}) or "")
+    assert ill(Ended(0, b"", b""), {0}) is None
+    tally = Tally("things")
+    tally.one("a", None)
+    tally.one("b", "it hung")
+    assert tally.figures() == "2 things, 1 wrong"
+
+
+def test_every_lie_can_still_be_planted() -> None:
+    assert len(IN_PROBES) + 2 == 10
+    assert len({lie.probe for lie in IN_PROBES}) == len(IN_PROBES)
+    for lie in IN_PROBES:
+        text = (ROOT / "probes" / lie.of).read_text()
+        for words, instead in lie.changes:
+            assert words in text, f"{lie.name}: {words}"
+            text = text.replace(words, instead)
+        assert not (ROOT / "probes" / lie.probe.replace(".", "/")).with_suffix(".c").exists()
+    assert all((ROOT / "probes" / of).is_file() for of in HONEST)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words that once did something else than they said: a plan that measured, a name that meant another, 400 digits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fakes import tree
+from tollmeter.cli.main import main
+from tollmeter.library import places
+from tollmeter.store.journal import NAME
+
+LONG = "9" * 400
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tree(tmp_path / "checkout", loop="good")
+    monkeypatch.chdir(root)
+    for name, path in (("ROOT", root), ("RUNS", root / "runs"), ("SUITES", root / "suites")):
+        monkeypatch.setattr(places, name, path)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["run", "--resume", ""], "name"),
+        (["run", "--cpus", "1-0"], "1-0"),
+        (["run", "--cpus", ""], "--cpus"),
+        (["run", "--target", "local:foo"], "local:foo"),
+        (["run", "--out", ""], "--out"),
+        (["run", "--out", "/"], "folder of its own"),
+        (["run", "--budget", LONG], "--budget 999"),
+        (["run", "--budget", f"{LONG}h"], "days"),
+        (["run", "--precision", f"{LONG}%"], "--precision 999"),
+    ],
+)
+@pytest.mark.usefixtures("root")
+def test_what_means_nothing_is_a_short_line_and_measures_nothing(
+    words: list[str], named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capfd.readouterr().err
+    assert named in said
+    assert said.count("\n") == 1
+    assert len(said) < 300
+    assert not list(Path().glob("**/journal.jsonl"))
+
+
+def test_the_plan_of_what_is_left_of_a_run_is_told_and_nothing_is_measured(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    before = (root / "mine" / NAME).read_bytes()
+    capfd.readouterr()
+    assert main(["run", "--resume", "mine", "--dry-run"]) == 0
+    told = capfd.readouterr()
+    assert "kernel.loop" in told.out
+    assert "done already" in told.err
+    assert (root / "mine" / NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [NAME, "run.toml", "index.sqlite"])
+def test_a_pipe_in_a_run_is_not_waited_for(root: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    (root / "mine" / name).unlink()
+    os.mkfifo(root / "mine" / name)
+    code = 0 if name == "index.sqlite" else 5
+    assert main(["show", "mine", "--format", "json"]) == code
+    assert main(["show", "mine"]) == code
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_report_is_not_written_through_a_link(root: Path) -> None:
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    (root / "precious").write_text("precious")
+    (root / "mine/report.html").unlink()
+    (root / "mine/report.html").symlink_to(root / "precious")
+    (root / f"mine/.report.html.{os.getpid()}").symlink_to(root / "precious")
+    (root / "mine/.rows.csv.half").symlink_to(root / "precious")
+    assert main(["report", "mine"]) == 0
+    assert main(["export", "mine", "--out", "mine/rows.csv"]) == 0
+    assert (root / "precious").read_text() == "precious"
+    assert not (root / "mine/report.html").is_symlink()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors of our own natively, where a trap's time goes, and what is taken from a busy loop."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from probes.visiting import executable, visit
+from tollmeter.toolchain.disassemble import has_loop
+
+GUESTS = os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+@pytest.mark.parametrize("test", ["loop", "abort_at_once", "abort_compared", "object_same_map", "object_other_map"])
+def test_a_guest_of_our_own_answers_or_says_why_not(abi: str, test: str) -> None:
+    back = visit(abi, "kernel.own_vectors", samples=2, test=test)
+    if back.status != "ok":
+        assert back.status == "unsupported" and back.reason
+        assert not (GUESTS and abi == "x86_64" and test == "loop"), back.reason
+
+
+def test_what_left_the_guest_is_counted(abi: str) -> None:
+    """A loop leaves it once a batch; where a fault leaves it each time, the row says so."""
+    back = visit(abi, "kernel.own_vectors", samples=2, test="loop")
+    if back.status == "ok" and "exits" in back.gauges:
+        assert back.gauges["exits"] < 0.01
+
+
+@pytest.mark.parametrize("trap", ["undefined_instruction", "null_store"])
+def test_a_traps_parts_are_told_and_are_less_than_all_of_it(abi: str, trap: str) -> None:
+    back = visit(abi, "kernel.trap_parts", samples=2, trap=trap)
+    if back.status == "unsupported":
+        pytest.skip(str(back.reason))
+    assert back.status == "ok" and {"delivery", "return"} <= back.gauges.keys()
+    longest = max(one.body[1] / one.iterations for one in back.samples)
+    assert 0 < back.gauges["return"] < longest
+
+
+def test_both_ways_to_a_bus_error_reach_the_handler(abi: str) -> None:
+    for trap in ("store_past_end", "misaligned_store"):
+        assert visit(abi, "kernel.fault_segv", samples=2, trap=trap).status in ("ok", "unsupported")
+
+
+def test_noise_counts_each_detour_in_one_bin(abi: str) -> None:
+    back = visit(abi, "kernel.noise", samples=2)
+    assert back.status == "ok" and 0 <= back.gauges["share"] <= 1
+    bins = [value for name, value in back.gauges.items() if name.startswith("at_")]
+    assert len(bins) == 8 and min(bins) >= 0
+    assert (sum(bins) > 0) == (back.gauges["longest"] > 0)
+
+
+def test_the_loop_that_listens_for_noise_is_there(abi: str) -> None:
+    path: Path = executable(abi, "kernel.noise")
+    assert has_loop(path, "look")

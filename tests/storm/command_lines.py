@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines that a tired or hostile person would type: each ends soon, with a line and a code that is told of."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+
+from fakes import toll, tree
+from storm.ended import Ended, Tally, ill
+
+CODES = {0, 1, 2, 5, 6}
+LONG = "9" * 400
+VALUES = ("", " ", "-1", "0", LONG, "1e999", "nan", "..", "/", "~", "\x1b[2J", "\u202e", "a,b", "*", "$(id)", "--", "ü")
+OPTIONS = ("--budget", "--precision", "--priority", "--seed", "--cpus", "--abi", "--target", "--out", "--format")
+WHOLE = (
+    ["run", "kernel.loop", f"size={LONG}"], ["run", "kernel.loop", "=4"], ["run", "="], ["run", "kernel.*", "x=y"],
+    ["run", "--cpus", "1-0"], ["run", "--target", "local:foo"], ["run", "--resume", ""], ["run", "--resume", "."],
+    ["run", "--resume", "/dev/zero"], ["show", ""], ["show", "/"], ["show", "/dev/zero"], ["show", "\x00"[:0]],
+    ["show", "--format", "xml"], ["export", "--format", ""], ["export", "--what", "nothing"], ["report", "--out", ""],
+    ["report", "nothing"], ["list"], ["list", ""], ["list", "runs", "--format", "yaml"], ["layout", "--abi", "none"],
+    ["layout", "--only", "x"], ["nothing"], [""], ["--"], ["-"], ["--version", "x"], ["run", "nothing.toml"],
+)  # fmt: skip
+
+
+def lines() -> list[list[str]]:
+    """All there are, in a fixed order."""
+    asked = [["run", "kernel.loop", option, value] for option, value in itertools.product(OPTIONS, VALUES)]
+    return [*map(list, WHOLE), *asked]
+
+
+def storm(seed: int, count: int) -> Tally:
+    tally = Tally("command lines")
+    chosen = random.Random(seed).sample(lines(), min(count, len(lines())))
+    with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
+        root = tree(Path(name) / "checkout", loop="good")
+        for words in chosen:
+            tally.one(repr(words)[:200], _wrong(root, words))
+    return tally
+
+
+def _wrong(root: Path, words: list[str]) -> str | None:
+    short = ["--budget", "1s"] if words[:1] == ["run"] and "--budget" not in words and "--resume" not in words else []
+    with toll(root, *words, *short) as process:
+        try:
+            out, said = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return "it hung"
+    told = Ended(process.returncode, out.encode(), said.encode())
+    if told.code and not said.strip():
+        return f"code {told.code} without a word"
+    return ill(told, CODES) or ("a control character is printed" if "\x1b[2J" in said else None)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How what a storm started ended, and the figures that are kept of it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import NamedTuple
+
+HANG_S = 60
+
+
+class Ended(NamedTuple):
+    """code: None where it hung and had to be killed."""
+
+    code: int | None
+    out: bytes
+    said: bytes
+
+
+class Tally:
+    """Complaints of one kind of storm: what went wrong, in a line each."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.count = 0
+        self.complaints: list[str] = []
+
+    def one(self, what: str, complaint: str | None) -> None:
+        """Counts one; complaint: None where it went as it should."""
+        self.count += 1
+        if complaint:
+            self.complaints.append(f"{what}: {complaint}")
+
+    def figures(self) -> str:
+        return f"{self.count} {self.title}, {len(self.complaints)} wrong"
+
+
+def ended(words: list[str], limit_s: float = HANG_S, **more: object) -> Ended:
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload]
+    try:
+        out, said = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return Ended(None, b"", b"")
+    return Ended(process.returncode, out, said)
+
+
+def ill(told: Ended, codes: set[int]) -> str | None:
+    """What is wrong with an end, whatever was asked for."""
+    if told.code is None:
+        return "it hung"
+    if b"Traceback" in told.said or b"Fatal Python error" in told.said:
+        return f"a traceback: {told.said.splitlines()[-1].decode(errors='replace')}"
+    return None if told.code in codes else f"code {told.code}: {told.said[-200:]!r}"
+
+
+class Hung(Exception):
+    """A call did not return in time."""
+
+
+def within(limit_s: int, call: Callable[[], int]) -> int:
+    """Calls it in this process. Raises Hung."""
+
+    def ring(*_: object) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(limit_s)
+    try:
+        return call()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

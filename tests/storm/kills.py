@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random kills and signals over start-up, measuring and report: no visit is lost, nobody is left, the code is right."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from storm.ended import Tally
+from tollmeter.model import Failure
+from tollmeter.store.journal import NAME, read, streams
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["run", "kernel.enter_syscall", "memory.latency", "size=4096", "--budget", "3s"]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+LOADED_S, LASTS_S = 0.02, 4.0
+"""Before the one the launcher is not read yet, and dies of a signal as any program; after the other a run has ended."""
+GONE_S = 10.0
+
+
+def storm(seed: int, count: int) -> Tally:
+    # Who is killed while he sets up leaves a compiler that ends by itself: what is asked here is about runs.
+    subprocess.run([ROOT / "toll", "--set-up"], stderr=subprocess.DEVNULL, check=True)
+    tally, chance = Tally("kills and signals"), random.Random(seed)
+    for number in range(count):
+        moment_s, sent = chance.uniform(LOADED_S, LASTS_S), chance.choice(SIGNALS)
+        with tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
+            complaint = _one(Path(passing), moment_s, sent)
+        tally.one(f"{sent.name} after {moment_s:.3f} s (number {number})", complaint)
+    return tally
+
+
+def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:
+    run = passing / "run"
+    environment = {**os.environ, "TMPDIR": str(passing), "PATH": f"{os.environ['PATH']}:{passing}"}
+    with (passing / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [ROOT / "toll", *WORDS, "--out", run], stdout=subprocess.DEVNULL, stderr=said, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        time.sleep(moment_s)
+        before = process.poll()
+        if before is None:
+            process.send_signal(sent)
+        try:
+            code = process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return "it hung"
+    wrong = _code_is_wrong(code, sent, before) or _run_is_ill(run, code)
+    left = _left_behind(passing)
+    return wrong or (f"left behind: {left}" if left else None) or _traceback(passing / "said")
+
+
+def _code_is_wrong(code: int, sent: signal.Signals, before: int | None) -> str | None:
+    """A run that was over when the signal came ends as it would have."""
+    right = {0} if before is not None else {0, -signal.SIGKILL} if sent == signal.SIGKILL else {0, 130}
+    return None if code in right else f"code {code}"
+
+
+def _run_is_ill(run: Path, code: int) -> str | None:
+    """A journal that is there opens with every visit that stands whole in it; whoever was asked to end has reported."""
+    if not (run / NAME).exists() or not (run / NAME).stat().st_size:
+        return None
+    try:
+        whole = list(streams(run))
+        visits = [stream for stream in whole if stream.lines[0].kind == "visit"]
+        told = read(run) if whole else None
+    except Failure as failure:
+        return failure.sentence
+    if told and len(told.outcomes) != len(visits):
+        return f"{len(visits)} visits stand there, and {len(told.outcomes)} are read"
+    if told and any(outcome.status not in ("ok", "interrupted") for outcome in told.outcomes):
+        return "a visit failed: " + ", ".join(str(outcome.reason) for outcome in told.outcomes if outcome.reason)
+    return "no report" if code in (0, 130) and not (run / "report.html").is_file() else None
+
+
+def _left_behind(passing: Path) -> list[str]:
+    limit = time.monotonic() + GONE_S
+    while (found := _processes(str(passing).encode())) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return found
+
+
+def _processes(mark: bytes) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _traceback(said: Path) -> str | None:
+    return "a traceback" if b"Traceback" in said.read_bytes() else None

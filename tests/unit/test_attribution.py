@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a difference between two ABIs is made of, in models where the truth is known."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from books import empty, with_rows
+from made import metric, probe, row
+from tollmeter.judgement.attribution import Attribution, attributed
+from tollmeter.model import Book, Parameter, Program, Row, Select, Suite
+from tollmeter.report.charts import charts
+from tollmeter.report.programs import attribution_table, in_words, largest, named, why_not
+
+KIB, MIB = 1 << 10, 1 << 20
+PROGRAM = probe(
+    metric("solve", means="program"),
+    metric("cpu_time", means="cpu-time", source="gauge"),
+    metric("resident_peak", "B", means="resident-peak", source="gauge"),
+    metric("faults_each", "fault", means="faults-of-operation", source="gauge"),
+    metric("footprint", "B", means="footprint", source="gauge"),
+    name="any.program",
+    parameters=(Parameter(name="size", kind="count", summary="how large"),),
+)
+WALK = probe(metric("load", means="latency-of-size"), name="any.walk")
+FAULT = probe(metric("fault", means="price-of-fault"), name="any.fault")
+SIZES = [16 * KIB << step for step in range(14)]
+PRICE_NS = 500.0
+
+
+class Model(NamedTuple):
+    """A program in numbers. each_ns: of an instruction that waits for nothing; loads: waiting ones in each."""
+
+    each_ns: float
+    loads: float
+    faults: float
+    word_bytes: float
+    instructions: float = 100.0
+
+
+def latency(footprint: float) -> float:
+    """Three levels, as a random walk meets them: the share of lines that each still holds."""
+    levels = ((48 * KIB, 1.0), (MIB, 3.5), (32 * MIB, 13.0), (float("inf"), 140.0))
+    told, below = 0.0, 0.0
+    for size, cost in levels:
+        share = min(1.0, size / footprint) - below
+        told, below = told + share * cost, below + share
+    return told
+
+
+def time_of(model: Model, size: int) -> float:
+    instructions, footprint = model.instructions * size, model.word_bytes * size
+    return instructions * (model.each_ns + model.loads * latency(footprint)) + model.faults * size * PRICE_NS
+
+
+def rows_of(model: Model, abi: str, size: int, noise: random.Random, clocks: tuple[str, str]) -> list[Row]:
+    where = {"of": "any.program", "abi": abi, "parameters": {"size": size}}
+    hardware, counted = clocks
+    values = {
+        "solve": ("ns", time_of(model, size) * noise.gauss(1, 0.02)),
+        "cpu_time": ("ns", time_of(model, size) * noise.gauss(1, 0.02)),
+        "resident_peak": ("B", model.word_bytes * size + 512 * KIB),
+        "faults_each": ("fault", model.faults * size),
+        "footprint": ("B", model.word_bytes * size),
+    }
+    made = [row(value, 0.02, name=name, unit=unit, clock=hardware, **where) for name, (unit, value) in values.items()]
+    count = model.instructions * size
+    return [*made, row(count, 0.0, name="solve", unit="instruction", clock=counted, target="qemu-user:any", **where)]
+
+
+def book(
+    wide: Model,
+    narrow: Model,
+    sizes: list[int],
+    *,
+    priced: bool = True,
+    clocks: tuple[str, str] = ("hardware", "instructions"),
+) -> Book:
+    noise = random.Random(7)
+    rows = [one for size in sizes for model, abi in ((wide, "x86_64"), (narrow, "x32"))
+            for one in rows_of(model, abi, size, noise, clocks)]  # fmt: skip
+    if priced:
+        rows += [row(latency(size), 0.02, of="any.walk", name="load", parameters={"size": size, "pages": "small"})
+                 for size in SIZES]  # fmt: skip
+        rows.append(row(PRICE_NS, 0.02, of="any.fault", name="fault", parameters={"kind": "anonymous_write"}))
+    probes = {one.probe: one for one in (PROGRAM, WALK, FAULT)}
+    return msgspec.structs.replace(with_rows(empty(), rows), probes=probes)
+
+
+def at(told: tuple[Attribution, ...], size: int) -> Attribution:
+    return next(one for one in told if one.parameters["size"] == size)
+
+
+def part(one: Attribution, name: str) -> float:
+    found = next(part.ns for part in one.parts if part.name == name)
+    assert found is not None
+    return found
+
+
+# A step along a list of three pointers and a number; a simplex that scans arcs and misses now and then.
+CHASE = Model(0.05, 0.1, 0, 32, 10), Model(0.05, 0.1, 0, 16, 10)
+SIMPLEX = Model(0.12, 0.02, 0.0005, 93), Model(0.12, 0.02, 0.0003, 64, 104)
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [CHASE, SIMPLEX], ids=["chase", "simplex"])
+@pytest.mark.parametrize("size", [16384, 262144])
+def test_the_named_parts_cover_most_of_the_difference(wide: Model, narrow: Model, size: int) -> None:
+    one = at(attributed(book(wide, narrow, [1024, 16384, 65536, 262144]), "x86_64", "x32"), size)
+    truth = time_of(wide, size) - time_of(narrow, size)
+    named = sum(part(one, name) for name in ("instructions", "faults", "caches"))
+    assert abs(named - truth) < 0.2 * abs(truth)
+    assert part(one, "unexplained") == pytest.approx(one.saved_ns - named)
+    waits = [model.instructions * size * model.loads * latency(model.word_bytes * size) for model in (wide, narrow)]
+    assert part(one, "caches") == pytest.approx(waits[0] - waits[1], rel=0.2)
+    assert part(one, "faults") == pytest.approx((wide.faults - narrow.faults) * size * PRICE_NS)
+
+
+def test_what_no_model_has_is_left_unexplained() -> None:
+    """The narrow ABI computes each thing by slower code: neither counts nor memory tell of that."""
+    wide, narrow = Model(0.2, 0.0, 0, 8), Model(0.2, 0.0, 0, 8)
+    made = book(wide, narrow, [1024, 16384, 65536])
+    slower = [
+        msgspec.structs.replace(one, median=2 * (one.median or 0))
+        if (one.abi, one.metric, one.parameters.get("size")) == ("x32", "cpu_time", 65536) else one
+        for one in made.index.rows
+    ]  # fmt: skip
+    one = at(attributed(with_rows(made, slower), "x86_64", "x32"), 65536)
+    assert one.saved_ns < 0
+    assert part(one, "unexplained") < 0.8 * one.saved_ns
+
+
+def test_each_part_that_cannot_be_told_says_why() -> None:
+    bare = attributed(book(*SIMPLEX, [1024, 16384, 65536], priced=False), "x86_64", "x32")
+    told = {found.name: (found.ns, found.reason) for found in bare[0].parts}
+    assert told["caches"] == (None, "this run measured no latency over size")
+    assert told["faults"] == (None, "this run measured no price of a fault")
+    assert told["unexplained"][0] == pytest.approx(bare[0].saved_ns)
+    assert any("no price of a fault" in sentence for sentence in why_not(bare))
+    single = attributed(book(*SIMPLEX, [65536]), "x86_64", "x32")
+    assert "two sizes" in next(found.reason for found in single[0].parts if found.name == "instructions")
+
+
+def test_an_emulators_time_is_attributed_to_nothing() -> None:
+    assert attributed(book(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
+
+
+def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
+    """The narrow ABI ran in an emulated guest alone, beside the wide one."""
+    wide, narrow = SIMPLEX
+    sizes = [1024, 16384, 65536, 262144]
+    made = book(wide, narrow, sizes)
+    here = [one for one in made.index.rows if one.abi != "x32"]
+    noise = random.Random(3)
+    there = [msgspec.structs.replace(one, target="guest:x32") for size in sizes
+             for model, abi in ((wide, "x86_64"), (narrow, "x32"))
+             for one in rows_of(model, abi, size, noise, ("virtual", "none"))]  # fmt: skip
+    counts = [msgspec.structs.replace(one, median=one.parameters["size"] * (100 if one.abi == "x86_64" else 104))
+              if one.metric == "solve" else one for one in there if one.clock == "virtual"]  # fmt: skip
+    one = at(attributed(with_rows(made, [*here, *counts]), "x86_64", "x32"), 262144)
+    truth = time_of(wide, 262144) - time_of(narrow, 262144)
+    assert one.second_ns is None
+    assert one.saved_ns == pytest.approx(truth, rel=0.2)
+    assert "would save" in in_words(one)
+    assert next(found.ns for found in one.parts if found.name == "unexplained") is None
+
+
+def test_it_is_told_in_words_and_as_a_table() -> None:
+    told = attributed(book(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
+    one = at(told, 262144)
+    words = in_words(one)
+    assert words.startswith("any.program size=262144: x32 needs ")
+    assert "less memory than x86_64; of " in words
+    assert "in cache misses" in words
+    assert "unexplained" in words
+    table = attribution_table(told)
+    assert [column.name for column in table.columns][1:3] == ["x86_64", "x32"]
+    assert len(table.rows) == 4
+
+
+def test_the_largest_differences_are_a_stacked_bar() -> None:
+    suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), worth="x32",
+                  program=(Program(what="program", probe="any.program"),))  # fmt: skip
+    made = msgspec.structs.replace(book(*CHASE, [1024, 16384, 65536, 262144]), suite=suite)
+    drawn = next(chart for chart in charts(made) if chart.name == "attribution")
+    (bars,) = drawn.spec["datasets"].values()
+    one = largest(made)[0]
+    shares = [bar["share"] for bar in bars if bar["label"] == named(one)]
+    assert sum(shares) == pytest.approx(100 * one.saved_ns / one.first_ns)
+    assert drawn.spec["encoding"]["x"]["stack"] == "zero"

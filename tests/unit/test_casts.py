@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Casts that a strict CPU would trap at, on a tree with some planted: found by file and line, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tollmeter.cli.main import main
+from tollmeter.model import Abi, Failure
+from tollmeter.toolchain.casts import Cast, casts, ranked, units_of
+
+PLANTED = """#include <stdint.h>
+struct header { uint32_t address; };
+uint32_t overlay(const unsigned char *at) { return ((const struct header *)at)->address; }
+uint32_t bytes(const unsigned char *at) { return at[0]; }
+uint32_t whole(const uint32_t *at) { return ((const struct header *)at)->address; }
+uint16_t half(const char *at) { return *(const uint16_t *)(at + 1); }
+"""
+HOST = Abi(name="host", summary="", compiler=("gcc",))
+
+
+def tree(folder: Path, **sources: str) -> Path:
+    for name, text in sources.items():
+        (folder / f"{name}.c").write_text(text)
+    told = [
+        {
+            "directory": str(folder),
+            "file": f"{name}.c",
+            "command": f"cc -march=any -Werror -O3 -DA='b c' -c {name}.c -o {name}.o",
+        }
+        for name in sources
+    ]
+    (folder / "compile_commands.json").write_text(json.dumps(told))
+    return folder
+
+
+def places(folder: Path) -> list[tuple[str, int]]:
+    return [(Path(one.file).name, one.line) for one in casts(units_of(folder), HOST, "gcc").casts]
+
+
+def test_planted_casts_are_found_and_no_other(tmp_path: Path) -> None:
+    assert places(tree(tmp_path, planted=PLANTED)) == [("planted.c", 3), ("planted.c", 6)]
+
+
+def test_a_header_s_cast_is_found_once(tmp_path: Path) -> None:
+    (tmp_path / "shared.h").write_text("static inline int at(char *p) { return *(int *)p; }\n")
+    text = '#include "shared.h"\nint f(char *p) { return at(p); }\n'
+    assert places(tree(tmp_path, one=text, two=text)) == [("shared.h", 1)]
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being(tmp_path: Path) -> None:
+    found = casts(units_of(tree(tmp_path, broken="int broken(", planted=PLANTED)), HOST, "gcc")
+    assert len(found.casts) == 2 and list(found.troubles) == ["broken.c"] and found.troubles["broken.c"]
+
+
+def test_what_ran_most_comes_first() -> None:
+    found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
+    assert [(one.line, one.hits) for one in ranked(found, {("y.c", 7): 9, ("x.c", 2): 3})] == [(7, 9), (2, 3), (1, 0)]
+
+
+@pytest.mark.parametrize("content", [None, "{", '[{"file": 3}]'])
+def test_a_tree_without_a_database_is_a_sentence(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "compile_commands.json").write_text(content)
+    with pytest.raises(Failure, match=r"compile_commands\.json"):
+        units_of(tmp_path)
+
+
+def test_an_abi_that_is_none_has_its_nearest_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["casts", str(tree(tmp_path, planted=PLANTED)), "--abi", "sparc65"]) == 2
+    assert "sparc64" in capsys.readouterr().err

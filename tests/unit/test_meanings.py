@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a probe says of itself is believed as far as it can be meant."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from made import metric, probe, row
+from tollmeter.model import Metric
+from tollmeter.numbers.meanings import NEEDS, meaning, with_meaning
+
+
+@pytest.mark.parametrize("means", NEEDS)
+def test_a_meaning_without_what_it_is_of_is_none(means: str) -> None:
+    probes = {"any.probe": probe(metric(means=means))}
+    whole = msgspec.structs.replace(
+        row(1.0), probe="any.probe", metric="cost", parameters=dict.fromkeys(NEEDS[means], 8)
+    )
+    assert meaning(whole, probes) == means
+    for name in NEEDS[means]:
+        lacking = {other: value for other, value in whole.parameters.items() if other != name}
+        for parameters in (lacking, {**lacking, name: "eight"}):
+            ill = msgspec.structs.replace(whole, parameters=parameters)
+            assert meaning(ill, probes) is None
+            assert with_meaning([ill], probes, means) == []
+
+
+def test_a_unit_of_no_closed_set_is_refused() -> None:
+    told = {"name": "m", "unit": "constructor", "better": "less", "summary": "s"}
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(told, Metric)
+    assert msgspec.convert({**told, "unit": "ns"}, Metric).unit == "ns"

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's tables of programs: two ABIs are compared in one place, time by its own clock alone; and is it worth it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from books import derived, empty, with_rows
+from made import metric, probe, row
+from tollmeter.judgement.relatives import relatives
+from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
+from tollmeter.report.markdown import render
+from tollmeter.report.programs import program_remarks, program_tables
+
+PROBE = probe(
+    metric("solve"),
+    metric("cpu_time", means="cpu-time", source="gauge"),
+    metric("resident_peak", "B", means="resident-peak", source="gauge"),
+    name="any.program",
+)
+MEND = "Another kernel would tell."
+SUITE = Suite(
+    name="old-paper", question="?", select=(Select(probe="*"),), source="A paper", worth="x32", mend=MEND,
+    published=(Published(what="a", figure="b", missing="c"),),
+    program=(Program(what="flow", probe="any.program", memory="-20 %", time="-40 %"),
+             Program(what="list", probe="any.program", parameters={"way": "list"}, primitive=True)),
+)  # fmt: skip
+
+
+def needs(abi: str, memory: float, time: float, **more: Any) -> list[Row]:
+    where = {"of": "any.program", "abi": abi, **more}
+    return [row(memory, 0.0, name="resident_peak", unit="B", **where), row(time, 0.01, name="cpu_time", **where)]
+
+
+def book(*rows: Row, suite: Suite = SUITE) -> Book:
+    made = with_rows(empty(), rows)
+    machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
+    index = msgspec.structs.replace(made.index, machine=machine)
+    return msgspec.structs.replace(made, index=index, probes={PROBE.probe: PROBE}, suite=suite)
+
+
+def found(made: Book, measure: str, abi: str = "x32") -> Relative:
+    return next(one for one in relatives(made) if (one.what, one.measure, one.abi) == ("flow", measure, abi))
+
+
+def test_a_program_is_told_relative_to_the_machines_own_abi() -> None:
+    made = book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))
+    assert found(made, "memory").value == pytest.approx(0.69)
+    assert found(made, "time").value == pytest.approx(0.8)
+    assert (found(made, "memory").published, found(made, "time").published) == ("-20 %", "-40 %")
+
+
+def test_an_emulated_guest_tells_memory_and_no_time() -> None:
+    guest = {"target": "guest:x32", "clock": "virtual"}
+    made = book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
+    assert found(made, "memory").value == pytest.approx(0.7)
+    assert found(made, "memory").target == "guest:x32"
+    assert found(made, "time").value is None
+    assert found(made, "time").reason == MEND
+
+
+def test_a_guest_by_the_hardwares_clock_tells_both() -> None:
+    guest = {"target": "guest:x32"}
+    made = book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 60, **guest), *needs("x32", 63, 48, **guest))
+    assert (found(made, "time").value, found(made, "time").target) == (pytest.approx(0.8), "guest:x32")
+
+
+def test_different_places_are_not_compared() -> None:
+    made = book(*needs("x86_64", 100, 50), *needs("x32", 60, 40, target="guest:x32"))
+    assert found(made, "memory").value is None
+    assert found(made, "memory").reason
+
+
+def test_a_row_without_a_number_gives_its_own_reason() -> None:
+    gap = row(None, name="resident_peak", unit="B", of="any.program", abi="x32", status="unsupported")
+    made = book(*needs("x86_64", 100, 50), gap)
+    assert "because" in (found(made, "memory").reason or "")
+
+
+@pytest.mark.parametrize(
+    ("memory", "time", "verdict"),
+    [(69, 40, "x32 is worth it here, for flow."), (69, 50, "where memory is short"), (100, 60, "not worth it here")],
+)
+def test_the_sentence_says_whether_it_is_worth_it(memory: float, time: float, verdict: str) -> None:
+    made = derived(book(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
+    assert made.index.study
+    assert verdict in made.index.study.worth
+
+
+def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
+    guest = {"target": "guest:x32", "clock": "virtual"}
+    made = derived(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
+    assert made.index.study
+    assert "30 % less" in made.index.study.worth
+    assert "another kernel would tell" in made.index.study.worth
+
+
+def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
+    way = {"parameters": {"way": "list"}}
+    rows = [
+        *needs("x86_64", 100, 50),
+        *needs("ia32", 70, 55),
+        *needs("x86_64", 8, 5, **way),
+        *needs("ia32", 4, 3, **way),
+    ]
+    made = derived(book(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
+    memory, time = program_tables(made)
+    assert [line.cells[0] for line in memory.rows] == ["flow", "list"]
+    assert str(memory.rows[0].cells[2]).startswith("−30 %")
+    assert str(time.rows[0].cells[2]).startswith("+10 %")
+    assert memory.rows[0].cells[1] == "–"
+    assert any("any.program gave no number: because" in said for said in program_remarks(made))
+    assert "−30 %" in render(made)

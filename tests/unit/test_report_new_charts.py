@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of what a run rests on: each sample by its state, the machine over the run, other ABIs, a study's figures."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import msgspec
+import pytest
+
+import books
+from tollmeter.model import Book, Claim, Outcome, Point, Row, Study
+from tollmeter.report.charts import Chart, charts
+from tollmeter.report.charts.cores import clusters
+from tollmeter.report.charts.sentences import points
+from tollmeter.report.look import SERIES, places
+
+ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
+
+
+@cache
+def drawn() -> dict[str, Chart]:
+    return {chart.name: chart for chart in charts(books.healthy(("x86_64",)))}
+
+
+def test_the_control_loop_is_in_ghz_with_what_was_set_aside() -> None:
+    book = books.healthy(("x86_64",), visits=80)
+    chart = _of(
+        msgspec.structs.replace(book, outcomes=(*map(_switched, book.outcomes[:2]), *book.outcomes[2:])), "steadiness"
+    )
+    rates = [d for rows in chart.spec["datasets"].values() for d in rows if "GHz" in str(d.get("value"))]
+    assert rates and all(3.9 < float(d["y"]) < 4.3 for d in rates)
+    aside = [d for d in rates if d.get("aside")]
+    assert 14 <= len(aside) < len(rates) / 10
+    assert "GHz, within" in chart.said
+
+
+def _switched(told: Outcome) -> Outcome:
+    """Every sample of it lost its CPU for a moment."""
+    lost = [msgspec.structs.replace(sample.witness, involuntary=3) for sample in told.samples]
+    samples = [msgspec.structs.replace(one, witness=seen) for one, seen in zip(told.samples, lost, strict=True)]
+    return msgspec.structs.replace(told, samples=tuple(samples), point=ENTRY)
+
+
+def test_a_long_run_is_thinned_and_not_cut() -> None:
+    book = books.healthy(("x86_64",), visits=2000)
+    timed = [msgspec.structs.replace(told, at_ns=told.visit * 10**8) for told in book.outcomes]
+    chart = _of(msgspec.structs.replace(book, outcomes=tuple(timed)), "steadiness")
+    seconds = [float(d["x"]) for rows in chart.spec["datasets"].values() for d in rows if "GHz" in str(d.get("value"))]
+    assert len(seconds) < 1500 and max(seconds) == pytest.approx(200, abs=5)
+
+
+def _of(book: Book, name: str) -> Chart:
+    return next(chart for chart in charts(book) if chart.name == name)
+
+
+def test_each_sample_of_one_number_stands_at_its_visit() -> None:
+    book = books.healthy(("x86_64",))
+    others = tuple(told for told in book.outcomes if told.point != ENTRY)
+    visits = [msgspec.structs.replace(others[turn], visit=9000 + turn, point=ENTRY) for turn in range(4)]
+    chart = _of(msgspec.structs.replace(book, outcomes=(*others, *visits)), "distribution")
+    assert {int(d["x"]) for d in points(chart)} == {1, 2, 3, 4}
+    assert len(points(chart)) >= sum(_usable(told) for told in visits) > 20
+    assert "system call" in chart.title and "costs" in chart.said
+
+
+def _usable(told: Outcome) -> int:
+    return sum(sample.witness.involuntary == 0 for sample in told.samples)
+
+
+def test_another_abi_is_a_ratio_to_the_machines_own() -> None:
+    book = books.healthy()
+    chart = _of(book, "abi-ratios")
+    assert {d["series"] for d in points(chart)} == {"ia32"}
+    call = next(d for d in points(chart) if str(d["label"]).startswith("virtual call"))
+    assert call["y"] == pytest.approx(0.7, rel=0.1) and call["lo"] < call["y"] < call["hi"]
+    assert "abi-ratios" not in drawn()
+
+
+def test_a_studys_figures_stand_beside_this_machines() -> None:
+    def claim(what: str, value: float, here: float | None) -> Claim:
+        low, high = (here * 0.9, here * 1.1) if here else (None, None)
+        return Claim(what=what, figure=f"{value} times", value=value, here=here, low=low, high=high, unit="ratio",
+                     verdict="holds" if here else "cannot tell")  # fmt: skip
+
+    book = books.healthy(("x86_64",))
+    told = Study(source="A paper", claims=(claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None)))
+    chart = _of(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, study=told)), "published-ratio")
+    pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
+    assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
+                     ("c", "published", 3.0)]  # fmt: skip
+    assert "2 of 3 published figures hold here" in chart.said
+
+
+def test_fewer_than_four_points_are_no_chart() -> None:
+    book = books.healthy(("x86_64",))
+    rows = [row for row in book.index.rows if row.probe == "kernel.page_fault"]
+    assert len(rows) == 2
+    few = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()), outcomes=())
+    assert charts(books.with_rows(few, rows)) == ()
+
+
+def test_a_line_leaves_out_what_is_not_one_number() -> None:
+    book = books.healthy(("x86_64",))
+
+    def parted(row: Row) -> Row:
+        wide = row.probe == "memory.latency" and row.parameters["size"] == 4096
+        return msgspec.structs.replace(row, low=(row.median or 0) / 3, high=(row.median or 0) * 3) if wide else row
+
+    chart = _of(books.with_rows(book, map(parted, book.index.rows)), "latency")
+    assert {d["x"] for d in points(chart) if d.get("firm") is False} == {4096}
+    assert '"filter": "datum.firm"' in json.dumps(chart.spec)
+
+
+def test_a_colour_belongs_to_its_thing_whatever_stands_beside_it() -> None:
+    assert places(["huge pages", "small pages"]) == [1, 0] and places(["small pages"]) == [0]
+    assert places(["write, libc", "read, avx512"])[::-1] == places(["read, avx512", "write, libc"])
+    other = places(["something", "read"])[0]
+    assert places(["something"]) == [other] or other != 0
+    many = [f"series {number}" for number in range(14)]
+    assert len(set(places(many))) == 14
+    assert len({place % len(SERIES) for place in places(many[:6])}) == 6
+
+
+def test_cpus_that_are_near_make_a_cluster() -> None:
+    pairs = {(0, 1): 50.0, (2, 3): 52.0, (0, 2): 150.0, (0, 3): 151.0, (1, 2): 149.0, (1, 3): 160.0}
+    like = next(row for row in books.healthy(("x86_64",)).index.rows if row.probe == "memory.ping_pong")
+
+    def rows(costs: dict[tuple[int, int], float]) -> list[Row]:
+        return [msgspec.structs.replace(like, parameters={"pair": f"{a}-{b}"}, median=cost)
+                for (a, b), cost in costs.items()]  # fmt: skip
+
+    assert clusters(rows(pairs)) == [[0, 1], [2, 3]]
+    assert clusters(rows(dict.fromkeys(pairs, 50.0))) == [[0, 1, 2, 3]]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command measured as a probe: built by its own words, proved by what it prints, and never read by a shell."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.catalog import read_suite
+from tollmeter.model import Abi, Failure, Outcome, Workload
+from tollmeter.protocol import outcome
+from tollmeter.toolchain import workloads
+from tollmeter.toolchain.build import find_compiler, read_abi
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = """
+question = "?"
+select = []
+[[workload]]
+name = "echo"
+what = "?"
+start = ["echo", "a;b"]
+verify = "a;b"
+"""
+
+
+@pytest.fixture(scope="module")
+def abi() -> Abi:
+    if not (ROOT / "build/x86_64/libtoll.a").is_file():
+        pytest.skip("nothing is built for x86_64")
+    return read_abi(ROOT / "abis/x86_64.toml")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A checkout whose workloads are built somewhere else."""
+    (tmp_path / "probes").symlink_to(ROOT / "probes")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/x86_64").symlink_to(ROOT / "build/x86_64")
+    return tmp_path
+
+
+def ran(tree: Path, abi: Abi, workload: Workload) -> Outcome:
+    compiler = find_compiler(abi)
+    assert isinstance(compiler, str)
+    executable = workloads.made(tree, workload, abi, compiler)
+    words = [executable, "--samples=1", "--sample-ns=1000000"]
+    return outcome(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)
+
+
+def workload(*start: str, verify: str, build: tuple[tuple[str, ...], ...] = ()) -> Workload:
+    return Workload(name="one", what="?", start=start, verify=verify, build=build)
+
+
+def test_words_are_never_read_by_a_shell(tree: Path, abi: Abi) -> None:
+    done = ran(
+        tree, abi, workload("echo", "$(id) ; `id` > x | y 'z' \"q\" \\", verify="$(id) ; `id` > x | y 'z' \"q\" \\")
+    )
+    assert done.status == "ok"
+    assert done.gauges["resident_peak"] > 0
+    assert done.gauges["minor_faults"] > 0
+    assert done.gauges["cpu_time"] > 0
+
+
+@pytest.mark.parametrize("start", [("echo", "wrong"), ("false",), ("no-such-command",)])
+def test_a_command_that_fails_or_answers_wrongly_has_no_number(tree: Path, abi: Abi, start: tuple[str, ...]) -> None:
+    done = ran(tree, abi, workload(*start, verify="right"))
+    assert done.status == "wrong_answer"
+    assert "did not print what it should" in (done.reason or "")
+
+
+def test_a_program_is_built_by_its_words_and_carried_along(tree: Path, abi: Abi) -> None:
+    source = tree / "one.c"
+    source.write_text("#include <stdio.h>\nint main(int n, char **w) { return n > 1 && puts(w[1]) < 0; }\n")
+    built = (("{cc}", "{flags}", "-O1", "-static", "-o", "{out}", f"{source}"),)
+    done = ran(tree, abi, workload("{out}", "it answers", verify="it answers", build=built))
+    assert done.status == "ok", done.reason
+    assert {"resident", "proportional", "page_tables", "mapped", "heap"} <= set(done.gauges)
+    assert done.gauges["resident"] <= 1.05 * done.gauges["resident_peak"]
+
+
+def test_what_does_not_build_says_what_the_compiler_says(tree: Path, abi: Abi) -> None:
+    wrong = (("{cc}", "{flags}", "no-such-file.c"),)
+    with pytest.raises(Failure, match=r"one for x86_64 does not build: .*no-such-file"):
+        ran(tree, abi, workload("{out}", verify="x", build=wrong))
+
+
+def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SUITE)
+    assert read_suite(path).workload[0].start == ("echo", "a;b")
+    path.write_text(SUITE + 'shell = "sh"\n')
+    with pytest.raises(Failure, match="shell"):
+        read_suite(path)
