@@ -139,7 +139,7 @@ static const struct kind {
     {KIND(pipe, channel_open_pipes), NULL, false},
     {KIND(fifo, channel_open_fifos), NULL, false},
     {KIND(splice, channel_open_spliced), NULL, false},
-    {KIND(vmsplice, channel_open_pipes), NULL, false},
+    {KIND(vmsplice, channel_open_lent), NULL, false},
     {KIND(unix_stream, channel_open_unix_stream), NULL, false},
     {KIND(unix_datagram, channel_open_unix_datagram), NULL, false},
     {KIND(descriptor, channel_open_descriptors), NULL, false},

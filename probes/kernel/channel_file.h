@@ -62,10 +62,6 @@ static inline bool channel_open_fifos(struct channel *channel) {
 }
 
 /* As a proxy hands on what it was sent: from one pipe into the next without a copy in between. */
-static inline bool channel_open_spliced(struct channel *channel) {
-  return channel_open_pipes(channel) && pipe(channel->end[ASKER].spare) == 0 && pipe(channel->end[OWNER].spare) == 0;
-}
-
 static inline void channel_splice(struct channel *channel, enum channel_side self, uint32_t word) {
   const struct channel_end *end = &channel->end[self];
   if (write(end->spare[1], &word, sizeof word) != (ssize_t)sizeof word) channel->lost++;
@@ -78,6 +74,24 @@ static inline void channel_lend(struct channel *channel, enum channel_side self,
   struct iovec piece = {&channel->slot[self].word, sizeof word};
   channel_store(channel, self, word);
   if (vmsplice(channel->end[self].out, &piece, 1, 0) != (ssize_t)sizeof word) channel->lost++;
+}
+
+/* For prepare: what a sandbox forbids would leave the other side waiting for ever, and so is tried before there is one. */
+static inline bool channel_try(struct channel *channel,
+                               void (*send)(struct channel *channel, enum channel_side self, uint32_t word)) {
+  send(channel, ASKER, 1);
+  const bool sent = !channel->lost;
+  channel->lost = 0;
+  return sent && channel_read(channel, OWNER) == 1 && !channel->lost;
+}
+
+static inline bool channel_open_spliced(struct channel *channel) {
+  return channel_open_pipes(channel) && pipe(channel->end[ASKER].spare) == 0 && pipe(channel->end[OWNER].spare) == 0 &&
+         channel_try(channel, channel_splice);
+}
+
+static inline bool channel_open_lent(struct channel *channel) {
+  return channel_open_pipes(channel) && channel_try(channel, channel_lend);
 }
 
 /* ---- sockets ---- */
@@ -187,6 +201,7 @@ static inline unsigned channel_byte(enum channel_side sender, uint32_t turn) {
 static inline bool channel_open_locks(struct channel *channel) {
   char name[64];
   const int file = memfd_create("toll", MFD_CLOEXEC);
+  if (file < 0) return false;
   snprintf(name, sizeof name, "/proc/self/fd/%d", file);
   channel_connect(channel, open(name, O_RDWR | O_CLOEXEC), open(name, O_RDWR | O_CLOEXEC));
   return channel_lock(channel->end[ASKER].out, F_WRLCK, channel_byte(ASKER, 0)) &&

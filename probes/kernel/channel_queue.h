@@ -26,7 +26,7 @@ static inline int channel_open_posix_queue(void) {
   char name[64];
   snprintf(name, sizeof name, "/toll.%ld", (long)getpid());
   const mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, &most);
-  mq_unlink(name);
+  if (queue >= 0) mq_unlink(name);
   return (int)queue;
 }
 
