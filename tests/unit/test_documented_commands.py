@@ -38,7 +38,7 @@ ELSEWHERE = {
     "toll list abis": ("tests/unit/test_abis.py", "survey"),
     "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
-    "toll selftest": ("", "selftest"),
+    "toll selftest": ("src/tollmeter/cli/main.py", "selftest"),
     "toll run bench.planted_4 bench.planted_again --against bench.planted_0": ("bench/tomorrow.py", "planted_again"),
     "toll show RUN --attribute x86_64,x32": ("tests/unit/test_attribution.py", "attribut"),
     "toll serve": ("tests/faults/test_serving.py", "serve"),
