@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tollmeter.library.run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
     from tollmeter.model import Evidence, Failure, Finding, Level, Machine, Row, RunInfo, State
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Change", "Comparison", "Evidence", "Failure", "Finding", "Level", "Machine", "Row", "Run", "RunInfo", "State",
