@@ -67,12 +67,11 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     if may_install and bring_libraries(places.ROOT, options.words):
         set_up.build()
     catalog = places.made_ready(abis, targets, may_install)
-    built_s = time.monotonic() - began
     suite, settings = asked(options.words, places.suites(), catalog)
     if may_install and places.brought(catalog, suite):
         catalog = places.made_ready(abis, targets, may_install)
-        built_s = time.monotonic() - began
     catalog, suite = with_workloads(catalog, suite, abis), selected(suite)
+    built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_asked(catalog, suite.select, settings, abis)
