@@ -98,13 +98,14 @@ def test_a_guest_s_rows_and_this_machine_s_are_never_in_one_answer() -> None:
     assert judged([*there, here[1]], claim(9.0, "ratio", over=OLD)).here == pytest.approx(9.0)
 
 
-def test_a_claim_about_caches_is_not_answered_where_there_are_none() -> None:
+@pytest.mark.parametrize("about", ["caches", "time"])
+def test_a_claim_about_caches_or_time_is_not_answered_where_there_are_none(about: str) -> None:
     there = [entry("new", 900.0, **IN_GUEST), entry("old", 100.0, **IN_GUEST)]
-    told = judged(there, claim(9.0, "ratio", over=OLD, about="caches"))
+    told = judged(there, claim(9.0, "ratio", over=OLD, about=about))
     assert (told.verdict, told.here) == ("cannot tell", None)
     assert "guest:x" in (told.reason or "")
     here = [entry("new", 200.0), entry("old", 100.0)]
-    assert judged([*there, *here], claim(2.0, "ratio", over=OLD, about="caches")).here == pytest.approx(2.0)
+    assert judged([*there, *here], claim(2.0, "ratio", over=OLD, about=about)).here == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("unit", "said"), [("ns", "In virtual time of guest:x. Boot it."),
