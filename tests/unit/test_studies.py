@@ -208,3 +208,14 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
 
 def suite_of(published: list[Published]) -> Suite:
     return Suite(name="old-paper", question="?", select=(Select(probe="*"),), published=tuple(published))
+
+
+def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
+    claims = [claim(9.0, missing="No probe yet."), claim(8.0, missing="Nor this."), claim(7.0, missing="No probe yet.")]
+    of = book([], claims[0])
+    assert of.suite
+    answers = words.told(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
+    led_to = {line.cells[-1] for line in words.claims_table(answers).rows}
+    assert [number for number, _ in words.remarks(answers)] == sorted(led_to - {""})
+    shared = tuple(msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c"))
+    assert words.remarks(words.told(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []

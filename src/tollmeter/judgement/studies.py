@@ -154,8 +154,8 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none; of a cache no emulator
-    tells, and of the time of one machine none either.
+    count of the program's instructions, without its kernel's and without memory's share, is none; and no emulator
+    tells of a cache, or of the time of one machine.
     """
     blind = (COUNTED, VIRTUAL) if about else (COUNTED,)
     found = matching(book, wanted) if wanted is not None else []

@@ -60,9 +60,11 @@ def _places(told: Sequence[Relative], what: str) -> str:
 
 
 def _change(one: Relative) -> Cell:
-    """Less or more, as the study tells it; the interval where there is one."""
+    """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
     if one.value is None or one.low is None or one.high is None:
         return DASH
+    if one.thin:
+        return Figure(f"~ {_signed(one.value - 1)}", "%")
     half = (one.high - one.low) / 2
     return Figure(_signed(one.value - 1), "%", f"±{100 * half:.0f}" if half > _NONE_BELOW else "")
 
