@@ -148,10 +148,9 @@ def test_an_emulators_time_is_attributed_to_nothing() -> None:
     assert attributed(book(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
 
 
-def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
+def foretold(sizes: list[int]) -> Book:
     """The narrow ABI ran in an emulated guest alone, beside the wide one."""
     wide, narrow = SIMPLEX
-    sizes = [1024, 16384, 65536, 262144]
     made = book(wide, narrow, sizes)
     here = [one for one in made.index.rows if one.abi != "x32"]
     noise = random.Random(3)
@@ -160,12 +159,28 @@ def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
              for one in rows_of(model, abi, size, noise, ("virtual", "none"))]  # fmt: skip
     counts = [msgspec.structs.replace(one, median=one.parameters["size"] * (100 if one.abi == "x86_64" else 104))
               if one.metric == "solve" else one for one in there if one.clock == "virtual"]  # fmt: skip
-    one = at(attributed(with_rows(made, [*here, *counts]), "x86_64", "x32"), 262144)
+    return with_rows(made, [*here, *counts])
+
+
+def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
+    wide, narrow = SIMPLEX
+    one = at(attributed(foretold([1024, 16384, 65536, 262144]), "x86_64", "x32"), 262144)
     truth = time_of(wide, 262144) - time_of(narrow, 262144)
     assert one.second_ns is None
     assert one.saved_ns == pytest.approx(truth, rel=0.2)
     assert "it would cost" in in_words(one)  # more instructions, and a cache holds both
     assert next(found.ns for found in one.parts if found.name == "unexplained") is None
+
+
+def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
+    """At one size instructions cannot be told from waiting: faults alone are no foretelling of the time."""
+    suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), worth="x32",
+                  program=(Program(what="program", probe="any.program"),))  # fmt: skip
+    made = msgspec.structs.replace(foretold([262144]), suite=suite)
+    (one,) = attributed(made, "x86_64", "x32")
+    assert "cannot be told, beyond" in in_words(one)
+    assert "it would" not in in_words(one).replace("what it would save of", "")
+    assert largest(made) == ()
 
 
 def test_it_is_told_in_words_and_as_a_table() -> None:

@@ -15,7 +15,8 @@ import pytest
 from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, before_others, conduct, kept_on, quiet
-from tollmeter.model import Failure, Outcome, Point, Probe, Select, Suite, Visit
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.model import Failure, Outcome, Point, Probe, Published, RowOf, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import refused, seal
 from tollmeter.store.journal import Journal, Session, read
@@ -43,11 +44,9 @@ class Rig:
         self.wished: dict[int, list[int]] = {}
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
-             against: tuple[str, ...] = ()) -> Plan:  # fmt: skip
-        self.request = Request(
-            id="r", suite=Suite(name="s", question="?", select=selects), started="", seed=1, budget_seconds=budget,
-            tollmeter="",
-        )  # fmt: skip
+             against: tuple[str, ...] = (), published: tuple[Published, ...] = ()) -> Plan:  # fmt: skip
+        suite = Suite(name="s", question="?", select=selects, published=published)
+        self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
         return make(
             self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={}, against=against
         )  # fmt: skip
@@ -127,6 +126,23 @@ def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> N
     rounds = [visit.round for visit in rig.visits]
     assert rounds == sorted(rounds)
     assert [visit.point for visit in rig.visits if visit.round == 0] != [v.point for v in rig.visits if v.round == 1]
+
+
+def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_begins(rig: Rig) -> None:
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
+    selects = Select(probe="memory.latency", parameters={"size": [4096, 8192, 16384]}), Select(probe="kernel.switch")
+    rig.visits_to_settle = 4
+    rig.go(rig.plan(*selects, published=(claim,)))
+    sizes = [visit.point.values().get("size") for visit in rig.visits]
+    assert sizes[: LEAST_VISITS * sizes.count(4096) // 4] == [4096] * (LEAST_VISITS * sizes.count(4096) // 4)
+    assert set(Counter(visit.point for visit in rig.visits).values()) == {4}
+
+
+def test_a_claim_that_the_budget_cannot_pay_keeps_nothing_from_the_rest(rig: Rig) -> None:
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 1 << 40}))
+    selects = Select(probe="memory.latency", parameters={"size": [4096, 1 << 40], "pages": "small"})
+    rig.go(rig.plan(selects, budget=1, published=(claim,)))
+    assert {visit.point.values()["size"] for visit in rig.visits} == {4096}
 
 
 def test_the_judge_is_asked_less_often_the_more_visits_there_are(rig: Rig) -> None:

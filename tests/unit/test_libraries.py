@@ -13,6 +13,14 @@ import pytest
 from tollmeter.model import Failure
 from tollmeter.toolchain import libraries
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _may_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOLL_INSTALL", raising=False)
+
+
 # Stands in for apt: knows one version, hands out the package that lies beside it, and notes each call.
 APT = """#!/bin/sh
 here=${0%/*}
@@ -107,3 +115,12 @@ def test_without_apt_it_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Failure, match="no apt"):
         libraries.bring(root, "red")
+
+
+def test_where_nothing_may_be_installed_no_library_is_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOLL_INSTALL", "no")
+    monkeypatch.setattr(libraries, "_downloaded", lambda *_: pytest.fail("it was downloaded"))
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes/libraries.toml").write_bytes((ROOT / "probes/libraries.toml").read_bytes())
+    with pytest.raises(Failure, match="TOLL_INSTALL=no forbids"):
+        libraries.bring(tmp_path, next(iter(libraries.known(ROOT))))

@@ -13,7 +13,8 @@ import pytest
 
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
-from tollmeter.store.request import read_request
+from tollmeter.report.worth import next_step
+from tollmeter.store.request import read_request, write_request
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests/recordings"
@@ -88,3 +89,13 @@ def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
     words = "kernel.loop kernel.enter_gate memory.latency size=4096,65536 pages=small"
     assert command(read_request(folder)) == f"./toll run {words} --seed 4711 --budget 6s"
+
+
+def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
+    """A longer run without its ABIs would be another: x32 is made ready only where it is named."""
+    folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
+    write_request(folder, msgspec.structs.replace(read_request(folder), abis=("x86_64", "x32"), words=("x32-2013",)))
+    book = open_run(folder)
+    run = msgspec.structs.replace(book.index.run, verdict="too short", seconds=100)
+    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
+    assert next_step(book) == "./toll run x32-2013 --abi x86_64,x32 --budget 300s"

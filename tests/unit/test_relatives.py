@@ -14,6 +14,7 @@ from tollmeter.judgement.relatives import relatives
 from tollmeter.judgement.studies import study
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.markdown import render
+from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
 
 PROBE = probe(
@@ -119,3 +120,19 @@ def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
     assert memory.rows[0].cells[1] == "–"
     assert any("any.program gave no number: because" in said for said in program_remarks(made))
     assert "−30 %" in render(made)
+
+
+def test_what_rests_on_a_single_visit_is_told_as_a_guess() -> None:
+    rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
+    single = judged(book(*rows[:2], *(msgspec.structs.replace(one, visits=1) for one in rows[2:])))
+    memory, _ = program_tables(single)
+    assert str(memory.rows[0].cells[1]) == "~ −31 %"
+    memory, _ = program_tables(judged(book(*rows)))
+    assert str(memory.rows[0].cells[1]).startswith("−31 %")
+
+
+def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
+    """The first column's name is not seen there."""
+    page = render_page(judged(book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))
+    for table in ("Memory", "CPU time"):
+        assert f"<h3>{table}, against x86_64</h3>" in page

@@ -98,13 +98,14 @@ def test_a_guest_s_rows_and_this_machine_s_are_never_in_one_answer() -> None:
     assert judged([*there, here[1]], claim(9.0, "ratio", over=OLD)).here == pytest.approx(9.0)
 
 
-def test_a_claim_about_caches_is_not_answered_where_there_are_none() -> None:
+@pytest.mark.parametrize("about", ["caches", "time"])
+def test_a_claim_about_caches_or_time_is_not_answered_where_there_are_none(about: str) -> None:
     there = [entry("new", 900.0, **IN_GUEST), entry("old", 100.0, **IN_GUEST)]
-    told = judged(there, claim(9.0, "ratio", over=OLD, about="caches"))
+    told = judged(there, claim(9.0, "ratio", over=OLD, about=about))
     assert (told.verdict, told.here) == ("cannot tell", None)
     assert "guest:x" in (told.reason or "")
     here = [entry("new", 200.0), entry("old", 100.0)]
-    assert judged([*there, *here], claim(2.0, "ratio", over=OLD, about="caches")).here == pytest.approx(2.0)
+    assert judged([*there, *here], claim(2.0, "ratio", over=OLD, about=about)).here == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("unit", "said"), [("ns", "In virtual time of guest:x. Boot it."),
@@ -207,3 +208,14 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
 
 def suite_of(published: list[Published]) -> Suite:
     return Suite(name="old-paper", question="?", select=(Select(probe="*"),), published=tuple(published))
+
+
+def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
+    claims = [claim(9.0, missing="No probe yet."), claim(8.0, missing="Nor this."), claim(7.0, missing="No probe yet.")]
+    of = book([], claims[0])
+    assert of.suite
+    answers = words.told(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
+    led_to = {line.cells[-1] for line in words.claims_table(answers).rows}
+    assert [number for number, _ in words.remarks(answers)] == sorted(led_to - {""})
+    shared = tuple(msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c"))
+    assert words.remarks(words.told(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []

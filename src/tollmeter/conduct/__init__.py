@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a plan's visits, live, and keeps each before the next begins.
 
-Round 0 touches every point. Between rounds the judge says which points are settled, how many visits the others want and
-where a curve wants more points; later rounds visit what gains most, until all is settled or the budget is spent. Given
-the outcomes of an interrupted run it goes on with what is missing: a visit is the same if its point, round and CPUs
-are.
+Round 0 touches every point; of a study, the first rounds touch those that its claims are about. Between rounds the
+judge says which points are settled, how many visits the others want and where a curve wants more points; later rounds
+visit what gains most, until all is settled or the budget is spent. Given the outcomes of an interrupted run it goes on
+with what is missing: a visit is the same if its point, round and CPUs are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
+from tollmeter.plan.claims import is_claimed
 from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
@@ -191,17 +193,32 @@ class _Run:
     # ---- one round ----------------------------------------------------------------------------------------------
 
     def _due(self, round_: int) -> list[Point]:
-        """Every point once; then those whose next visit is worth most."""
+        """Every point once, those of a study's claims until each has an interval; then those whose next visit is worth
+        most."""
         known = [point for point, first in self._first_round.items() if first <= round_]
         if round_ == 0:
-            return known
+            return self._claims_first(known)
         self._look()
         if self._plan.against:
             return self._due_in_turns()
-        still = [point for point in known if not self._is_done(point)]
+        still = self._claims_first([point for point in known if not self._is_done(point)])
         fresh = [point for point in still if not self._seen.get(point)]
         wishes = [self._wish(point) for point in still if self._seen.get(point)]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
+
+    def _claims_first(self, points: list[Point]) -> list[Point]:
+        """Those that a study's claims are about and that lack visits for an interval, where the time reaches for one;
+        all, where there is none: a budget that is soon spent is to answer what was asked, not to begin everything."""
+        if self._plan.against:
+            return points
+        claimed = [
+            point
+            for point in points
+            if is_claimed(self._plan.suite, point)
+            and len(self._seen.get(point, ())) < LEAST_VISITS
+            and self._costs.first(point, self._plan.effort) <= self._left()
+        ]
+        return claimed or points
 
     def _due_in_turns(self) -> list[Point]:
         """Whoever is not known well enough against a point that answers, and that point."""

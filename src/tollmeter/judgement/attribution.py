@@ -63,6 +63,11 @@ class Attribution(Record, frozen=True):
             return sum(part.ns or 0.0 for part in self.parts)
         return self.first_ns - self.second_ns
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is known."""
+        return self.second_ns is not None or all(part.ns is not None for part in self.parts[:-1])
+
 
 class Need(NamedTuple):
     """What one operation takes under one ABI; None: not measured."""

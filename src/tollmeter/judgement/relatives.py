@@ -14,6 +14,7 @@ import msgspec
 
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.studies import NOT_TOGETHER, own_reason
+from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Program, Relative, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 
@@ -53,7 +54,10 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
         return msgspec.structs.replace(bare, reason=_why(book, program, measure, abis))
     row, twin = pairs[0]
     ratio = ratio_of(twin, row)
-    return msgspec.structs.replace(bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high)
+    thin = not (is_known(row) and is_known(twin))
+    return msgspec.structs.replace(
+        bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
+    )
 
 
 def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:

@@ -154,10 +154,10 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none; and of a cache no
-    emulator tells.
+    count of the program's instructions, without its kernel's and without memory's share, is none; and no emulator
+    tells of a cache, or of the time of one machine.
     """
-    blind = (COUNTED, VIRTUAL) if about == "caches" else (COUNTED,)
+    blind = (COUNTED, VIRTUAL) if about else (COUNTED,)
     found = matching(book, wanted) if wanted is not None else []
     return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
 
@@ -206,7 +206,7 @@ def own_reason(book: Book, wanted: RowOf) -> str:
             "not among them. A guest (--target guest) or a board times it."
         )
     virtual = next((row for row in same if row.clock == VIRTUAL), None)
-    said = f"This is about caches, and in the virtual time of {virtual.target} there are none." if virtual else ""
+    said = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
     return said and _with_mend(said, book)
 
 

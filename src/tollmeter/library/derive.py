@@ -196,10 +196,12 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """The request as a person would say it; command: what to type to measure the same again."""
+    """The request as a person would say it; command: what to type to measure the same again; anew: the same but for
+    its seed and budget."""
     return {
         "question": request.suite.question,
         "command": command(request),
+        "anew": shlex.join([COMMAND, "run", *request.words, *_options(request)]),
         "budget_seconds": request.budget_seconds,
         "abis": list(request.abis),
         "cpus": list(request.cpus),
@@ -208,14 +210,19 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def command(request: Request) -> str:
     words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
+    return shlex.join([*words, *_options(request)])
+
+
+def _options(request: Request) -> list[str]:
+    """How it was asked for: how well known, against what, on which ABIs, places and CPUs."""
     usual = usual_precision(request.against)
-    words += ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
+    words = ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
     words += [word for other in request.against for word in ("--against", other)]
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
-    return shlex.join(words)
+    return words
 
 
 def _fingerprint(folder: Path) -> str:

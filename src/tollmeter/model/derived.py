@@ -215,7 +215,7 @@ class Claim(Record, frozen=True):
 class Relative(Record, frozen=True):
     """What a program needs under one ABI, as a multiple of what it needs under another, both in one place. measure: of
     memory, the most that was ever resident; of time, the CPU's. published: the study's word for it. reason: why value
-    is None.
+    is None. thin: it rests on too few visits for an interval.
     """
 
     what: str
@@ -229,6 +229,7 @@ class Relative(Record, frozen=True):
     high: float | None
     published: str = ""
     reason: str | None = None
+    thin: bool = False
 
 
 class Study(Record, frozen=True):

@@ -60,9 +60,11 @@ def _places(told: Sequence[Relative], what: str) -> str:
 
 
 def _change(one: Relative) -> Cell:
-    """Less or more, as the study tells it; the interval where there is one."""
+    """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
     if one.value is None or one.low is None or one.high is None:
         return DASH
+    if one.thin:
+        return Figure(f"~ {_signed(one.value - 1)}", "%")
     half = (one.high - one.low) / 2
     return Figure(_signed(one.value - 1), "%", f"±{100 * half:.0f}" if half > _NONE_BELOW else "")
 
@@ -104,6 +106,9 @@ def in_words(one: Attribution) -> str:
     memory = f"{second} needs {_less(one.memory)} memory than {first}; " if one.memory else ""
     told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
     saved = ", ".join(f"{quantity(part.ns, 'ns')} {_WORDS[part.name]}{_of(one, part)}" for part in told)
+    if not one.is_whole:
+        beyond = f", beyond {saved}" if saved else ""
+        return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} cannot be told{beyond}."
     rest = next(part.ns for part in one.parts if part.name == "unexplained")
     verb = "saves" if one.saved_ns >= 0 else "costs"
     verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
@@ -133,11 +138,13 @@ def why_not(told: Sequence[Attribution]) -> list[str]:
 
 
 def largest(book: Book) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs under the ABI that it is about, or another that was timed."""
+    """The greatest differences of a study's programs under the ABI that it is about, or another that was timed. A
+    difference of which a part is not known has no size to be ranked by.
+    """
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
     about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    found = (attributed(book, main, abi) for abi in others)
-    return next((told[:LARGEST] for told in found if told), ())
+    found = ([one for one in attributed(book, main, abi) if one.is_whole] for abi in others)
+    return next((tuple(told[:LARGEST]) for told in found if told), ())

@@ -70,11 +70,9 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
-    return [(f"({number})", answer.said) for number, answer in enumerate(_remarked(answers), start=1)]
-
-
-def _remarked(answers: Sequence[Answer]) -> list[Answer]:
-    return [answer for answer in answers if answer.said not in ("", "see above")]
+    """Each sentence once, however many answers lead to it."""
+    said = dict.fromkeys(answer.said for answer in answers if answer.said not in ("", ABOVE))
+    return [(f"({number})", sentence) for number, sentence in enumerate(said, start=1)]
 
 
 def _answer(book: Book, claim: Published) -> Answer:

@@ -62,7 +62,7 @@ def unanswered(book: Book) -> str:
 def next_step(book: Book) -> str:
     """What to type next, for what this run lacks most."""
     run = book.index.run
-    again = f"{COMMAND} run {'' if run.suite == 'default' else shlex.quote(run.suite) + ' '}".rstrip()
+    again = book.request.get("anew", f"{COMMAND} run")
     if run.verdict == "interrupted":
         return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
     if run.unanswered or run.verdict == "too short":

@@ -66,13 +66,17 @@ def _closure(libraries: dict[str, Library], name: str) -> Iterator[str]:
 
 
 def bring(root: Path, name: str) -> None:
-    """Downloads and unpacks one. Raises Failure (5) where it cannot be had, or is not what is pinned."""
+    """Downloads and unpacks one. Raises Failure (5) where it cannot be had or may not be, or is not what is
+    pinned.
+    """
     library, folder = known(root)[name], root / "build/libraries" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "lock").open("w") as held, tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         fcntl.flock(held, fcntl.LOCK_EX)
         if (folder / READY).is_file():
             return
+        if os.environ.get("TOLL_INSTALL") == "no":
+            raise Failure(f"{library.package} is not here, and TOLL_INSTALL=no forbids to bring it", 5)
         try:
             packed = _downloaded(library, Path(scratch), folder.parent)
             _prove(packed, library)
