@@ -86,6 +86,11 @@ def test_two_that_are_alike_are_said_to_be() -> None:
     assert "as much instructions" in verdict(counted, counted)
 
 
+def test_instructions_are_counted_and_no_throughput_is_made_of_them() -> None:
+    said = verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
+    assert "0.500 × the instructions" in said and "throughput" not in said
+
+
 def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_made() -> None:
     """A profile is one visit; rows are many. One answer with two figures for one thing contradicted itself."""
     left, right = profile({"copy": 50}, ns=80.0), profile({"copy": 30}, ns=100.0, source="SIGPROF")
@@ -129,8 +134,9 @@ def test_what_others_had_of_the_cpu_is_not_in_the_time_of_an_operation(
     monkeypatch: pytest.MonkeyPatch, program: Path
 ) -> None:
     """The wall's time counts them in: on a busy machine what is faster came out as slower."""
-    record: dict[str, object] = {"k": "profile", "source": "perf cpu-clock", "hits": [[address_of(program, "outer"), 6]], "kernel": 1,
-              "sees_kernel": True, "lost": 1, "period_ns": 1000, "iterations": 10, "ns": 4_000_000}  # fmt: skip
+    counted: dict[str, object] = {"kernel": 1, "sees_kernel": True, "lost": 1, "iterations": 10, "ns": 4_000_000}
+    hits = [[address_of(program, "outer"), 6]]
+    record = {"k": "profile", "source": "perf cpu-clock", "period_ns": 1000, "hits": hits} | counted
     assert told(monkeypatch, program, record).operation_ns == 200.0
     assert told(monkeypatch, program, {**record, "sees_kernel": False}).operation_ns == 100_000.0
 

@@ -116,7 +116,8 @@ def _speed(left: Profile, right: Profile, gain: float | None) -> str:
     what = "instructions" if left.source == COUNTED else "time"
     if abs(times - 1) < 0.01:
         return f"as much {what} as before"
-    return f"{plain(1 / times)} × the {what}, {plain(times)} × the throughput"
+    rate = "" if left.source == COUNTED else f", {plain(times)} × the throughput"
+    return f"{plain(1 / times)} × the {what}{rate}"
 
 
 def _functions(profile: Profile) -> set[str]:

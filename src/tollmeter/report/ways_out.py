@@ -17,6 +17,8 @@ from tollmeter.report.tables import Column, Line, Table, table
 Place = tuple[str, str]
 """ABI and target."""
 ALIKE = 0.03
+KNOWN_WITHIN = 1.1
+"""From the low to the high end of an interval."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,9 @@ def pairs(book: Book, suite: Suite) -> list[Pair]:
 
 
 def _gain_by_rows(book: Book, asked: Beside, place: Place) -> float | None:
+    """Where both are known well; a row that is not says less than the profile."""
     left, right = _row(book, asked.left, place), _row(book, asked.right, place)
-    return _gain(left, right) if left and right else None
+    return _gain(left, right) if left and right and _is_known(left) and _is_known(right) else None
 
 
 def unprofiled(book: Book) -> list[str]:
@@ -161,7 +164,14 @@ def _advice(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
         return "None of these gains 3 % here: leave it as it is."
     alike = [option.what for option, other in others if gain / _gain(base, other) < 1 + ALIKE]
     also = f" As good within 3 %: {'; '.join(alike)}." if alike else ""
-    return f"Best here: {best.what}, {plain(gain)} × the throughput. It takes {best.costs}.{also}"
+    poor = "" if _is_known(base) and _is_known(row) else "about "
+    why = " Its rows are not settled; a longer run tells how much." if poor else ""
+    what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
+    return f"Best here: {best.what}, {poor}{plain(gain)} × {what}. It takes {best.costs}.{also}{why}"
+
+
+def _is_known(row: Row) -> bool:
+    return bool(row.low and row.high and row.high / row.low < KNOWN_WITHIN)
 
 
 def _gain(base: Row, row: Row) -> float:
