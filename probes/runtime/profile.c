@@ -36,7 +36,7 @@ enum { PERIOD_NS = 199999, MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECO
 struct sampler {
   const char *source;  /* NULL: nothing is profiled */
   bool running, gated; /* gated: by the watch as well */
-  bool sees_kernel;    /* samples of it are counted, and so all of the program's time is */
+  bool sees_kernel;    /* samples of it are taken, and so all are together the time of the program */
   int perf;
   struct perf_event_mmap_page *ring;
   timer_t timer;
@@ -206,7 +206,7 @@ static void emit_hits(void) {
   toll_put_close(']');
   /* Opening and closing the gate is a system call of ours, which the sampler sees. */
   toll_put_count("kernel", sampler.gated ? 0 : sampler.kernel);
-  toll_put_bool("sees_kernel", sampler.sees_kernel && !sampler.gated);
+  toll_put_bool("sees_kernel", sampler.sees_kernel);
   toll_put_count("lost", sampler.lost);
   toll_put_count("iterations", sampler.iterations);
   toll_put_count("ns", sampler.ns);
