@@ -59,11 +59,18 @@ static int fate(int status) {
   return WEXITSTATUS(status);
 }
 
+/* A file's offset is shared with every child, and exit() in one puts it back to where that one's copy of standard input
+ * stood: nothing is read ahead there. A pipe has no offset. */
+static void share_input(void) {
+  if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) setvbuf(stdin, NULL, _IONBF, 0);
+}
+
 /* A process of its own for each line, so that one visit's crash, limit or memory is not the next one's. */
 static int visits_of_input(const struct toll_probe *probe) {
   char *line = NULL;
   size_t room = 0;
   int worst = 0;
+  share_input();
   while (getline(&line, &room, stdin) > 0) {
     int status = 0;
     pid_t parent = getpid(), child = fork();
@@ -95,6 +102,7 @@ static bool next_of_input(const struct toll_probe *probe, struct toll_request *r
 
 static int stay(const struct toll_probe *probe) {
   static struct toll_request first;
+  share_input();
   if (next_of_input(probe, &first)) toll_visits_serve(probe, &first, next_of_input);
   return 0;
 }

@@ -36,6 +36,7 @@ enum { PERIOD_NS = 199999, MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECO
 struct sampler {
   const char *source;  /* NULL: nothing is profiled */
   bool running, gated; /* gated: by the watch as well */
+  bool sees_kernel;    /* samples of it are taken, and so all are together the time of the program */
   int perf;
   struct perf_event_mmap_page *ring;
   timer_t timer;
@@ -69,6 +70,7 @@ static int open_perf(bool with_kernel) {
 static bool begin_perf(void) {
   const size_t bytes = (1 + RING_PAGES) * toll_page_bytes();
   sampler.perf = open_perf(true);
+  sampler.sees_kernel = sampler.perf >= 0;
   if (sampler.perf < 0) sampler.perf = open_perf(false);
   if (sampler.perf < 0) return false;
   sampler.ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, sampler.perf, 0);
@@ -84,11 +86,12 @@ static void read_ring(void) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint64_t at = sampler.ring->data_tail; at < end;) {
     struct perf_event_header header;
-    uint64_t address;
-    memcpy(&header, data + at % bytes, sizeof header); /* both are multiples of 8 bytes, and never torn */
+    uint64_t address, lost;
+    memcpy(&header, data + at % bytes, sizeof header); /* all are multiples of 8 bytes, and never torn */
     memcpy(&address, data + (at + sizeof header) % bytes, sizeof address);
+    memcpy(&lost, data + (at + sizeof header + sizeof address) % bytes, sizeof lost);
     if (header.type != PERF_RECORD_SAMPLE)
-      sampler.lost += header.type == PERF_RECORD_LOST;
+      sampler.lost += header.type == PERF_RECORD_LOST ? lost : 0;
     else if ((header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
       keep((uintptr_t)address);
     else
@@ -203,6 +206,7 @@ static void emit_hits(void) {
   toll_put_close(']');
   /* Opening and closing the gate is a system call of ours, which the sampler sees. */
   toll_put_count("kernel", sampler.gated ? 0 : sampler.kernel);
+  toll_put_bool("sees_kernel", sampler.sees_kernel);
   toll_put_count("lost", sampler.lost);
   toll_put_count("iterations", sampler.iterations);
   toll_put_count("ns", sampler.ns);

@@ -56,6 +56,21 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being(tmp_path: Path) ->
     assert len(found.casts) == 2 and list(found.troubles) == ["broken.c"] and found.troubles["broken.c"]
 
 
+def test_a_command_with_a_quote_that_is_not_closed_is_trouble_with_its_file(tmp_path: Path) -> None:
+    told = [{"directory": str(tmp_path), "file": "a.c", "command": "cc -DA='b -c a.c"}]
+    (tmp_path / "compile_commands.json").write_text(json.dumps(told))
+    assert "quot" in casts(units_of(tmp_path), HOST, "gcc").troubles["a.c"]
+
+
+def test_a_relative_directory_is_the_database_s(tmp_path: Path) -> None:
+    """Of a tree that was copied from elsewhere; who asks may stand anywhere."""
+    (tmp_path / "below").mkdir()
+    tree(tmp_path / "below", planted=PLANTED)
+    told = json.loads((tmp_path / "below/compile_commands.json").read_text())
+    (tmp_path / "compile_commands.json").write_text(json.dumps([{**told[0], "directory": "below"}]))
+    assert places(tmp_path) == [("planted.c", 3), ("planted.c", 6)]
+
+
 def test_what_ran_most_comes_first() -> None:
     found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
     assert [(one.line, one.hits) for one in ranked(found, {("y.c", 7): 9, ("x.c", 2): 3})] == [(7, 9), (2, 3), (1, 0)]

@@ -14,7 +14,7 @@ from tollmeter.library import profiling
 from tollmeter.library.profiling import Wanted, take
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
-from tollmeter.report.profiles import beside_table, profile_table, verdict
+from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
 from tollmeter.store.profiles import keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked, Told, profiled
@@ -82,7 +82,21 @@ def test_side_by_side_says_by_how_many_points_a_share_changed() -> None:
 def test_two_that_are_alike_are_said_to_be() -> None:
     one = profile({"copy": 50, "sum": 50})
     assert "no share changed" in verdict(one, one) and "as much time" in verdict(one, one)
-    assert "as much instructions" in verdict(*[profile({"copy": 50}, source="instructions")] * 2)
+    counted = profile({"copy": 50}, source="instructions")
+    assert "as much instructions" in verdict(counted, counted)
+
+
+def test_instructions_are_counted_and_no_throughput_is_made_of_them() -> None:
+    said = verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
+    assert "0.500 × the instructions" in said and "throughput" not in said
+
+
+def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_made() -> None:
+    """A profile is one visit; rows are many. One answer with two figures for one thing contradicted itself."""
+    left, right = profile({"copy": 50}, ns=80.0), profile({"copy": 30}, ns=100.0, source="SIGPROF")
+    block = side_by_side(left, right, ("a", "b"), gain=1.25)
+    assert "1.25 × the throughput" in block.said[0] and "0.800 × the time" in block.said[0]
+    assert block.said[1:] == ("a: 50 samples by perf cpu-clock.", "b: 30 samples by SIGPROF.")
 
 
 # ---- taking one -----------------------------------------------------------------------------------------------------
@@ -114,6 +128,17 @@ def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program
     found = told(monkeypatch, program, record, last)
     assert [(share.function, share.hits) for share in found.shares] == [("(kernel)", 5), ("outer", 3), ("main", 2)]
     assert (found.source, found.lost, found.operation_ns, found.reason) == ("SIGPROF", 1, 100.0, None)
+
+
+def test_what_others_had_of_the_cpu_is_not_in_the_time_of_an_operation(
+    monkeypatch: pytest.MonkeyPatch, program: Path
+) -> None:
+    """The wall's time counts them in: on a busy machine what is faster came out as slower."""
+    counted: dict[str, object] = {"kernel": 1, "sees_kernel": True, "lost": 1, "iterations": 10, "ns": 4_000_000}
+    hits = [[address_of(program, "outer"), 6]]
+    record = {"k": "profile", "source": "perf cpu-clock", "period_ns": 1000, "hits": hits} | counted
+    assert told(monkeypatch, program, record).operation_ns == 200.0
+    assert told(monkeypatch, program, {**record, "sees_kernel": False}).operation_ns == 100_000.0
 
 
 def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:

@@ -35,14 +35,21 @@ def casts(
     found = found_casts(units, chosen, compiler)
     rows = ranked(found.casts, _hits(by) if by else {})
     cells = [(f"{one.file}:{one.line}", str(one.hits) if by else "", one.said) for one in rows]
-    print_columns(Columns(("place", "times", "cast"), cells, whole=("place", "times")), form)
+    if cells or form != "table":
+        print_columns(Columns(("place", "times", "cast"), cells, whole=("place", "times")), form)
     for file, trouble in found.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
+    read = _read_of(found.units, len(found.troubles))
     say(
-        f"{len(rows)} casts in {found.units} files, by {compiler} for {chosen.name}; what is cast from void * or by "
+        f"{len(rows)} casts in {read} files, by {compiler} for {chosen.name}; what is cast from void * or by "
         "way of an integer is not among them, since the compiler takes it for aligned"
     )
     return UNREAD if found.units and len(found.troubles) == found.units else 0
+
+
+def _read_of(units: int, troubles: int) -> str:
+    """How many files were read, and of how many where not all were."""
+    return f"{units - troubles} of {units}" if troubles else str(units)
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:

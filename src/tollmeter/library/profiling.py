@@ -38,10 +38,20 @@ class _Sampled(Record, frozen=True):
 
     source: str
     hits: tuple[tuple[int, int], ...]
+    period_ns: int = 0
     kernel: int = 0
+    sees_kernel: bool = False
     lost: int = 0
     iterations: int = 0
     ns: int = 0
+
+    def own_ns(self, hits: int) -> float:
+        """What the program itself took. ns passed on the wall, where others may have had the CPU for most of it: perf's
+        clock stands still then, and so each of its samples is a period of the program's own time. Where it may not look
+        into the kernel some are missing, and the wall's time is all that there is."""
+        if not self.sees_kernel:
+            return self.ns
+        return float((hits + self.kernel + self.lost) * self.period_ns)
 
 
 class _Trouble(Record, frozen=True):
@@ -120,7 +130,7 @@ def _taken(empty: Profile, wanted: Wanted, sampling: Sampling) -> Profile:
     operations = last.iterations * (work.operations or 1.0)
     return msgspec.structs.replace(
         empty, source=last.source, shares=_shares(Path(wanted.executable.path), hits, last.kernel), lost=last.lost,
-        operation_ns=last.ns / operations if operations else 0.0,
+        operation_ns=last.own_ns(sum(hits.values())) / operations if operations else 0.0,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
@@ -172,14 +173,19 @@ def _breaks_physics(found: Estimate, metric: Metric) -> str | None:
         lost = found.low <= 0 and metric.source != "difference"
         return f"its time is not told from nothing: {_reach(found, metric)}" if lost else None
     if metric.source != "difference":
-        return f"twice the work took no longer: {found.value:.3g} {_cost_unit(metric)} for one"
+        return f"twice the work took no longer: {three(found.value)} {_cost_unit(metric)} for one"
     if found.high < 0:
-        return f"the control took longer than the whole, by {-found.value:.3g} {_cost_unit(metric)}"
-    return f"not told from nothing: at most {found.high:.3g} {_cost_unit(metric)}"
+        return f"the control took longer than the whole, by {three(-found.value)} {_cost_unit(metric)}"
+    return f"not told from nothing: at most {three(found.high)} {_cost_unit(metric)}"
 
 
 def _reach(found: Estimate, metric: Metric) -> str:
-    return f"{found.low:.3g} to {found.high:.3g} {_cost_unit(metric)}"
+    return f"{three(found.low)} to {three(found.high)} {_cost_unit(metric)}"
+
+
+def three(value: float) -> str:
+    """Three digits as people write them, without a power of ten."""
+    return f"{Decimal(f'{value:.3g}'):,f}"
 
 
 def _cost_unit(metric: Metric) -> str:

@@ -32,11 +32,15 @@ def alone(profile: Profile) -> Block:
     return Block((title,), (profile_table(profile),), (source_of(profile),))
 
 
-def side_by_side(left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right")) -> Block:
-    """Two profiles by function with the change, and what changed in words."""
-    named = zip(titles, (left, right), strict=True)
+def side_by_side(
+    left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
+) -> Block:
+    """Two profiles by function with the change, and what changed in words. gain: of the right one in throughput, where
+    rows say it; else it is taken from the profiles."""
+    named = tuple(zip(titles, (left, right), strict=True))
     heads = tuple(f"{title}: {title_of(one)}, {one.abi}, {one.target}" for title, one in named)
-    return Block(heads, (beside_table(left, right, titles),), (verdict(left, right), source_of(left)))
+    sources = tuple(f"{title}: {source_of(one)}" for title, one in named)
+    return Block(heads, (beside_table(left, right, titles),), (verdict(left, right, gain), *sources))
 
 
 def title_of(profile: Profile) -> str:
@@ -83,7 +87,7 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
     return table("function", columns, rows)
 
 
-def verdict(left: Profile, right: Profile) -> str:
+def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     """What grew, what shrank, and what came of it: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as fast`."""
     names = sorted(_functions(left) | _functions(right), key=lambda name: -abs(right.part(name) - left.part(name)))
     told = [
@@ -91,7 +95,7 @@ def verdict(left: Profile, right: Profile) -> str:
         for name in names[:4]
         if abs(right.part(name) - left.part(name)) * 100 >= TOLD_POINTS
     ]
-    return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right)}"
+    return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> float:
@@ -105,14 +109,15 @@ def points(share: float) -> str:
     return f"{100 * share:+.1f}".replace("-", "−")
 
 
-def _speed(left: Profile, right: Profile) -> str:
-    if not left.operation_ns or not right.operation_ns:
+def _speed(left: Profile, right: Profile, gain: float | None) -> str:
+    if not gain and not (left.operation_ns and right.operation_ns):
         return "how fast either was is not known"
-    times = left.operation_ns / right.operation_ns
+    times = gain or left.operation_ns / right.operation_ns
     what = "instructions" if left.source == COUNTED else "time"
     if abs(times - 1) < 0.01:
         return f"as much {what} as before"
-    return f"{plain(1 / times)} × the {what}, {plain(times)} × the throughput"
+    rate = "" if left.source == COUNTED else f", {plain(times)} × the throughput"
+    return f"{plain(1 / times)} × the {what}{rate}"
 
 
 def _functions(profile: Profile) -> set[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.studies import matching
-from tollmeter.model import Book, BreakEven, Option, Profile, Row, RowOf, Suite
+from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.report.numbers import DASH, percent, plain, quantity, time
 from tollmeter.report.profiles import Block, part_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
@@ -17,16 +17,20 @@ from tollmeter.report.tables import Column, Line, Table, table
 Place = tuple[str, str]
 """ABI and target."""
 ALIKE = 0.03
+KNOWN_WITHIN = 1.1
+"""From the low to the high end of an interval."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two profiles of one place; published: what the study has beside them, as a table."""
+    """Two profiles of one place; published: what the study has beside them, as a table; gain: how many times as good
+    the right one is by its row, which knows more of it than a profile."""
 
     left: Profile
     right: Profile
     titles: tuple[str, str]
     published: Table | None
+    gain: float | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def answer(book: Book, suite: Suite) -> list[Block]:
     told = [
         replace(side, tables=(*side.tables, *([pair.published] if pair.published else [])))
         for pair in pairs(book, suite)
-        for side in [side_by_side(pair.left, pair.right, pair.titles)]
+        for side in [side_by_side(pair.left, pair.right, pair.titles, pair.gain)]
     ]
     reasons = tuple(f"No profile for {reason}" for reason in unprofiled(book))
     told += [Block(said=reasons)] if reasons else []
@@ -77,8 +81,15 @@ def pairs(book: Book, suite: Suite) -> list[Pair]:
         {(one.abi, one.target): one for one in book.index.profiles if not one.reason and _is(one, wanted)}
         for wanted in (asked.left, asked.right)
     )
-    return [Pair(lefts[place], rights[place], asked.titles, _published(suite, lefts[place], rights[place]))
+    return [Pair(lefts[place], rights[place], asked.titles, _published(suite, lefts[place], rights[place]),
+                 _gain_by_rows(book, asked, place))
             for place in lefts if place in rights]  # fmt: skip
+
+
+def _gain_by_rows(book: Book, asked: Beside, place: Place) -> float | None:
+    """Where both are known well; a row that is not says less than the profile."""
+    left, right = _row(book, asked.left, place), _row(book, asked.right, place)
+    return _gain(left, right) if left and right and _is_known(left) and _is_known(right) else None
 
 
 def unprofiled(book: Book) -> list[str]:
@@ -100,7 +111,7 @@ def _published(suite: Suite, left: Profile, right: Profile) -> Table | None:
         for share in suite.beside.shares
     ]
     columns = [Column("published"), *(Column(f"{title}, %", True) for title in suite.beside.titles),
-               Column("here, %", True), Column("here, %", True)]  # fmt: skip
+               *(Column(f"{title} here, %", True) for title in suite.beside.titles)]  # fmt: skip
     return table("published", columns, rows)
 
 
@@ -153,7 +164,14 @@ def _advice(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
         return "None of these gains 3 % here: leave it as it is."
     alike = [option.what for option, other in others if gain / _gain(base, other) < 1 + ALIKE]
     also = f" As good within 3 %: {'; '.join(alike)}." if alike else ""
-    return f"Best here: {best.what}, {plain(gain)} × the throughput. It takes {best.costs}.{also}"
+    poor = "" if _is_known(base) and _is_known(row) else "about "
+    why = " Its rows are not settled; a longer run tells how much." if poor else ""
+    what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
+    return f"Best here: {best.what}, {poor}{plain(gain)} × {what}. It takes {best.costs}.{also}{why}"
+
+
+def _is_known(row: Row) -> bool:
+    return bool(row.low and row.high and row.high / row.low < KNOWN_WITHIN)
 
 
 def _gain(base: Row, row: Row) -> float:

@@ -54,7 +54,8 @@ class Found(NamedTuple):
 
 
 def units_of(folder: Path) -> list[Unit]:
-    """The C files of a tree. Raises Failure (2) where it does not say how they are compiled."""
+    """The C files of a tree; a relative directory is relative to the database. Raises Failure (2) where it does not say
+    how they are compiled."""
     path = folder / DATABASE if folder.is_dir() else folder
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
@@ -65,7 +66,9 @@ def units_of(folder: Path) -> list[Unit]:
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{path} is no compilation database: {error}") from error
-    return [unit for unit in read if unit.file.endswith(".c")]
+    root = path.absolute().parent
+    whole = (msgspec.structs.replace(unit, directory=str(root / unit.directory)) for unit in read)
+    return [unit for unit in whole if unit.file.endswith(".c")]
 
 
 def casts(units: Sequence[Unit], abi: Abi, compiler: str) -> Found:
@@ -84,9 +87,9 @@ def ranked(found: Iterable[Cast], hits: dict[tuple[str, int], int]) -> list[Cast
 
 
 def _read(unit: Unit, abi: Abi, compiler: str) -> Found:
-    words = [*compiler.split(), *abi.flags, *_kept(unit), "-fsyntax-only", "-Wcast-align=strict"]
     environment = {**os.environ, "LC_ALL": "C"}
     try:
+        words = [*compiler.split(), *abi.flags, *_kept(unit), "-fsyntax-only", "-Wcast-align=strict"]
         done = subprocess.run(
             [*words, "-fdiagnostics-format=json", "-x", "c", unit.file], cwd=unit.directory, capture_output=True,
             text=True, check=False, timeout=_LASTS_S, env=environment,

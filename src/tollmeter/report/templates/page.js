@@ -79,10 +79,11 @@
 
   // ---- drawing -------------------------------------------------------------------------------------------------
 
-  // A legend in as many columns as fit, and panels in as many as stay readable.
+  // A legend in as many columns as fit, words beside an axis in no more than half the width, and panels in as many as
+  // stay readable.
   function fitted(spec, width) {
     const fit = structuredClone(spec);
-    fitLegends(fit, width);
+    fitWords(fit, width);
     const side = squared(fit.usermeta, width);
     if (side) Object.assign(fit.facet ? fit.spec : fit, { width: side, height: side });
     if (!fit.facet) return fit;
@@ -107,12 +108,13 @@
     return best;
   }
 
-  function fitLegends(node, width) {
+  function fitWords(node, width) {
     if (node === null || typeof node !== "object") return;
     if (node.legend && node.legend.columns) {
       node.legend.columns = Math.max(1, Math.floor((node.legend.columns * Math.min(width, LEGEND_WIDTH)) / LEGEND_WIDTH));
     }
-    for (const [name, inner] of Object.entries(node)) if (name !== "data" && name !== "datasets") fitLegends(inner, width);
+    if (node.axis && node.axis.labelLimit) node.axis.labelLimit = Math.min(node.axis.labelLimit, Math.floor(width / 2));
+    for (const [name, inner] of Object.entries(node)) if (name !== "data" && name !== "datasets") fitWords(inner, width);
   }
 
   const drawn = new Map();
