@@ -202,6 +202,8 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
     assert found.common == ("4 figures: No board is here.",)
     assert all(one.said == "above" for one in found.answers)
+    assert words.remarks(found.answers) == []
+    assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
     assert found.tally == "Of 4 published figures: cannot tell 4."
 
 

@@ -74,7 +74,7 @@ def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
 
 
 def _remarked(answers: Sequence[Answer]) -> list[Answer]:
-    return [answer for answer in answers if answer.said not in ("", "see above")]
+    return [answer for answer in answers if answer.said not in ("", ABOVE)]
 
 
 def _answer(book: Book, claim: Published) -> Answer:
