@@ -49,6 +49,11 @@ def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
         assert re.search(rf"^  {level.level} .* ns ", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("width", range(50, 101))
+def test_a_number_stands_on_one_line_with_its_unit(width: int) -> None:
+    assert not re.search(r"\d\n\s*(s|ns|µs|GiB|GHz|%|points)\b", printed(books.small(), width))
+
+
 def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     text = printed(with_run(books.small(), verdict="busy", points=10, settled=3, shared_share=0.51))
     lines = text.splitlines()
