@@ -94,7 +94,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "answer": tables.answer(book),
         "worth": _worth(book),
         "sureness": _sureness(book, aside),
-        "unfinished": tables.unfinished(book),
+        "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
         "in_turns": [opposed.sentence(pair) for pair in index.opposed],
         "memory": tables.memory_table(book),

@@ -46,6 +46,7 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
+        console.print()
     for pair in book.index.opposed:
         _wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
         console.print()
@@ -111,7 +112,6 @@ def _left_out(book: Book, console: Console, width: int) -> None:
 def study(book: Book, suite: Suite, console: Console) -> None:
     """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
     width = _width(console)
-    console.print()
     _wrapped(console, suite.question, width, style="bold")
     if suite.source:
         _wrapped(console, f"Source: {suite.source}", width, style="dim")
