@@ -14,7 +14,7 @@ import books
 from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
-from tollmeter.report import groups, tables
+from tollmeter.report import groups, tables, worth
 from tollmeter.report.doubt import of_row
 from tollmeter.report.terminal import summary
 
@@ -61,11 +61,18 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
 
 
+def test_what_to_do_next_can_be_typed() -> None:
+    book = with_run(books.small(), verdict="busy", suite="memory.latency+kernel.switch")
+    typed = "./toll run memory.latency kernel.switch size=4096 --seed 3 --budget 9s --abi ia32"
+    book = msgspec.structs.replace(book, request={"command": typed})
+    assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
+
+
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     book = with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
     text = " ".join(printed(book).split())
     assert "The question of this run is not answered: most numbers rest on fewer than 3 visits." in text
-    assert re.search(r"Next \S+ run --budget \d+s", text)
+    assert re.search(r"Next \S+ run (default )?--budget \d+s", text)
 
 
 def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:

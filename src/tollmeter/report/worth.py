@@ -7,6 +7,7 @@ import shlex
 
 from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.model import Book
+from tollmeter.report.dossier import command
 from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
 
@@ -62,7 +63,7 @@ def unanswered(book: Book) -> str:
 def next_step(book: Book) -> str:
     """What to type next, for what this run lacks most."""
     run = book.index.run
-    again = f"{COMMAND} run {'' if run.suite == 'default' else shlex.quote(run.suite) + ' '}".rstrip()
+    again = _again(book)
     if run.verdict == "interrupted":
         return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
     if run.unanswered or run.verdict == "too short":
@@ -72,3 +73,10 @@ def next_step(book: Book) -> str:
     if run.verdict == "busy":
         return f"{again} when the machine is quiet, or with a longer --budget"
     return f"{COMMAND} serve: this and other runs in a browser"
+
+
+def _again(book: Book) -> str:
+    """What was typed, without seed and budget: the next run has its own."""
+    words = shlex.split(command(book))
+    chosen = {"--seed", "--budget"}
+    return shlex.join(word for place, word in enumerate(words) if chosen.isdisjoint((word, *words[place - 1 : place])))
