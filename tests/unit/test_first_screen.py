@@ -14,7 +14,7 @@ import books
 from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
-from tollmeter.report import groups, tables, worth
+from tollmeter.report import groups, markdown, tables, worth
 from tollmeter.report.doubt import of_row
 from tollmeter.report.terminal import summary
 
@@ -59,6 +59,12 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("A load takes 0.98 ns from L1d and 110 ns from memory")
     assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
+
+
+def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
+    text = markdown.render(with_run(books.small(), verdict="busy", points=10, settled=3))
+    assert text.index("Busy: 3 of 10 points") < text.index("## ") and text.count("3 of 10 points") == 1
+    assert text.index("Busy: ") < text.index("| Memory |")
 
 
 def test_what_to_do_next_can_be_typed() -> None:

@@ -44,7 +44,8 @@ def text(value: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    return "\n\n".join([*lines, *([text(tables.answer(book))] if tables.answer(book) else [])])
+    worthy = (tables.answer(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
+    return "\n\n".join([*lines, *(text(sentence) for sentence in worthy if sentence)])
 
 
 def _in_turns(book: Book) -> str:
@@ -140,8 +141,6 @@ def _finding(book: Book, finding: Finding) -> str:
 
 def _sure(book: Book) -> str:
     said = (
-        worth.verdict(book),
-        worth.unanswered(book),
         worth.held_back(book),
         tables.unfinished(book),
         book.index.run.summary,
