@@ -14,7 +14,7 @@ import books
 from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
-from tollmeter.report import groups, tables
+from tollmeter.report import groups, markdown, tables, worth
 from tollmeter.report.doubt import of_row
 from tollmeter.report.terminal import summary
 
@@ -49,6 +49,11 @@ def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
         assert re.search(rf"^  {level.level} .* ns ", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("width", range(50, 101))
+def test_a_number_stands_on_one_line_with_its_unit(width: int) -> None:
+    assert not re.search(r"\d\n\s*(s|ns|µs|GiB|GHz|%|points)\b", printed(books.small(), width))
+
+
 def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     text = printed(with_run(books.small(), verdict="busy", points=10, settled=3, shared_share=0.51))
     lines = text.splitlines()
@@ -56,11 +61,24 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
 
 
+def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
+    text = markdown.render(with_run(books.small(), verdict="busy", points=10, settled=3))
+    assert text.index("Busy: 3 of 10 points") < text.index("## ") and text.count("3 of 10 points") == 1
+    assert text.index("Busy: ") < text.index("| Memory |")
+
+
+def test_what_to_do_next_can_be_typed() -> None:
+    book = with_run(books.small(), verdict="busy", suite="memory.latency+kernel.switch")
+    typed = "./toll run memory.latency kernel.switch size=4096 --seed 3 --budget 9s --abi ia32"
+    book = msgspec.structs.replace(book, request={"command": typed})
+    assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
+
+
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     book = with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
     text = " ".join(printed(book).split())
     assert "The question of this run is not answered: most numbers rest on fewer than 3 visits." in text
-    assert re.search(r"Next \S+ run --budget \d+s", text)
+    assert re.search(r"Next \S+ run (default )?--budget \d+s", text)
 
 
 def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:

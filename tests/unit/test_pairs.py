@@ -4,17 +4,22 @@ cancels."""
 
 from __future__ import annotations
 
+import io
 from math import log
 
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
+import books
 from made import metric, outcome, probe, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
 from tollmeter.judgement.opposed import opposed, sentence, visits_wanted
 from tollmeter.model import Metric, Opposed, Outcome, Point
 from tollmeter.numbers.known import Known
+from tollmeter.report import markdown, page
+from tollmeter.report.terminal import summary
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))
 PAIR = {POINT: OTHER}
@@ -121,3 +126,13 @@ def test_the_sentence_says_what_stands_against_what() -> None:
     said = sentence(told(visits(1, change=1.01, layouts=0.001)))
     assert said.startswith("any.probe way=1 x86_64, cost, against any.probe way=0 x86_64: slower, +1.")
     assert "no difference is told" in sentence(told(visits(2)))
+
+
+def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:
+    found = told(visits(1, change=1.01, layouts=0.001))
+    book = books.small()
+    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, opposed=(found,)))
+    stream = io.StringIO()
+    summary(book, Console(file=stream, width=80))
+    for drawn in (stream.getvalue(), page.render(book), markdown.render(book).replace("\\", "")):
+        assert sentence(found) in " ".join(drawn.split())

@@ -250,6 +250,18 @@ def test_two_cpus_make_dots() -> None:
     assert any("between CPU 0 and CPU 1" in point["label"] for point in points)
 
 
+def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> None:
+    book = books.healthy(("x86_64",), visits=4)
+    thin = {name: tuple(msgspec.structs.replace(one, visits=2) for one in getattr(book.index, name))
+            for name in ("rows", "tolls")}  # fmt: skip
+    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, **thin))
+    points = [point for chart in charts(book) for point in points_of(chart) if "visits" in point["samples"]]
+    assert points
+    for point in points:
+        assert point["lo"] == point["y"] == point["hi"] and " to " not in point["interval"], point
+        assert "±" not in f"{point['value']} {point.get('said')} {point.get('brief')}", point
+
+
 def test_a_row_without_a_number_is_in_no_chart() -> None:
     named = by_name(books.failed)
     assert {"core-to-core", "access"}.isdisjoint(named)

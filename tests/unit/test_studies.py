@@ -203,7 +203,22 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
     assert found.common == ("4 figures: No board is here.",)
     assert all(one.said == "above" for one in found.answers)
+    assert words.remarks(found.answers) == []
+    assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
     assert found.tally == "Of 4 published figures: cannot tell 4."
+
+
+def test_a_remark_that_two_figures_share_stands_once() -> None:
+    gaps = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(2)]
+    found = words.told(book([entry("new", 100.0)], *gaps), suite_of(gaps))
+    assert words.remarks(found.answers) == [("(1)", "No board is here.")]
+    assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
+
+
+def test_a_figure_without_a_number_to_hold_against_says_why_it_cannot_tell() -> None:
+    picture = [claim(None)]
+    found = words.told(book([entry("new", 100.0)], *picture), suite_of(picture))
+    assert found.common == ("1 figure: The study gives no number that could be held against this one.",)
 
 
 def suite_of(published: list[Published]) -> Suite:

@@ -175,7 +175,7 @@ class _Run:
 
     def _spent(self) -> str:
         still = sum(not self._is_done(point) for point in self._first_round)
-        spent = f"the budget of {self._plan.budget_seconds:.0f} s was spent"
+        spent = f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
         return f"{spent} with {still} of {len(self._first_round)} points not settled"
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:

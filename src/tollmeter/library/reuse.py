@@ -37,9 +37,10 @@ class Reused(NamedTuple):
     @property
     def sentence(self) -> str:
         points = len({told.point for told in self.outcomes})
+        when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
         return (
             f"{len(self.outcomes)} visits of {points} points are taken over from {self.run}, which measured them on "
-            f"this machine and build {self.minutes:.0f} min ago"
+            f"this machine and build {when}."
         )
 
 

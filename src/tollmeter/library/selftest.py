@@ -21,7 +21,7 @@ import tollmeter
 from tollmeter import catalog
 from tollmeter.conduct import Stopping
 from tollmeter.library.derive import open_run
-from tollmeter.library.lies import HONEST, IN_PROBES, Lie
+from tollmeter.library.lies import HONEST, IN_PROBES, Lie, told
 from tollmeter.library.measure import measured
 from tollmeter.library.observing import unseen
 from tollmeter.library.options import Options
@@ -167,7 +167,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
         for _ in allowed:
             stack.enter_context(_neighbour())
         book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping)
-    claim = next((one.claim for one in book.index.findings if one.name == "machine.other_programs_work"), None)
+    claim = told("machine.other_programs_work")(book, "kernel.loop")
     by = f"the run is called {book.index.run.verdict}: {claim}" if claim else None
     return Caught("busy neighbour", "a loop on each CPU while it is measured", by)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tollmeter.judgement import opposed
 from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
 from tollmeter.report import tables, ways_out, worth
@@ -25,7 +26,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, all rows, gaps and the command to run again."""
-    parts = [_head(book), *_study(book)]
+    parts = [_head(book), _in_turns(book), *_study(book)]
     parts += [
         _table(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
@@ -43,7 +44,12 @@ def text(value: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    return "\n\n".join([*lines, *([text(tables.answer(book))] if tables.answer(book) else [])])
+    worthy = (tables.answer(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
+    return "\n\n".join([*lines, *(text(sentence) for sentence in worthy if sentence)])
+
+
+def _in_turns(book: Book) -> str:
+    return _listed([opposed.sentence(pair) for pair in book.index.opposed])
 
 
 def _study(book: Book) -> list[str]:
@@ -135,8 +141,6 @@ def _finding(book: Book, finding: Finding) -> str:
 
 def _sure(book: Book) -> str:
     said = (
-        worth.verdict(book),
-        worth.unanswered(book),
         worth.held_back(book),
         tables.unfinished(book),
         book.index.run.summary,

@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tollmeter.files import write_whole
+from tollmeter.judgement import opposed
 from tollmeter.model import Book, Failure
 from tollmeter.report import look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
@@ -93,8 +94,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "answer": tables.answer(book),
         "worth": _worth(book),
         "sureness": _sureness(book, aside),
-        "unfinished": tables.unfinished(book),
+        "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
+        "in_turns": [opposed.sentence(pair) for pair in index.opposed],
         "memory": tables.memory_table(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),

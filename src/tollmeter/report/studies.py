@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.attempts import OWN_EXITS, exits_of
-from tollmeter.judgement.studies import Measured, judge, measured, picked, timed_by
+from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, picked, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
@@ -53,6 +53,9 @@ def told(book: Book, suite: Suite) -> Told:
     answers = [_answer(book, claim) for claim in suite.published]
     shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
     common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
+    pairs = zip(suite.published, answers, strict=True)
+    unheld = sum(claim.value is None and answer.here != DASH for claim, answer in pairs)
+    common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
     kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
     return Told(kept, common)
 

@@ -28,6 +28,7 @@ from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Line, Table
+from tollmeter.report.wrapping import wrap
 from tollmeter.root import COMMAND
 
 WIDEST, NARROWEST = 100, 40
@@ -45,6 +46,7 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
+        console.print()
     for pair in book.index.opposed:
         _wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
         console.print()
@@ -110,7 +112,6 @@ def _left_out(book: Book, console: Console, width: int) -> None:
 def study(book: Book, suite: Suite, console: Console) -> None:
     """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
     width = _width(console)
-    console.print()
     _wrapped(console, suite.question, width, style="bold")
     if suite.source:
         _wrapped(console, f"Source: {suite.source}", width, style="dim")
@@ -229,14 +230,14 @@ def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
 
 def _finding(finding: Finding, console: Console, width: int, whole: bool) -> None:
     sign = tables.SIGNS[finding.severity]
-    body = textwrap.wrap(clean(finding.claim), width - INDENT - 3) or [""]
+    body = wrap(clean(finding.claim), width - INDENT - 3) or [""]
     _out(
         console,
         Text(f"{'':{INDENT}}{sign:<3}", style=SIGN_STYLES[finding.severity]).append(body[0], style="not bold default"),
     )
     _indented(console, body[1:], "")
     if whole:
-        _indented(console, textwrap.wrap(clean(finding.remedy), width - INDENT - 3), "dim")
+        _indented(console, wrap(clean(finding.remedy), width - INDENT - 3), "dim")
 
 
 def _indented(console: Console, lines: Sequence[str], style: str) -> None:
@@ -264,9 +265,7 @@ def _ending(book: Book, console: Console, width: int) -> None:
 
 def _wrapped(console: Console, text: str, width: int, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
     """Words wrapped at the width; a path longer than a line is left whole, so that it can be copied."""
-    lines = textwrap.wrap(clean(text), width, initial_indent=" " * first, subsequent_indent=" " * hanging,
-                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
-    for line in lines:
+    for line in wrap(clean(text), width, first=first, hanging=hanging):
         _out(console, Text(line, style=style))
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from tollmeter.judgement.studies import matching
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
-from tollmeter.report.numbers import DASH, percent, plain, quantity, time
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import DASH, percent, plain, time
 from tollmeter.report.profiles import Block, part_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
 
@@ -145,7 +146,7 @@ def _ways(book: Book, options: Sequence[Option], place: Place) -> Ways | None:
         Line(
             (
                 option.what,
-                quantity(row.median, row.unit, row.low, row.high),
+                of_row(row),
                 f"{plain(_gain(base, row))} ×",
                 option.costs,
             )

@@ -94,7 +94,7 @@ def _between(row: Row) -> str:
 
 
 def _said(row: Row) -> str:
-    return str(quantity(row.median, row.unit, row.low, row.high))
+    return str(of_row(row))
 
 
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:

@@ -25,7 +25,8 @@ from tollmeter.report.charts.marks import (
     series_colour,
     values,
 )
-from tollmeter.report.numbers import quantity, size
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import size
 
 DENSE_POINTS = 8
 HEADROOM = 1.6
@@ -92,7 +93,7 @@ def _as_dots(rows: Sequence[Row], curves: Curves) -> Spec | None:
     names = [
         ", ".join(filter(None, (curves.panel(row) if curves.panel else "", curves.series(row)))) for row in positive
     ]
-    said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in positive)
+    said = (str(of_row(row)) for row in positive)
     rungs = [rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True)]
     return dots(rungs, positive[0].unit, curves.y_title)
 

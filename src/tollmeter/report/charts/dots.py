@@ -22,7 +22,8 @@ from tollmeter.report.charts.marks import (
     values,
     within_reach,
 )
-from tollmeter.report.numbers import cycles, quantity, time
+from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import cycles, time
 
 STEP = 34
 LABEL_UP, DOT_DOWN = -8, 6
@@ -31,8 +32,7 @@ NARROW, VALUE_ROOM = 460, 92  # pixels
 
 def rung(row: Row, label: str, said: str) -> Datum:
     """A dot of one row. said stands at the right end of its line; where the chart is narrow, the value alone."""
-    brief = str(quantity(row.median, row.unit, row.low, row.high))
-    return datum(row, label=label, said=said, brief=brief, tone="rung")
+    return datum(row, label=label, said=said, brief=str(of_row(row)), tone="rung")
 
 
 def level_rungs(bench: Bench) -> list[Datum]:

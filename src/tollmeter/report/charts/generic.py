@@ -10,7 +10,7 @@ from tollmeter.report.charts.chart import Bench, Chart, spread, varying
 from tollmeter.report.charts.curves import Curves, draw, named_by
 from tollmeter.report.charts.dots import dots, rung
 from tollmeter.report.charts.marks import TITLES
-from tollmeter.report.numbers import quantity
+from tollmeter.report.doubt import of_row
 
 LEAST_SWEPT = 3
 MOST_SERIES = 8
@@ -86,5 +86,5 @@ def _few(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
     rungs = []
     for row in positive:
         label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
-        rungs.append(rung(row, label, str(quantity(row.median, row.unit, row.low, row.high))))
+        rungs.append(rung(row, label, str(of_row(row))))
     return dots(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))

@@ -15,7 +15,8 @@ from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
 from tollmeter.report.charts.curves import Curves, charted, named_by
 from tollmeter.report.charts.dots import dots, level_rungs, rung
-from tollmeter.report.numbers import cycles, quantity, time
+from tollmeter.report.doubt import of_row, of_toll
+from tollmeter.report.numbers import cycles
 
 HAND_OFF = Subject(
     "hand-off",
@@ -57,7 +58,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
 def _toll_rung(row: Row, toll: Toll) -> Datum:
     in_cycles = f" · {cycles(toll.cycles)} cycles" if toll.cycles else ""
     in_ns = msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
-    return rung(in_ns, toll.toll, f"{time(toll.value, toll.low, toll.high)}{in_cycles}")
+    return rung(in_ns, toll.toll, f"{of_toll(toll)}{in_cycles}")
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
@@ -97,7 +98,7 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
     if len(alike) < 2:
         return
     labels = _labels(bench, alike)
-    said = (str(quantity(row.median, row.unit, row.low, row.high)) for row in alike)
+    said = (str(of_row(row)) for row in alike)
     rungs = [rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True)]
     yield subject.chart(dots(rungs, alike[0].unit, x_title), alike)
 

@@ -56,9 +56,8 @@ def label_of(unit: str) -> str:
 
 
 def datum(row: Row, **more: object) -> Datum:
-    """One row as a mark needs it: y with its interval, and what the hover says, already in words."""
-    low = row.median if row.low is None else row.low
-    high = row.median if row.high is None else row.high
+    """One row as a mark needs it: y with its interval, if it has one, and what the hover says, already in words."""
+    low, high = _ends(row)
     told = {name: value for name, value in more.items() if value != ""}
     return {
         "y": _short(row.median),
@@ -71,6 +70,13 @@ def datum(row: Row, **more: object) -> Datum:
     }
 
 
+def _ends(row: Row) -> tuple[float | None, float | None]:
+    """Too few visits make no interval."""
+    if not is_known(row):
+        return row.median, row.median
+    return row.median if row.low is None else row.low, row.median if row.high is None else row.high
+
+
 def is_firm(row: Row) -> bool:
     """Whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is read."""
     half = numbers.half_width(row.median or 0.0, row.low, row.high)
@@ -79,13 +85,12 @@ def is_firm(row: Row) -> bool:
 
 def sure(row: Row) -> Datum:
     """Value, interval and samples in words, as the hover gives them."""
-    ends = (row.median if end is None else end for end in (row.low, row.high))
-    low, high = (numbers.quantity(end, row.unit) for end in ends)
+    low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
     aside = f", {row.set_aside} set aside" if row.set_aside else ""
     visits = f"{row.visits} visit{'' if row.visits == 1 else 's'}"
     return {
         "value": str(of_row(row)),
-        "interval": f"{low} to {high}",
+        "interval": f"{low} to {high}" if is_known(row) else "none, of too few visits",
         "samples": f"{row.samples} in {visits}{aside}",
     }
 

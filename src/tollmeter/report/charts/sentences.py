@@ -67,7 +67,8 @@ def _bandwidth(levels: Sequence[Level]) -> str:
     first, last = known[0], known[-1]
     share = (last.read_bytes_per_second or 0.0) / (first.read_bytes_per_second or 1.0)
     near, far = (f"{rate(level.read_bytes_per_second)} from {level.level}" for level in (first, last))
-    return f"The fastest kernel reads {near}, {far}: {percent(share)} of it."
+    fastest = f"The fastest kernel reads {near}, {far}: {percent(share)} of it"
+    return f"{fastest}. Drawn is the kernel that was measured at most sizes."
 
 
 def _parallelism(levels: Sequence[Level]) -> str:
