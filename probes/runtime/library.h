@@ -20,8 +20,8 @@ static inline enum toll_status toll_library_missing(struct toll_run *r, const ch
 #ifdef __cplusplus
   if (!TOLL_CXX_LIBRARY) return toll_skip(r, "%s needs the C++ library, and this ABI has none here", library);
 #endif
-  return toll_skip(r, "%s is not here for this ABI: ./toll run brings it when it can reach Debian, which may not have it",
-                   library);
+  return toll_skip(
+      r, "%s is not here for this ABI: ./toll run brings it when it can reach Debian, which may not have it", library);
 }
 
 #endif
