@@ -45,31 +45,33 @@ identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
 SOURCES  := $(filter-out $(RUNTIME)/%,$(wildcard probes/*/*.c probes/*/*.cc))
 PROBES   := $(subst /,.,$(patsubst probes/%,%,$(basename $(SOURCES))))
 
-# FAMILY/NAME=LIBRARY for each probe that says so, and what that is compiled with: the whole of C++, and what the host tool
-# has brought (libraries.toml), if this ABI has a C++ library. Whether they are there the probe asks itself; `ready` is made
-# when one came, so that the probe is then made anew.
+# FAMILY/NAME=LIBRARY+LIBRARY for each probe that says so; what the host tool has brought of them (libraries.toml) is in
+# build/libraries. Whether it is there the probe asks itself; NAME.from is written when one came or went, so that the probe
+# is then made anew. In C++ it is compiled with the whole of that, if this ABI has its library.
 LIBRARIES  := build/libraries
 USERS      := $(shell sed -n 's|^ *\.library = "\(.*\)",$$|\1|;T;F;p' $(SOURCES) | sed 's|^probes/||' | \
-                paste -d= - - | sed 's|\.cc*=|=|')
-library     = $(patsubst $1=%,%,$(filter $1=%,$(USERS)))
+                paste -d= - - | sed 's|\.cc*=|=|; s| |+|g')
+library     = $(subst +, ,$(patsubst $1=%,%,$(filter $1=%,$(USERS))))
 MULTILIB   := $(if $(filter -m32,$(ABI_FLAGS)),32,$(if $(filter -mx32,$(ABI_FLAGS)),x32))
-STD_LIBRARY = -std=c++20 -fno-threadsafe-statics -Wno-missing-field-initializers -I$(LIBRARIES) $(addprefix \
-                -isystem ,$(wildcard $(LIBRARIES)/*/usr/include $(LIBRARIES)/*/usr/include/eigen3 \
-                $(if $(MULTILIB),$(LIBRARIES)/*/usr/include/*/c++/*/$(MULTILIB))))
+STD_LIBRARY = -std=c++20 -fno-threadsafe-statics -Wno-missing-field-initializers $(addprefix -isystem ,$(wildcard \
+                $(if $(MULTILIB),$(LIBRARIES)/libstdcxx*/usr/include/*/c++/*/$(MULTILIB))))
+headers     = $(addprefix -isystem ,$(wildcard $(foreach place,usr/include usr/include/eigen3 include src, \
+                $(patsubst %,$(LIBRARIES)/%/$(place),$(call library,$1)))))
 HAS_CXX    := $(shell $(CC) $(ABI_FLAGS) $(STD_LIBRARY) -include bits/c++config.h -x c++ -E /dev/null >/dev/null 2>&1 && \
                 echo yes)
-CXX_LIBRARY = $(addprefix -L,$(if $(MULTILIB),$(wildcard $(LIBRARIES)/*/usr/lib/gcc/*/*/$(MULTILIB)))) -lstdc++
-is_whole    = $(and $(HAS_CXX),$(call library,$1))
-readiness   = $(if $(call library,$1),$(wildcard $(LIBRARIES)/*/ready))
+CXX_LIBRARY = $(addprefix -L,$(if $(MULTILIB),$(wildcard $(LIBRARIES)/libstdcxx*/usr/lib/gcc/*/*/$(MULTILIB)))) -lstdc++
+is_whole    = $(and $(HAS_CXX),$(wildcard probes/$1.cc),$(call library,$1))
+origins     = $(if $(call library,$1),$(wildcard $(patsubst %,$(LIBRARIES)/%.from,$(call library,$1) libstdcxx*)))
 
 SHARED   := $(wildcard $(RUNTIME)/*.c $(RUNTIME)/*.$(ARCH).S)
 ARCHIVE  := $(OUT)/libtoll.a
 
 # A probe that is linked with more has NAME.mk beside it, which sets FAMILY.NAME.flags and FAMILY.NAME.libs.
-# $(call archive,NAME): where the compiler finds NAME.a for this ABI; empty where it doesn't, or would give an archive that was
-# made for another C library.
+# $(call archive,LIBRARY,NAME): where its NAME.a for this ABI lies; empty where there is none, or it was made for another C
+# library.
 GLIBC   := $(findstring __GLIBC__,$(shell printf '\043include <features.h>\n' | $(CC) $(ABI_FLAGS) -E -dM - 2>/dev/null))
-archive  = $(if $(GLIBC),$(filter /%,$(shell $(CC) $(ABI_FLAGS) -print-file-name=$1.a)))
+TRIPLE  := $(shell $(CC) $(ABI_FLAGS) -print-multiarch 2>/dev/null)
+archive  = $(if $(GLIBC),$(wildcard $(LIBRARIES)/$1/usr/lib/$(TRIPLE)/$2.a))
 include $(wildcard probes/*/*.mk)
 
 # Rewritten only when the compiler or a flag changed: every object is younger than its own command.
@@ -77,11 +79,6 @@ COMMAND  := $(OBJ)/command
 $(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' | \
         cmp -s - $(COMMAND) || printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' > $(COMMAND))
 RECIPE   := Makefile probes/probes.mk $(COMMAND)
-
-# Rewritten only when another library is there.
-ARCHIVES := $(OBJ)/archives
-FOUND    := $(foreach probe,$(PROBES),$($(probe).flags))
-$(shell printf '%s\n' '$(FOUND)' | cmp -s - $(ARCHIVES) || printf '%s\n' '$(FOUND)' > $(ARCHIVES))
 
 .PHONY: all
 all: $(PROBES:%=$(OUT)/%) $(OUT)/layout.o
@@ -105,10 +102,10 @@ $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
 
 # $(call probe,FAMILY/NAME,FAMILY.NAME)
 define probe
-$(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(if $(wildcard probes/$1.mk),$(ARCHIVES))
+$(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(wildcard probes/$1.mk) $(call origins,$1)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) -MMD -MP -c $$< -o $$@
-$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call readiness,$1)
-	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+$(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call origins,$1)
+	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \

@@ -28,8 +28,8 @@ struct receive {
 
 static enum toll_status prepare(struct toll_run *r) {
   return toll_skip(r,
-                   "built without lwIP, whose source is not here: naming this probe fetches it, LWIP_SOURCE=DIR "
-                   "takes one's own");
+                   "built without lwIP, whose source is not here: ./toll run fetches it, LWIP_SOURCE=DIR takes "
+                   "one's own");
 }
 
 static void transfer_records(struct toll_run *r) {
@@ -83,6 +83,7 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = transfer_records,
     .check = check,
+    .library = "lwip",
 #ifdef RECEIVE_HAS_LWIP
     .finish = finish,
     .work = work,

@@ -218,6 +218,6 @@ extern "C" const struct toll_probe toll_probe = {
     .finish = finish,
     .faults = true,
     .accounts = true,
-    .library = "libstdcxx",
+    .library = "hepmc3 libstdcxx",
     .revision = 1,
 };

@@ -4,13 +4,14 @@
  * a channel by hand (lmbench: lat_rpc).
  *
  * A library brings a format, names, an allocation or two for each message, and its own loop over its files. What it adds to
- * the socket that it goes through is the difference to call_object's tcp, udp and unix_stream. Each is linked in where the
- * system has it (call_library.mk), and is a gap elsewhere.
+ * the socket that it goes through is the difference to call_object's tcp, udp and unix_stream. Each is linked in where
+ * Debian has it for this ABI (call_library.mk), and is a gap elsewhere.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <string.h>
 
+#include "library.h"
 #include "library_dbus.h"
 #include "library_rpc.h"
 #include "other_end.h"
@@ -37,19 +38,13 @@ static bool open_channel(unsigned channel, struct call *call) {
   return rpc_open(channel == RPC_TCP ? SOCK_STREAM : SOCK_DGRAM, answer_of, call);
 }
 
-static enum toll_status needs_library(struct toll_run *r, bool known, const char *library) {
-  if (known) return TOLL_OK;
-  return toll_skip(r, "no %s was there for this ABI: for the system's own, apt-get install %s-dev, then make probes",
-                   library, library);
-}
-
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct call *call = r->state;
   const unsigned channel = toll_choice(r, "channel");
   const bool known = channel == DBUS ? DBUS_KNOWN : RPC_KNOWN;
   uint64_t random = r->seed;
-  if (needs_library(r, known, channel == DBUS ? "libdbus-1" : "libtirpc") != TOLL_OK) return TOLL_SKIPPED;
+  if (!known) return toll_library_missing(r, channel == DBUS ? "libdbus" : "libtirpc");
   if (find_other_end(r, &call->other_end) != TOLL_OK) return TOLL_SKIPPED;
   for (unsigned i = 0; i < OBJECTS; i++) call->types[i] = (unsigned)toll_random_below(&random, TYPES);
   errno = 0;
@@ -111,5 +106,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .switches = true,
+    .library = "libdbus libtirpc",
     .revision = 1,
 };

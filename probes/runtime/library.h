@@ -17,8 +17,11 @@
 #endif
 
 static inline enum toll_status toll_library_missing(struct toll_run *r, const char *library) {
+#ifdef __cplusplus
   if (!TOLL_CXX_LIBRARY) return toll_skip(r, "%s needs the C++ library, and this ABI has none here", library);
-  return toll_skip(r, "%s is not here: ./toll run brings it from Debian when it can reach one", library);
+#endif
+  return toll_skip(
+      r, "%s is not here for this ABI: ./toll run brings it when it can reach Debian, which may not have it", library);
 }
 
 #endif

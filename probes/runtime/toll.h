@@ -135,8 +135,8 @@ struct toll_probe {
   bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */
   bool spreads;                  /* what it starts may go to every CPU of the visit, though it has no companions */
   bool serves;                   /* with TOLL_SERVE in its environment it is the other end on another machine */
-  const char *library; /* what it is compiled with beside the C library, by its name in probes/libraries.toml */
-  int revision;        /* raised whenever the number means something else */
+  const char *library;           /* what it is built with beside the C library: names in probes/libraries.toml */
+  int revision;                  /* raised whenever the number means something else */
 };
 
 extern const struct toll_probe toll_probe; /* each probe file defines it */

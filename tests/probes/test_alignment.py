@@ -203,12 +203,11 @@ def test_receiving_aligned_gains_where_memcpy_falls_to_bytes_and_nowhere_else(ow
 
 
 def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
-    if not (ROOT / "build/sources/lwip.path").is_file():
+    if not (ROOT / "build/libraries/lwip").exists():
         pytest.skip("lwIP's source was never fetched")
     shutil.copytree(ROOT / "probes/alignment/lwip", tmp_path / "probes/alignment/lwip")
-    told = tmp_path / "build/sources/lwip.path"
-    told.parent.mkdir(parents=True)
-    told.write_text(str((ROOT / (ROOT / "build/sources/lwip.path").read_text().strip()).resolve()))
+    (tmp_path / "build/libraries").mkdir(parents=True)
+    (tmp_path / "build/libraries/lwip").symlink_to((ROOT / "build/libraries/lwip").resolve())
     blind = ("alignment/lwip/lwipopts.h", "#define NO_SYS ", "#define CHECKSUM_CHECK_TCP 0\n#define NO_SYS ")
     build_broken(tmp_path, own_abi, own_compiler, [blind, ("alignment/receive_path_packed.c", "", "")])
     done = visit(own_abi.name, "alignment.receive_path_packed", root=tmp_path, fault="corrupt", samples=40)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that single probes are compiled with: what is missing, what is brought, and what is refused."""
+"""What probes are built with that is not ours: what is missing, what is brought whole and by its checksum, one's own
+folder in its place, and what is refused.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,23 +17,25 @@ import pytest
 from tollmeter.model import Failure
 from tollmeter.toolchain import libraries
 
-ROOT = Path(__file__).resolve().parents[2]
+HELD = "src/core/it.c"
 
-
-@pytest.fixture(autouse=True)
-def _may_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TOLL_INSTALL", raising=False)
-
-
-# Stands in for apt: knows one version, hands out the package that lies beside it, and notes each call.
+# Stands in for apt: knows one version of two packages, and notes each call. Its helper hands out what lies beside it.
 APT = """#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/calls"
 case "$*" in
-  *print-uris*=1.0) echo "'http://pool/red/red_1.0.deb' red_1.0.deb 9 SHA256:0" ;;
-  *download*=1.0) cp "$here/red.deb" red_1.0.deb ;;
+  *red=1.0) echo "'http://pool/red/red_1.0.deb' red_1.0.deb 9 SHA256:0" ;;
+  *libit0) echo "'http://pool/i/it/libit0_1.0_any.deb' libit0_1.0_any.deb 7 SHA256:1" ;;
   *update*) ;;
   *) echo "E: no such version" >&2; exit 100 ;;
+esac
+"""
+HELPER = """#!/bin/sh
+here=${0%/*}
+while [ "$1" != download-file ]; do shift; done
+case "$2" in
+  http://pool/red/red_1.0.deb | http://pool/i/it/it_1.0.orig.tar.xz) cp "$here/${2##*/}" "$3" ;;
+  *) echo "E: 404" >&2; exit 100 ;;
 esac
 """
 TABLE = """
@@ -46,16 +52,38 @@ package = "blue"
 version = "1.0"
 sha256 = ""
 abis = ["narrow"]
+
+[it]
+summary = "it 1.0"
+package = "libit0"
+archive = "it_1.0.orig.tar.xz"
+sha256 = "{archive}"
+holds = "src/core/it.c"
+variable = "IT_SOURCE"
 """
+
+
+def archive(name: str = HELD) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:xz") as made:
+        entry = tarfile.TarInfo(f"it-1.0/{name}")
+        entry.size = 4
+        made.addfile(entry, io.BytesIO(b"int;"))
+    return raw.getvalue()
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "apt-get").write_text(APT)
-    (tools / "apt-get").chmod(0o755)
+    for name, script in (("apt-get", APT), ("apt-helper", HELPER)):
+        (tools / name).write_text(script)
+        (tools / name).chmod(0o755)
+    (tools / "it_1.0.orig.tar.xz").write_bytes(archive())
+    monkeypatch.setattr(libraries, "APT_HELPER", str(tools / "apt-helper"))
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.delenv("TOLL_INSTALL", raising=False)
+    monkeypatch.delenv("IT_SOURCE", raising=False)
     (tmp_path / "probes").mkdir()
     _package(tmp_path)
     return tmp_path
@@ -69,13 +97,22 @@ def _package(root: Path) -> None:
     (content / "usr/include/red.h").write_text("int red;\n")
     control = "Package: red\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody\nDescription: red\n"
     (content / "DEBIAN/control").write_text(control)
-    subprocess.run(["dpkg-deb", "-b", content, root / "tools/red.deb"], check=True, capture_output=True)
+    subprocess.run(["dpkg-deb", "-b", content, root / "tools/red_1.0.deb"], check=True, capture_output=True)
     table(root)
 
 
-def table(root: Path, version: str = "1.0", sha256: str = "") -> None:
-    whole = hashlib.sha256((root / "tools/red.deb").read_bytes()).hexdigest()
-    (root / "probes/libraries.toml").write_text(TABLE.format(version=version, sha256=sha256 or whole))
+def table(root: Path, version: str = "1.0", sha256: str = "", pinned: bytes = b"") -> None:
+    whole = sha256 or hashlib.sha256((root / "tools/red_1.0.deb").read_bytes()).hexdigest()
+    told = TABLE.format(version=version, sha256=whole, archive=hashlib.sha256(pinned or archive()).hexdigest())
+    (root / "probes/libraries.toml").write_text(told)
+
+
+def bring(root: Path, name: str) -> None:
+    libraries.bring(root, name, libraries.known(root)[name])
+
+
+def is_missing(root: Path, name: str) -> bool:
+    return name in libraries.missing(root, [name], ["wide"])
 
 
 def test_what_is_missing_is_told_by_abi(root: Path) -> None:
@@ -87,40 +124,103 @@ def test_what_is_missing_is_told_by_abi(root: Path) -> None:
 
 
 def test_what_was_brought_is_there_and_not_brought_again(root: Path) -> None:
-    libraries.bring(root, "red")
+    bring(root, "red")
     assert (root / "build/libraries/red/usr/include/red.h").is_file()
     assert libraries.missing(root, ["red"], ["wide"]) == []
     before = (root / "tools/calls").read_text()
-    libraries.bring(root, "red")
+    bring(root, "red")
     assert (root / "tools/calls").read_text() == before
 
 
 def test_a_file_that_is_not_the_one_that_is_pinned_is_refused(root: Path) -> None:
     table(root, sha256="0" * 64)
     with pytest.raises(Failure, match="not the file that is pinned"):
-        libraries.bring(root, "red")
+        bring(root, "red")
     assert libraries.missing(root, ["red"], ["wide"]) == ["red"]
 
 
 def test_a_version_that_nobody_has_is_looked_for_in_lists_of_our_own_and_then_told(root: Path) -> None:
     table(root, version="2.0")
     with pytest.raises(Failure, match=r"red 2\.0 cannot be had here: E: no such version"):
-        libraries.bring(root, "red")
+        bring(root, "red")
     calls = (root / "tools/calls").read_text().splitlines()
     assert [("update" in call) for call in calls] == [False, True, False]
-    assert not (root / "build/libraries/apt").exists()
+    assert [one.name for one in (root / "build/libraries").iterdir()] == ["lock"]
 
 
 def test_without_apt_it_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Failure, match="no apt"):
-        libraries.bring(root, "red")
+        bring(root, "red")
 
 
-def test_where_nothing_may_be_installed_no_library_is_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_brought_from_beside_its_package(root: Path) -> None:
+    bring(root, "it")
+    assert (root / "build/libraries/it" / HELD).read_text() == "int;"
+    (root / "tools/it_1.0.orig.tar.xz").unlink()
+    bring(root, "it")
+
+
+def test_a_source_that_is_not_there_is_a_sentence(root: Path) -> None:
+    (root / "tools/it_1.0.orig.tar.xz").unlink()
+    with pytest.raises(Failure, match=r"it_1\.0\.orig\.tar\.xz cannot be fetched"):
+        bring(root, "it")
+
+
+@pytest.mark.parametrize(
+    ("served", "pinned", "said"),
+    [
+        (archive() + b" ", archive(), "not the file that is pinned"),
+        (b"no archive", b"no archive", "cannot be unpacked"),
+        (archive("else"), archive("else"), "holds no"),
+    ],
+)
+def test_what_is_not_what_was_pinned_is_left_out(root: Path, served: bytes, pinned: bytes, said: str) -> None:
+    (root / "tools/it_1.0.orig.tar.xz").write_bytes(served)
+    table(root, pinned=pinned)
+    with pytest.raises(Failure, match=said):
+        bring(root, "it")
+    assert [one.name for one in (root / "build/libraries").iterdir()] == ["lock"]
+
+
+def test_another_checksum_is_another_library(root: Path) -> None:
+    bring(root, "it")
+    newer = archive() + b"\0"
+    table(root, pinned=newer)
+    assert is_missing(root, "it")
+    (root / "tools/it_1.0.orig.tar.xz").write_bytes(newer)
+    bring(root, "it")
+    assert not is_missing(root, "it")
+
+
+def test_nothing_is_fetched_where_nobody_may_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLL_INSTALL", "no")
-    monkeypatch.setattr(libraries, "_downloaded", lambda *_: pytest.fail("it was downloaded"))
-    (tmp_path / "probes").mkdir()
-    (tmp_path / "probes/libraries.toml").write_bytes((ROOT / "probes/libraries.toml").read_bytes())
-    with pytest.raises(Failure, match="TOLL_INSTALL=no forbids"):
-        libraries.bring(tmp_path, next(iter(libraries.known(ROOT))))
+    with pytest.raises(Failure, match="IT_SOURCE=DIR"):
+        bring(root, "it")
+    assert not (root / "tools/calls").exists()
+
+
+def test_ones_own_comes_first_and_must_be_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = root / "one's own"
+    (own / "src/core").mkdir(parents=True)
+    monkeypatch.setenv("IT_SOURCE", str(own))
+    with pytest.raises(Failure, match=r"holds no src/core/it\.c"):
+        bring(root, "it")
+    (own / HELD).write_text("own;")
+    bring(root, "it")
+    assert (root / "build/libraries/it" / HELD).read_text() == "own;"
+    monkeypatch.delenv("IT_SOURCE")
+    assert is_missing(root, "it")
+    bring(root, "it")
+    assert (root / "build/libraries/it" / HELD).read_text() == "int;"
+    assert (own / HELD).read_text() == "own;", "what was linked is nobody's to remove"
+
+
+def test_what_went_away_is_not_built_with(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring(root, "it")
+    (root / "build/libraries/it" / HELD).unlink()
+    (told,) = libraries.changes(root)
+    monkeypatch.setenv("TOLL_INSTALL", "no")
+    with pytest.raises(Failure):
+        bring(root, "it")
+    assert told.read_text() == "" and not (root / "build/libraries/it").exists()

@@ -17,7 +17,8 @@ import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
-from tollmeter.report.terminal import study, summary
+from tollmeter.report.terminal import summary
+from tollmeter.report.terminal_studies import study
 
 
 def printed(book: Book, width: int, *, colour: bool = False, whole: bool = True) -> str:

@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# lwIP for the probes alignment.receive_path_*, from where src/tollmeter/toolchain/sources.py found or put its source.
-# Without it they are built all the same, and say so in every row.
+# lwIP for the probes alignment.receive_path_*. Without it they are built all the same, and say so in every row.
 
-LWIP_SOURCE   := $(shell cat build/sources/lwip.path 2>/dev/null)
-LWIP_FOUND    := $(and $(LWIP_SOURCE),$(wildcard $(LWIP_SOURCE)/src/core/tcp_in.c))
+LWIP          := $(LIBRARIES)/lwip
+LWIP_FOUND    := $(wildcard $(LWIP)/src/core/tcp_in.c)
+# Younger than what was made before lwIP came, went or was another.
+LWIP_FROM     := $(wildcard $(LWIP).from)
 RECEIVE_WAYS  := overlay packed halves copy shifted
 RECEIVE_OBJ    = $(OBJ)/alignment/receive_path_$1/receive_path_$1.c.o
 
-# Rewritten only when lwIP came, went or is another.
-LWIP_FROM     := $(OBJ)/lwip.from
-$(shell echo '$(LWIP_FOUND)' | cmp -s - $(LWIP_FROM) || echo '$(LWIP_FOUND)' > $(LWIP_FROM))
 $(foreach way,$(RECEIVE_WAYS),$(call RECEIVE_OBJ,$(way))): $(LWIP_FROM)
 
 ifdef LWIP_FOUND
 LWIP_PORT     := probes/alignment/lwip
 LWIP_FILES    := core/def core/inet_chksum core/init core/ip core/mem core/memp core/netif core/pbuf core/tcp core/tcp_in \
                  core/tcp_out core/ipv4/etharp core/ipv4/ip4 core/ipv4/ip4_addr netif/ethernet
-LWIP_INCLUDES := -I$(LWIP_PORT) -I$(OBJ)/lwip -isystem $(LWIP_SOURCE)/src/include
+LWIP_INCLUDES := -I$(LWIP_PORT) -I$(OBJ)/lwip -isystem $(LWIP)/src/include
 # Where a header is read that has just come.
 LWIP_HALVES   := -include $(LWIP_PORT)/halves.h
 
@@ -27,7 +25,7 @@ $(OBJ)/lwip/arch/cc.h: $(LWIP_FROM)
 
 # $(call lwip,WAY): lwIP's own code with a way's macro. It is not ours to warn of.
 define lwip
-$(OBJ)/lwip/$1/%.o: $(LWIP_SOURCE)/src/%.c $(OBJ)/lwip/arch/cc.h $(wildcard $(LWIP_PORT)/*) $(RECIPE)
+$(OBJ)/lwip/$1/%.o: $(LWIP)/src/%.c $(OBJ)/lwip/arch/cc.h $(wildcard $(LWIP_PORT)/*) $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) -w -DRECEIVE_$(shell echo $1 | tr a-z A-Z) $$(LWIP_HALVES_$1_$$(notdir $$*)) \
 	  $(LWIP_INCLUDES) -c $$< -o $$@
 $(call RECEIVE_OBJ,$1): INCLUDES += $(LWIP_INCLUDES) -DRECEIVE_HAS_LWIP

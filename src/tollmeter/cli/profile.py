@@ -51,7 +51,7 @@ def _print(profiles: list[Profile]) -> None:
     from rich.console import Console
 
     from tollmeter.report.profiles import alone, side_by_side
-    from tollmeter.report.terminal import blocks
+    from tollmeter.report.terminal_studies import blocks
 
     for one in profiles:
         if one.reason:

@@ -85,7 +85,7 @@ def _print_attribution(told: Sequence[Attribution], form: str) -> None:
         return
     from rich.console import Console
 
-    from tollmeter.report.terminal import attribution
+    from tollmeter.report.terminal_studies import attribution
 
     attribution(told, Console(highlight=False))
 

@@ -30,16 +30,6 @@ def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -
     return Asked(_joined([_named(name, suites, catalog) for name in names]), settings)
 
 
-def patterns(words: Sequence[str], suites: Mapping[str, Suite]) -> list[str]:
-    """Probes' names and globs that the words come to, before anything is built that could tell whether they exist."""
-    named = [word for word in words if "=" not in word] or [DEFAULT]
-    return [
-        pattern
-        for word in named
-        for pattern in ([select.probe for select in suites[word].select] if word in suites else [word])
-    ]
-
-
 def _setting(word: str) -> tuple[str, tuple[Value, ...]]:
     name, _, written = word.partition("=")
     return name, tuple(text.strip() for text in written.split(","))

@@ -23,7 +23,7 @@ from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
-from tollmeter.toolchain import libraries, sources
+from tollmeter.toolchain import libraries
 from tollmeter.toolchain.abis import find, make_ready, open_here
 from tollmeter.toolchain.build import for_cpu
 from tollmeter.toolchain.packages import install_for
@@ -76,20 +76,6 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = 
     return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded, named), named)
 
 
-def bring_sources(patterns: Iterable[str], may_install: bool = True) -> None:
-    """What probes of these globs are built with that is not ours. What cannot be had is said, and each row of theirs
-    says it too."""
-    stale = False
-    for source in sources.wanted(ROOT, patterns) if may_install else ():
-        try:
-            stale |= sources.bring(ROOT, source)
-        except Failure as failure:
-            say(failure.sentence)
-    if stale:
-        say("building the probes that are made with it")
-        set_up.build()
-
-
 def _set_up() -> None:
     """What ./toll does in a checkout before it starts this."""
     if not root.IS_CHECKOUT:
@@ -97,25 +83,27 @@ def _set_up() -> None:
 
 
 def brought(loaded: Catalog, suite: Suite) -> bool:
-    """Whether what is selected is compiled with a library that came just now, so that its probes are to be made ready
-    again. One that cannot be had is told of, and its probes say so too.
+    """Brings what the selected probes are built with and is not here. Whether they were built anew and are to be made
+    ready again. What cannot be had is told, and each row says so too.
     """
     chosen = {name for select in suite.select for name in loaded.probes() if fnmatchcase(name, select.probe)}
-    wanted = sorted({library for name in chosen if (library := loaded.probes()[name].library)})
-    came = [name for name in libraries.missing(ROOT, wanted, loaded.abis) if _came(name)]
-    if came:
-        set_up.once()
-    return bool(came)
+    wanted = sorted({one for name in chosen for one in (loaded.probes()[name].library or "").split()})
+    missing = libraries.missing(ROOT, wanted, loaded.abis)
+    for name in missing:
+        _bring(name)
+    if not missing or set_up.is_fresh():
+        return False
+    set_up.once()
+    return True
 
 
-def _came(name: str) -> bool:
-    say(f"bringing {libraries.known(ROOT)[name].summary}, once")
+def _bring(name: str) -> None:
+    library = libraries.known(ROOT)[name]
+    say(f"bringing {library.summary}, once")
     try:
-        libraries.bring(ROOT, name)
+        libraries.bring(ROOT, name, library)
     except Failure as failure:
         say(failure.sentence)
-        return False
-    return True
 
 
 def _check_known(abis: Iterable[str]) -> None:

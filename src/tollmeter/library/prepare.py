@@ -17,8 +17,8 @@ import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import runs_sd
-from tollmeter.library import places, set_up
-from tollmeter.library.asked import asked, names, numbers, patterns, priority_named, seconds, share
+from tollmeter.library import places
+from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.workloads import selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
@@ -29,7 +29,6 @@ from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
-from tollmeter.toolchain.packages import bring_libraries
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -63,9 +62,6 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
-    places.bring_sources(patterns(options.words, places.suites()), may_install)
-    if may_install and bring_libraries(places.ROOT, options.words):
-        set_up.build()
     catalog = places.made_ready(abis, targets, may_install)
     suite, settings = asked(options.words, places.suites(), catalog)
     if may_install and places.brought(catalog, suite):

@@ -16,7 +16,7 @@ import msgspec
 
 from tollmeter.catalog import Executable
 from tollmeter.library import places
-from tollmeter.library.asked import asked, patterns
+from tollmeter.library.asked import asked
 from tollmeter.library.places import ROOT
 from tollmeter.library.prepare import machine_of
 from tollmeter.model import Failure, Point, Profile, Record, Select, Share, Work
@@ -72,9 +72,10 @@ class Wanted(NamedTuple):
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[Wanted]:
     """What the words come to; a parameter that they do not name takes its typical value. Raises Failure: 2 for a name
     that is not there, 6 where nothing of it runs here."""
-    places.bring_sources(patterns(words, places.suites()))
     catalog = places.made_ready(abis, targets)
     suite, settings = asked(words, places.suites(), catalog)
+    if places.brought(catalog, suite):
+        catalog = places.made_ready(abis, targets)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_asked(catalog, selects, settings, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], settings, abis)

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
+from tollmeter.toolchain import libraries
 from tollmeter.toolchain.build import Gap, Made, build_all
-from tollmeter.toolchain.libraries import READY
 
 NOTHING_RAN, INTERRUPTED = 6, 130
 
@@ -48,18 +48,18 @@ def once() -> None:
     (ROOT / "build").mkdir(exist_ok=True)
     with (ROOT / "build/lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        if not _is_fresh():
+        if not is_fresh():
             _say("building the probes, once")
             build()
 
 
-def _is_fresh() -> bool:
+def is_fresh() -> bool:
     """As ./toll sees it: nothing is younger than the stamp, which is this CPU's."""
     stamp = ROOT / "build/stamp"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8").strip() != platform.machine():
         return False
     sources = [path for name in ("Makefile", "abis", "probes") for path in (ROOT / name, *(ROOT / name).rglob("*"))]
-    sources += (ROOT / "build/libraries").glob(f"*/{READY}")
+    sources += libraries.changes(ROOT)
     return all(path.stat().st_mtime <= stamp.stat().st_mtime for path in sources)
 
 

@@ -8,8 +8,8 @@ left out, as there.
 from __future__ import annotations
 
 from tollmeter.model import Index, Machine
+from tollmeter.report.columns import clean
 from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, Column, Section
-from tollmeter.report.terminal import clean
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y

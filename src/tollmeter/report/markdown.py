@@ -11,6 +11,7 @@ from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
 from tollmeter.report import tables, ways_out, worth
 from tollmeter.report.attempts import listings
+from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.inferred import inferred_table
@@ -19,7 +20,6 @@ from tollmeter.report.numbers import count
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
-from tollmeter.report.terminal import clean
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 

@@ -21,8 +21,8 @@ from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
+from tollmeter.report.columns import WIDEST, clean
 from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
-from tollmeter.report.terminal import WIDEST, clean
 
 LEAST_SECONDS_BETWEEN_DRAWINGS = 0.2
 SECONDS_BETWEEN_LINES = 10.0

@@ -22,11 +22,10 @@ from tollmeter.counting import Counting
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_target
-from tollmeter.toolchain import zig
+from tollmeter.toolchain import libraries, zig
 from tollmeter.toolchain.accepting import check_description
 from tollmeter.toolchain.build import ANY_CPU, Gap, broken_of, build_abi, find_compiler, probe_names, read_abi
 from tollmeter.toolchain.distribution import install_line
-from tollmeter.toolchain.libraries import READY
 
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
@@ -206,8 +205,7 @@ def is_fresh(root: Path, name: str) -> bool:
         return False
     sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
     deciding = (root / "src/tollmeter/toolchain" / name for name in ("build.py", "accepting.py"))
-    sources += [root / "Makefile", *deciding, *(root / "build/sources").glob("*.path")]
-    sources += (root / "build/libraries").glob(f"*/{READY}")
+    sources += [root / "Makefile", *deciding, *libraries.changes(root)]
     return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
 
 

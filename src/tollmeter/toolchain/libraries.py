@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that single probes are compiled with (probes/libraries.toml): Debian's packages, brought into
-build/libraries/NAME when such a probe is selected, and never installed. `ready` in there says that all of it came.
+"""What probes and workloads are built with that is not ours: packages of Debian and sources in its archive, brought
+when what needs them is selected, and never installed. What probes name stands in probes/libraries.toml.
 
-Nobody need be root: apt downloads a package by the system's lists, or by lists of our own where it has none.
+    build/libraries/NAME         what was unpacked, or a link to one's own folder
+    build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty where it went away
+
+Nobody need be root: apt tells where a package lies by the system's lists, or by lists of our own where these are none.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,21 +26,29 @@ import msgspec
 
 from tollmeter.model import Failure, Record
 
-READY = "ready"
+APT_HELPER = "/usr/lib/apt/apt-helper"
 _APT_S = 300
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """package and version: of Debian. sha256: of the package. beside: what else is brought. abis: for which alone;
-    empty for all.
+    """package and version: of Debian. archive: a source that lies beside that package and is brought in its place.
+    sha256: of what is brought. holds: a file that every edition of it has. variable: of the environment, names a folder
+    of one's own. beside: what else is brought. abis: for which alone; empty for all.
     """
 
     summary: str
     package: str
-    version: str
     sha256: str
+    version: str = ""
+    archive: str = ""
+    holds: str = ""
+    variable: str = ""
     beside: tuple[str, ...] = msgspec.field(default=(), name="with")
     abis: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return self.archive or f"{self.package} {self.version}"
 
 
 def known(root: Path) -> dict[str, Library]:
@@ -54,7 +67,7 @@ def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
     libraries, wanted = known(root), set(abis)
     chosen = dict.fromkeys(one for name in names for one in _closure(libraries, name))
     fitting = (name for name in chosen if not libraries[name].abis or wanted.intersection(libraries[name].abis))
-    return [name for name in fitting if not (root / "build/libraries" / name / READY).is_file()]
+    return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
 
 
 def _closure(libraries: dict[str, Library], name: str) -> Iterator[str]:
@@ -65,56 +78,136 @@ def _closure(libraries: dict[str, Library], name: str) -> Iterator[str]:
         yield from _closure(libraries, other)
 
 
-def bring(root: Path, name: str) -> None:
-    """Downloads and unpacks one. Raises Failure (5) where it cannot be had or may not be, or is not what is
-    pinned.
+def folder_of(root: Path, name: str) -> Path:
+    return root / "build/libraries" / name
+
+
+def changes(root: Path) -> list[Path]:
+    """The files that are younger than what was built before a library came or went."""
+    return sorted((root / "build/libraries").glob("*.from"))
+
+
+def bring(root: Path, name: str, library: Library) -> None:
+    """Links one's own, or downloads and unpacks it, where it is not there. Raises Failure (5) where it cannot be had,
+    or is not what is pinned: then another that was there is gone too, and what is built with it is built without.
     """
-    library, folder = known(root)[name], root / "build/libraries" / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / "lock").open("w") as held, tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        if (folder / READY).is_file():
-            return
-        if os.environ.get("TOLL_INSTALL") == "no":
-            raise Failure(f"{library.package} is not here, and TOLL_INSTALL=no forbids to bring it", 5)
-        try:
-            packed = _downloaded(library, Path(scratch), folder.parent)
-            _prove(packed, library)
-            _unpack(packed, Path(scratch) / "whole")
-            shutil.rmtree(folder, ignore_errors=True)
-            (Path(scratch) / "whole").rename(folder)
-            (folder / READY).touch()
-        except OSError as error:
-            raise Failure(f"{library.package} cannot be kept in {folder}: {error}", 5) from error
+    folder = folder_of(root, name)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / "lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            if not _is_there(folder, library):
+                _forget(folder)
+                _put(folder, library)
+                _from(folder).write_text(_origin(library), encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{library.title} cannot be kept in {folder}: {error}", 5) from error
 
 
-def _prove(packed: Path, library: Library) -> None:
+def _from(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.from")
+
+
+def _is_there(folder: Path, library: Library) -> bool:
+    told = _from(folder)
+    same = told.is_file() and told.read_text(encoding="utf-8") == _origin(library)
+    return same and (folder / library.holds).exists()
+
+
+def _origin(library: Library) -> str:
+    own = _own(library)
+    return str(own) if own else library.sha256
+
+
+def _own(library: Library) -> Path | None:
+    told = os.environ.get(library.variable) if library.variable else None
+    return Path(told).resolve() if told else None
+
+
+def _forget(folder: Path) -> None:
+    """The build is told only of what it may have been made with."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    if _from(folder).is_file() and _from(folder).stat().st_size:
+        _from(folder).write_text("", encoding="utf-8")
+
+
+def _put(folder: Path, library: Library) -> None:
+    own = _own(library)
+    if own is None:
+        _fetch(library, folder)
+    elif (own / library.holds).is_file():
+        folder.symlink_to(own)
+    else:
+        raise Failure(f"{library.variable}={own} holds no {library.holds}: {library.summary} is meant", 5)
+
+
+# ---- fetching -----------------------------------------------------------------------------------------------------
+
+
+def _fetch(library: Library, folder: Path) -> None:
+    """Whole or not at all."""
+    if os.environ.get("TOLL_INSTALL") == "no":
+        otherwise = f": {library.variable}=DIR names one's own" if library.variable else ""
+        raise Failure(f"{library.title} is not here, and TOLL_INSTALL=no forbids to fetch it{otherwise}", 5)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        scratch = Path(name)
+        packed, tree = scratch / "packed", scratch / "tree"
+        _download(library, _address(library, scratch), packed)
+        tree.mkdir()
+        whole = _unpack(library, packed, tree)
+        if not (whole / library.holds).exists():
+            raise Failure(f"{library.title} holds no {library.holds}", 5)
+        whole.rename(folder)
+
+
+def _download(library: Library, address: str, packed: Path) -> None:
+    words = [APT_HELPER, "-o", "APT::Sandbox::User=", "download-file", address, f"{packed}", f"SHA256:{library.sha256}"]
+    done = _apt(words, packed.parent)
+    if done.returncode != 0 or not packed.is_file():
+        raise Failure(f"{library.title} cannot be fetched: {_said(done.stderr)}", 5)
     found = hashlib.sha256(packed.read_bytes()).hexdigest()
     if found != library.sha256:
-        raise Failure(f"{packed.name} is not the file that is pinned: its SHA-256 is {found}", 5)
+        raise Failure(f"{library.title} is not the file that is pinned: its SHA-256 is {found}", 5)
 
 
-def _unpack(packed: Path, folder: Path) -> None:
-    folder.mkdir()
-    done = subprocess.run(["dpkg-deb", "-x", packed, folder], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Failure(f"{packed.name} cannot be unpacked: {_last_line(done.stderr)}", 5)
+def _unpack(library: Library, packed: Path, tree: Path) -> Path:
+    """Returns the folder that is the whole: of a source it is the one in its archive."""
+    if not library.archive:
+        done = subprocess.run(["dpkg-deb", "-x", packed, tree], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failure(f"{library.title} cannot be unpacked: {_said(done.stderr)}", 5)
+        return tree
+    try:
+        with tarfile.open(packed) as held:
+            held.extractall(tree, filter="data")
+    except tarfile.TarError as error:
+        raise Failure(f"{library.title} cannot be unpacked: {error}", 5) from error
+    return next(iter(tree.iterdir()), tree)
 
 
-# ---- apt --------------------------------------------------------------------------------------------------------
+# ---- apt ----------------------------------------------------------------------------------------------------------
 
 
-def _downloaded(library: Library, scratch: Path, state: Path) -> Path:
-    """By the system's lists; where these do not know the version, by our own."""
-    found, said = _tried(library, scratch, [])
+def _address(library: Library, scratch: Path) -> str:
+    """Where it lies, by the system's lists; where these do not know the package, by our own."""
+    found, said = _looked_up(library, scratch, [])
     if found is None:
-        own = _own_lists(state / "apt")
-        _apt(["apt-get", *own, "update"], scratch)
-        found, said = _tried(library, scratch, own)
-        shutil.rmtree(state / "apt", ignore_errors=True)
+        own = _own_lists(scratch / "apt")
+        _apt(["apt-get", "-q", *own, "update"], scratch)
+        found, said = _looked_up(library, scratch, own)
     if found is None:
         raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {said}", 5)
     return found
+
+
+def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple[str | None, str]:
+    """The address, or what apt says. An archive lies where the packages made of it lie."""
+    exact = f"{library.package}={library.version}" if library.version else library.package
+    done = _apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch)
+    found = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
+    return f"{found[1]}/{library.archive or found[2]}" if found else None, _said(done.stderr)
 
 
 def _own_lists(state: Path) -> list[str]:
@@ -126,26 +219,20 @@ def _own_lists(state: Path) -> list[str]:
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def _tried(library: Library, scratch: Path, options: Sequence[str]) -> tuple[Path | None, str]:
-    """What was downloaded, or what apt says."""
-    exact = f"{library.package}={library.version}"
-    done = _apt(["apt-get", *options, "download", exact], scratch)
-    return next(iter(scratch.glob("*.deb")), None), _last_line(done.stderr)
-
-
 def _apt(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         return subprocess.run(
-            [words[0], "-q", *words[1:]],
-            capture_output=True, text=True, check=False, timeout=_APT_S, cwd=folder, env=environment,
-        )  # fmt: skip
+            words, capture_output=True, text=True, check=False, timeout=_APT_S, cwd=folder, env=environment
+        )
     except FileNotFoundError as error:
         raise Failure("there is no apt here to bring it with", 5) from error
     except subprocess.TimeoutExpired as error:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 
-def _last_line(text: str) -> str:
+def _said(text: str) -> str:
+    """The first error, or else the last line."""
     lines = [line for line in text.strip().splitlines() if line]
-    return lines[-1] if lines else "it says nothing"
+    errors = [line for line in lines if line.startswith("E: ")]
+    return (errors or lines[-1:] or ["it says nothing"])[0]

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tollmeter.model import Abi, Failure
@@ -100,29 +98,6 @@ def _ways_to_open(abi: Abi, machine: str, compiler: str | None) -> list[str]:
     if any(lack_of(way, abi, machine, compiler) is None for way in abi.runs):
         return []
     return [way for way in abi.runs if way != NATIVE][:1]
-
-
-# ---- libraries that probes are linked with ------------------------------------------------------------------------
-
-
-def bring_libraries(root: Path, words: Sequence[str]) -> bool:
-    """Installs what the probes that these words name are linked with, where that may be done. Whether it was tried."""
-    named = {probe: packages for probe, packages in _libraries(root).items() if _names(words, probe)}
-    return install(root, [one for packages in named.values() for one in packages if not _is_installed(one)])
-
-
-def _names(words: Sequence[str], probe: str) -> bool:
-    return any(fnmatchcase(probe, word) for word in words)
-
-
-def _libraries(root: Path) -> dict[str, list[str]]:
-    """By probe, from the NAME.mk beside it."""
-    text = "".join(path.read_text(encoding="utf-8") for path in sorted((root / "probes").glob("*/*.mk")))
-    return {probe: packages.split() for probe, packages in re.findall(r"^(\S+)\.packages := (.*)$", text, re.MULTILINE)}
-
-
-def _is_installed(package: str) -> bool:
-    return any(Path("/var/lib/dpkg/info").glob(f"{package}[:.]*list"))
 
 
 # ---- installing ----------------------------------------------------------------------------------------------------

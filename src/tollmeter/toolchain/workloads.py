@@ -21,7 +21,8 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.model import Abi, Failure, Workload
-from tollmeter.toolchain import elf, sources
+from tollmeter.toolchain import elf
+from tollmeter.toolchain.libraries import Library, bring, folder_of
 
 OUT = "{out}"
 _BUILD_S = 300
@@ -34,12 +35,13 @@ def source_of(root: Path, workload: Workload) -> Path | None:
     wanted = workload.source
     if wanted is None:
         return None
-    made = sources.Source(
-        name=workload.name, summary=workload.what, probes=f"workload.{workload.name}",
-        variable=f"{workload.name.upper()}_SOURCE", **msgspec.to_builtins(wanted),
+    name = f"workload.{workload.name}"
+    library = Library(
+        summary=workload.what, package=wanted.beside, archive=wanted.archive, sha256=wanted.sha256, holds=wanted.holds,
+        variable=f"{workload.name.upper()}_SOURCE",
     )  # fmt: skip
-    sources.bring(root, made)
-    return Path((root / "build/sources" / f"{workload.name}.path").read_text(encoding="utf-8").strip())
+    bring(root, name, library)
+    return folder_of(root, name)
 
 
 def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:

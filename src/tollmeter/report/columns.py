@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences and tables on a terminal, at most 100 wide and readable at 40.
+
+A control character in a name from a machine never reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from tollmeter.report.numbers import Figure
+from tollmeter.report.tables import Cell, Line, Table
+from tollmeter.report.wrapping import wrap
+
+WIDEST, NARROWEST = 100, 40
+INDENT = 2
+LEAST_LABEL = 12
+
+
+def clean(text: str) -> str:
+    """Control characters, escape sequences among them, become a visible mark."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def width_of(console: Console) -> int:
+    return max(NARROWEST, min(WIDEST, console.width))
+
+
+def wrapped(console: Console, text: str, width: int, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
+    """Words wrapped at the width; a path longer than a line is left whole, so that it can be copied."""
+    for line in wrap(clean(text), width, first=first, hanging=hanging):
+        out(console, Text(line, style=style))
+
+
+def out(console: Console, line: Text) -> None:
+    console.print(line, soft_wrap=True, highlight=False)
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def print_table(table: Table, console: Console, width: int) -> None:
+    for line in table_lines(table, width):
+        out(console, line)
+
+
+def table_lines(table: Table, width: int) -> list[Text]:
+    """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
+    and columns of words give way and are wrapped. A number is never broken."""
+    while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
+        table = _without_spare(table)
+    columns = [_column(table, place) for place in range(len(table.columns))]
+    widths = [max(map(len, column)) for column in columns]
+    gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
+    _give_way(widths, [place for place in range(len(widths)) if _is_words(table, place)], width - _total([], gap), gap)
+    lines = [_head(table, widths, gap)]
+    for place, row in enumerate(table.rows):
+        lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
+    return lines
+
+
+def _least_width(table: Table, words: int) -> int:
+    """With its words no wider than told, and one blank between columns."""
+    whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
+    least = [min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
+    return _total(least, 1)
+
+
+def _without_spare(table: Table) -> Table:
+    gone = max(range(len(table.columns)), key=lambda place: table.columns[place].spare)
+    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
+    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
+
+
+def _is_words(table: Table, place: int) -> bool:
+    return not table.columns[place].right and all(isinstance(row.cells[place], str) for row in table.rows)
+
+
+def _give_way(widths: list[int], words: Sequence[int], room: int, gap: int) -> None:
+    """Takes from the widest column of words, one letter after the other, until all fit."""
+    while sum(widths) + gap * len(widths) > room:
+        widest = max(words, key=lambda place: widths[place])
+        if widths[widest] <= LEAST_LABEL:
+            return
+        widths[widest] -= 1
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    return INDENT + sum(widths) + gap * (len(widths) - 1)
+
+
+def _column(table: Table, place: int) -> list[str]:
+    """Heading and cells as text of one width: numbers, units and intervals each below each other."""
+    cells = [row.cells[place] for row in table.rows]
+    parts = [_parts(cell) for cell in cells]
+    wide = [max((len(part[index]) for part in parts if len(part) > 1), default=0) for index in range(3)]
+    right = table.columns[place].right
+    texts = [_aligned(part, wide) for part in parts]
+    most = max([len(text) for text in texts] + [len(table.columns[place].name)])
+    figures = any(isinstance(cell, Figure) for cell in cells)
+    return [
+        _pad(table.columns[place].name, most, right and not wide[2]),
+        *(_pad(text, most, right and not (figures and wide[2])) for text in texts),
+    ]
+
+
+def _parts(cell: Cell) -> tuple[str, ...]:
+    if isinstance(cell, Figure):
+        return cell.number, cell.unit, cell.sure
+    return (clean(cell),)
+
+
+def _aligned(part: tuple[str, ...], wide: Sequence[int]) -> str:
+    if len(part) == 1:
+        return part[0]
+    number, unit, sure = part
+    return f"{number:>{wide[0]}} {unit:<{wide[1]}}" + (f" {sure:<{wide[2]}}" if wide[2] else "")
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
+    line = Text(table.title.ljust(widths[0] + INDENT), style="bold")
+    for place, column in enumerate(table.columns[1:], start=1):
+        name = _column(table, place)[0].rstrip()
+        line.append(" " * gap).append(
+            name.ljust(widths[place]) if column.name else " " * widths[place], style="not bold dim"
+        )
+    return _trimmed(line)
+
+
+def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width: int) -> list[Text]:
+    """One line, more where words are wrapped; a note stands behind it, or below where it does not fit."""
+    wrapped = [_in_column(cell, wide) for cell, wide in zip(cells, widths, strict=True)]
+    lines = [_line([cell[turn] if turn < len(cell) else "" for cell in wrapped], widths, gap, turn)
+             for turn in range(max(map(len, wrapped)))]  # fmt: skip
+    note = clean(row.note)
+    if note and len(lines) == 1 and len(lines[0]) + gap + len(note) <= width:
+        lines[0].append(" " * gap).append(note, style="dim")
+        note = ""
+    return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in textwrap.wrap(note, width - INDENT * 2))]
+
+
+def _in_column(cell: str, wide: int) -> list[str]:
+    """The further lines of words are set in, so that they are no row of their own."""
+    if len(cell.rstrip()) <= wide:
+        return [cell.rstrip()]
+    return textwrap.wrap(cell.rstrip(), wide, subsequent_indent=" " * INDENT) or [""]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], gap: int, turn: int) -> Text:
+    line = Text(" " * INDENT)
+    for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
+        line.append(" " * gap if place else "")
+        line.append(cell.ljust(wide), style="bold yellow" if cell.strip() == "!" and not turn else "")
+    return _trimmed(line)
+
+
+def _trimmed(line: Text) -> Text:
+    line.rstrip()
+    return line
