@@ -17,7 +17,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
-from tollmeter.store.profiles import kept
+from tollmeter.store.profiles import kept, kept_modelled
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
-        profiles=tuple(kept(folder)),
+        profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,
