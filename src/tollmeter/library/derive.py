@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
-    kept = index.load(folder, _fingerprint(folder))
-    if kept is None:
+    made = index.load(folder, _fingerprint(folder))
+    if made is None:
         return open_run(folder).index
-    return msgspec.structs.replace(kept, run=msgspec.structs.replace(kept.run, folder=str(folder)))
+    # These stand in files of their own, and come after the index was made.
+    return msgspec.structs.replace(
+        made, run=msgspec.structs.replace(made.run, folder=str(folder)), profiles=tuple(kept(folder)),
+        modelled=tuple(kept_modelled(folder)),
+    )  # fmt: skip
 
 
 def open_run(folder: Path) -> Book:
