@@ -5,6 +5,7 @@
 #   make emulator                    all that the machine's compilers can build
 #   make build/emulator/count.so     counts a program's instructions inside qemu-ARCH
 #   make build/emulator/profile.so   tells which they are
+#   make build/emulator/misses.so    what a modelled cache would miss of its loads
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm
 #   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
@@ -23,11 +24,12 @@ abis:
 	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing
 	@./toll list abis
 
-emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
+emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
           $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/emulator.mk
-	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $< -o $@
+	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
+$(EMULATOR)/misses.so: emulator/cache.c emulator/cache.h probes/runtime/random.c
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk

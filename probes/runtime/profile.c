@@ -5,6 +5,7 @@
  *
  *   TOLL_PROFILE=MS         in the environment of a visit: profile for so long in place of taking samples
  *   TOLL_PROFILE=MS,signal  likewise, without asking the kernel for its sampler
+ *   TOLL_PROFILE=MS+misses  under an emulator that models a cache: a trap is one of the model's, and no reason to skip
  *
  * The sampler is perf's CPU clock where the system permits it: its timer interrupts the kernel's own work too. Elsewhere a
  * timer sends SIGPROF, which sees the program alone. Under an emulator that counts, a plugin keeps how often each

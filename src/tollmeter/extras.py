@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tollmeter.model import Failure
 
-_PIP = ("-m", "pip", "install", "--require-hashes", "-r")
+_PIP = ("-m", "tollmeter.installer", "install", "--require-hashes", "-r")
 _QUIETLY = ("-q", "--no-input", "--disable-pip-version-check")
 _LASTS_S = 900
 

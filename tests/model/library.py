@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parent.parent / "probes" / "runtime"
-SOURCES = (*sorted(HERE.glob("*.c")), RUNTIME / "chase.c", RUNTIME / "random.c")
+CACHE = HERE.parent.parent / "emulator" / "cache.c"
+SOURCES = (*sorted(HERE.glob("*.c")), CACHE, RUNTIME / "chase.c", RUNTIME / "random.c")
 MOST_LEVELS, MOST_TLBS = 4, 2
 
 Numbers = NDArray[np.uint32]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import CHAINS, Noise, chain_rows, described, description, latency_rows
@@ -47,7 +47,7 @@ def hold(right: Iterable[bool], share: float, what: str, capsys: pytest.CaptureF
     good, count = sum(results), len(results)
     with capsys.disabled():
         print(f"\n  {what}: {good} of {count}", end="")
-    enough = good >= share * count or (count < FULL and binom.cdf(good, count, share) > UNLIKELY)
+    enough = good >= share * count or (count < FULL and bdtr(good, count, share) > UNLIKELY)
     assert enough, f"{what}: {good} of {count}, and at least {share:.0%} should be"
 
 

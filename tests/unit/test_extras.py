@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tollmeter import extras
+from tollmeter import extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra
 from tollmeter.model import Failure
 from tollmeter.report import bundle
@@ -40,7 +41,7 @@ def test_what_is_missing_comes_unless_somebody_forbids(
 
 @pytest.mark.parametrize("extra", [CHARTS, PARQUET])
 def test_each_has_a_lock_file_with_hashes_of_the_version_that_is_here(extra: Extra, root: Path) -> None:
-    words = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "-r", extra.lock]
+    words = [sys.executable, "-m", "tollmeter.installer", "install", "--dry-run", "--no-index", "-r", extra.lock]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=60)
     assert f"=={extras.version(root, extra)} in " in done.stdout, done.stderr
     assert "--hash=sha256:" in (root / extra.lock).read_text()
@@ -60,3 +61,21 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
     monkeypatch.setattr(bundle, "install", install)
     assert bundle.bundle(tmp_path) == "v" * bundle.LEAST_BYTES
     assert not places[0].exists()
+
+
+def test_what_a_run_imports_needs_no_pip_and_little_of_scipy(root: Path) -> None:
+    """A set-up deletes the rest (`trim`), and a verb that imports it fails only there."""
+    (line,) = re.findall(r"for unused in (.*); do", (root / "toll").read_text())
+    gone = [f"scipy.{name}" for name in line.split()] + ["pip"]
+    script = """if True:
+        import importlib, pkgutil, sys
+        for name in sys.argv[1:]: sys.modules[name] = None
+        import tollmeter
+        for module in pkgutil.walk_packages(tollmeter.__path__, "tollmeter."):
+            module.name.endswith("__main__") or importlib.import_module(module.name)"""
+    done = subprocess.run([sys.executable, "-I", "-c", script, *gone], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_environment_without_pip_has_python_s_own() -> None:
+    assert any(wheel.name.startswith("pip-") for wheel in installer.wheels())

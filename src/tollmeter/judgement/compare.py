@@ -19,13 +19,12 @@ from math import exp, inf, log
 from typing import Literal
 
 from scipy.special import ndtr
-from scipy.stats import false_discovery_control
 
 from tollmeter.experiment.core_states import core_hz
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import PRECISION, Outcome, Probe, Record, Row
 from tollmeter.numbers.rows import Key, row_key, rows
-from tollmeter.numbers.stats import Estimate, hodges_lehmann_ratio
+from tollmeter.numbers.stats import Estimate, adjusted_chances, hodges_lehmann_ratio
 
 FALSE_DISCOVERIES = 0.05
 UNCHANGED = ("same", "cannot tell")
@@ -86,7 +85,7 @@ def of_rows(old: Mapping[Key, Row], new: Mapping[Key, Row], control: Estimate | 
     moved = control is not None and _moved(control, least)
     ratios = [ratio_of(*pair) for pair in pairs]
     chances = [_chance(ratio) for ratio in ratios]
-    adjusted = false_discovery_control(chances).tolist() if chances else []
+    adjusted = adjusted_chances(chances)
     verdicts = [
         _verdict(pair, *told, least) for pair, told in zip(pairs, zip(ratios, adjusted, strict=True), strict=True)
     ]

@@ -8,13 +8,13 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
 from tollmeter.experiment.precision import middle_of
 from tollmeter.model import Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads, reading
+from tollmeter.numbers.stats import adjusted_chances
 
 FALSE_ALARMS = 0.005
 """Of as many pairs that do not differ, at most this share is called different."""
@@ -50,7 +50,7 @@ def opposed(
         if (found := _ratio(sides[other], sides[point], metric)) is not None
     ]
     chances = [found.chance for *_, found in told]
-    adjusted = false_discovery_control(chances).tolist() if chances else []
+    adjusted = adjusted_chances(chances)
     return tuple(_record(*each, share) for each, share in zip(told, adjusted, strict=True))
 
 

@@ -17,7 +17,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, read
-from tollmeter.store.profiles import kept
+from tollmeter.store.profiles import kept, kept_modelled
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
-    kept = index.load(folder, _fingerprint(folder))
-    if kept is None:
+    made = index.load(folder, _fingerprint(folder))
+    if made is None:
         return open_run(folder).index
-    return msgspec.structs.replace(kept, run=msgspec.structs.replace(kept.run, folder=str(folder)))
+    # These stand in files of their own, and come after the index was made.
+    return msgspec.structs.replace(
+        made, run=msgspec.structs.replace(made.run, folder=str(folder)), profiles=tuple(kept(folder)),
+        modelled=tuple(kept_modelled(folder)),
+    )  # fmt: skip
 
 
 def open_run(folder: Path) -> Book:
@@ -76,7 +80,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
-        profiles=tuple(kept(folder)),
+        profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
     bare = Book(
         index=derived,

@@ -32,7 +32,7 @@ from tollmeter.library.prepare import (
 )
 from tollmeter.library.reuse import Reused, reused
 from tollmeter.library.workloads import with_workloads
-from tollmeter.model import Failure, Machine, Outcome
+from tollmeter.model import CacheModel, Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
@@ -92,6 +92,8 @@ def measured(
         done = _go(_placed(work, request, journal), journal, options, observing, stopping)
     if request.suite.profile and done.session.status != "interrupted":
         _profile(ready, folder, options.quiet)
+    if request.suite.modelled and done.session.status != "interrupted":
+        _model(ready, request.suite.modelled, folder, options.quiet)
     return done
 
 
@@ -101,6 +103,14 @@ def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
 
     place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
     profile_suite(folder, ready.request.suite.profile, place, PROFILE_S, (lambda _: None) if quiet else say)
+
+
+def _model(ready: Prepared, cache: CacheModel, folder: Path, quiet: bool) -> None:
+    from tollmeter.library.modelling import model_suite
+    from tollmeter.plan.points import Ground as Place
+
+    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
+    model_suite(folder, cache, place, (lambda _: None) if quiet else say)
 
 
 def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:

@@ -23,6 +23,7 @@ from tollmeter.model import Failure, Point, Profile, Record, Select, Share, Work
 from tollmeter.plan.points import Ground, check_asked, resolve
 from tollmeter.protocol import Damaged, Line, find_lines
 from tollmeter.store.profiles import keep
+from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked as Sampling
 from tollmeter.targets.profiled import profiled
 from tollmeter.toolchain.abis import open_here
@@ -139,13 +140,19 @@ def _sampled(wanted: Wanted, sampling: Sampling) -> tuple[_Sampled, Work, dict[i
     """The last record of the profile, what an operation is, and how often each address was met. Raises Failure."""
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
     told = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
-    lines = list(find_lines(told.ended.output))
+    last, work = read_profile(told.ended)
+    records = _read(list(find_lines(told.ended.output)), "profile", _Sampled)
+    return last, work, told.counted or dict(hit for record in records for hit in record.hits)
+
+
+def read_profile(ended: Ended) -> tuple[_Sampled, Work]:
+    """The last record of a profile, and what an operation is. Raises Failure with a reason where there is none."""
+    lines = list(find_lines(ended.output))
     records = _read(lines, "profile", _Sampled)
     troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
     if troubles or not records:
         raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
-    hits = told.counted or dict(hit for record in records for hit in record.hits)
-    return records[-1], _read(lines, "visit", _Visit)[0].work, hits
+    return records[-1], _read(lines, "visit", _Visit)[0].work
 
 
 def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:

@@ -10,6 +10,7 @@ from tollmeter.model.asked import (
     Archive,
     Beside,
     BreakEven,
+    CacheModel,
     Listed,
     Option,
     Pair,
@@ -64,14 +65,14 @@ from tollmeter.model.derived import (
 )
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
 from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Surroundings, Witness, Work
-from tollmeter.model.profiled import Profile, Share
+from tollmeter.model.profiled import Modelled, Profile, Share
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Beside", "Better", "Book", "BreakEven",
-    "Build", "Cache", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall", "Finding",
-    "Index", "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric",
-    "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
-    "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "Suite",
-    "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
+    "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Evidence", "Failure", "Fall",
+    "Finding", "Index", "Inference", "InferenceKind", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks",
+    "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion",
+    "Priority", "Probe", "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row",
+    "RowOf", "RunInfo", "RunVerdict", "Sample", "Select", "Severity", "Share", "Source", "State", "StateName", "Status",
+    "Study", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

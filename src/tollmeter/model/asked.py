@@ -149,13 +149,26 @@ class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
     without: RowOf
 
 
+class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
+    """A study's data cache, for what is run where no cache is: its bytes, those of a line, and the ways of a set.
+
+    assumed: what of it the study does not say, in a sentence. select: which points.
+    """
+
+    bytes: int
+    line: int
+    ways: int
+    assumed: str
+    select: tuple[Select, ...]
+
+
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
     worth: of a study.
 
-    profile: what is profiled once all is measured; beside, option, break_even: a study's own answer. budget: wall time
-    that it needs, as --budget takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever
-    an emulator's stands beside a claim, or none.
+    profile: what is profiled once all is measured; modelled: for what a cache is modelled then; beside, option,
+    break_even: a study's own answer. budget: wall time that it needs, as --budget takes it; empty: the usual one. mend:
+    what to do for a machine's own time, said wherever an emulator's stands beside a claim, or none.
     """
 
     name: str
@@ -170,6 +183,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     workload: tuple[Workload, ...] = ()
     worth: str = ""
     profile: tuple[Select, ...] = ()
+    modelled: CacheModel | None = None
     beside: Beside | None = None
     option: tuple[Option, ...] = ()
     break_even: BreakEven | None = None

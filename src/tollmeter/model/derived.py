@@ -24,7 +24,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
-from tollmeter.model.profiled import Profile
+from tollmeter.model.profiled import Modelled, Profile
 
 
 class State(Record, frozen=True):
@@ -278,6 +278,7 @@ class Index(Record, frozen=True):
     held_back: tuple[str, ...] = ()
     opposed: tuple[Opposed, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    modelled: tuple[Modelled, ...] = ()
 
 
 class Book(Record, frozen=True):

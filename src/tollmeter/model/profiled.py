@@ -15,6 +15,20 @@ class Share(Record, frozen=True):
     inlined: dict[str, int] = {}
 
 
+class Modelled(Record, frozen=True):
+    """What a cache would have missed of one point's own loads, by a model that saw their addresses: measured nowhere,
+    and compared with nothing that is. misses, flushes: of one operation. reason: why there is none.
+    """
+
+    probe: str
+    abi: str
+    target: str
+    parameters: dict[str, Value]
+    misses: float = 0.0
+    flushes: float = 0.0
+    reason: str | None = None
+
+
 class Profile(Record, frozen=True):
     """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
     an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import Estimate
 
-__all__ = ["Array", "Estimate", "hodges_lehmann_ratio", "modes", "quartiles"]
+__all__ = ["Array", "Estimate", "adjusted_chances", "hodges_lehmann_ratio", "modes", "quartiles"]
 
 Array = NDArray[np.float64]
 
@@ -24,6 +24,16 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
     """Lower and upper quartile, by linear interpolation."""
     lower, upper = np.percentile(np.asarray(values, dtype=float), [25, 75])
     return float(lower), float(upper)
+
+
+def adjusted_chances(chances: Sequence[float]) -> list[float]:
+    """Of chances under no difference: the least share of false discoveries at which each still counts as one (Benjamini
+    and Hochberg 1995)."""
+    order = np.argsort(chances)[::-1]
+    ranks = np.arange(len(chances), 0, -1)
+    adjusted = np.empty(len(chances))
+    adjusted[order] = np.minimum.accumulate(np.asarray(chances, dtype=float)[order] * len(chances) / ranks)
+    return [float(chance) for chance in np.minimum(adjusted, 1.0)]
 
 
 def modes(visits: Sequence[Sequence[float]]) -> tuple[float, ...]:

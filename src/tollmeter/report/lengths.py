@@ -14,6 +14,7 @@ from tollmeter.inference.answers import middle, number
 from tollmeter.inference.lengths import AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
+from tollmeter.report.modelled import modelled_of, modelled_said, modelled_table
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 
@@ -31,12 +32,14 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Section:
-    """One kernel at one precision in one place. first: its place's most measured one. several: it has two series."""
+    """One kernel at one precision in one place. first: its place's most measured one. several: there is
+    something to compare."""
 
     title: str
     place: str
     rates: Table
     gains: Table | None
+    modelled: Table | None
     said: tuple[str, ...]
     first: bool
     several: bool
@@ -95,14 +98,17 @@ def sections(book: Book) -> tuple[Section, ...]:
 def _section(group: _Group, first: bool) -> Section:
     chosen = picked(group.lengths)
     gains, same = _gains(group, chosen)
+    told = modelled_of(group.book, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
+    modelled = modelled_table(group.kernel, told)
     return Section(
         title=group.kernel,
         place=group.place,
         rates=_rates(group, chosen),
         gains=gains,
-        said=tuple(filter(None, (same, *_knees(group), _of_clock(group)))),
+        modelled=modelled,
+        said=tuple(filter(None, (same, *_knees(group), _of_clock(group), modelled_said(group.book, told)))),
         first=first,
-        several=len(group.series) > 1,
+        several=len(group.series) > 1 or modelled is not None,
     )
 
 

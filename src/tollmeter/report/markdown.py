@@ -101,7 +101,7 @@ def _lengths(book: Book) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     head = text(f"{section.title} ({section.place})" if section.place else section.title)
-    made = [_table(table) for table in (section.rates, section.gains) if table is not None]
+    made = [_table(table) for table in (section.rates, section.gains, section.modelled) if table is not None]
     return [f"## {head}", *made, *([_listed(section.said)] if section.said else [])]
 
 

@@ -78,7 +78,7 @@ def _lengths(book: Book, console: Console, width: int) -> None:
         console.print()
         if section.place:
             wrapped(console, f"In {section.place}", width, style="bold")
-        for table in (section.rates, section.gains):
+        for table in (section.rates, section.gains, section.modelled):
             if table is not None:
                 print_table(table, console, width)
         for sentence in section.said:

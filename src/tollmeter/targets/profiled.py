@@ -52,22 +52,28 @@ def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, e
 
 
 def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit_s: float) -> Told:
-    program = emulator_of(place)
-    if program is None:
-        raise Failure(f"no qemu-{place} here: {install_line([PACKAGE])}", 5)
     held = scratch("toll-profile-")
     try:
         page, hits = held.path / "page", held.path / "hits"
-        page.write_bytes(bytes(_PAGE_BYTES))
-        plugins = [f"{emulator}/count.so,counter={page}", f"{emulator}/profile.so,gate={page},hits={hits}"]
-        told = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked.word()}"]
-        options = [word for one in plugins for word in ("-plugin", one)] + [
-            word for one in told for word in ("-E", one)
-        ]
-        ended = Child(leashed([program, *options, *command])).finish(limit_s)
+        plugin = f"{emulator}/profile.so,gate={page},hits={hits}"
+        ended = beside_counter(place, command, asked.word(), page, plugin, limit_s=limit_s)
         return Told(ended, _read_hits(hits))
     finally:
         held.close()
+
+
+def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
+    """A visit that is profiled, by a plugin that goes by the gate in the counter's page, which is a plugin
+    beside it. Raises Failure where there is no such emulator."""
+    program = emulator_of(place)
+    if program is None:
+        raise Failure(f"no qemu-{place} here: {install_line([PACKAGE])}", 5)
+    page.write_bytes(bytes(_PAGE_BYTES))
+    counter = Path(plugin.partition(",")[0]).with_name("count.so")
+    told = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]
+    options = [word for one in (f"{counter},counter={page}", plugin) for word in ("-plugin", one)]
+    options += [word for one in told for word in ("-E", one)]
+    return Child(leashed([program, *options, *command])).finish(limit_s)
 
 
 def _read_hits(path: Path) -> dict[int, int]:

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../probes/runtime/toll.h"
-#include "model.h"
+#include "../probes/runtime/toll.h"
+#include "cache.h"
 
 enum { NOWHERE = -1 };
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a data cache would have missed of an emulated program's own loads and stores, by a model: no emulator has a cache.
+ * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
+ *
+ *   -plugin build/emulator/misses.so,gate=PATH,told=PATH,bytes=16384,line=32,ways=64
+ *
+ * A load brings the line that it misses, and a store does not; any line of a full set may be the one that leaves. A system
+ * call empties the cache, since the kernel is thought to: the return from a handler of a trap is one. The model sees all
+ * accesses and counts those behind an open gate. It writes `ACCESSES MISSES FLUSHES` at the end.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cache.h"
+#include "plugin.h"
+
+enum { GATE_WORD = 4, PAGE_BYTES = 24, SEED = 1, MOST_WAYS = 64 };
+
+static struct cache cache;
+static unsigned line_bytes;
+static uint64_t accesses, misses, flushes;
+static const volatile uint32_t *page;
+static FILE *told;
+
+static void touch(uint32_t line, bool stores) {
+  uint32_t victim;
+  const bool open = page[GATE_WORD] != 0;
+  accesses += open;
+  if (cache_touch(&cache, line) || stores) return;
+  cache_insert(&cache, line, false, &victim);
+  misses += open;
+}
+
+static void on_memory(unsigned cpu, uint32_t about, uint64_t address, void *context) {
+  const uint64_t last = (address + (UINT64_C(1) << qemu_plugin_mem_size_shift(about)) - 1) / line_bytes;
+  (void)cpu, (void)context;
+  for (uint64_t line = address / line_bytes; line <= last; line++)
+    touch((uint32_t)line, qemu_plugin_mem_is_store(about));
+}
+
+static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
+  (void)id;
+  for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++)
+    qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_memory, QEMU_PLUGIN_CB_NO_REGS,
+                                     QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+static void on_kernel(uint64_t id, unsigned cpu, int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                      uint64_t e, uint64_t f, uint64_t g, uint64_t h) {
+  (void)id, (void)cpu, (void)number, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;
+  memset(cache.lines, 0xff, cache.sets * cache.ways * sizeof *cache.lines); /* LINE_NONE everywhere */
+  flushes += page[GATE_WORD] != 0;
+}
+
+static void write_told(uint64_t id, void *context) {
+  (void)id, (void)context;
+  fprintf(told, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", accesses, misses, flushes);
+  fclose(told);
+}
+
+/* What follows a key among the plugin's words; empty where it is missing. */
+static const char *value_of(const char *key, int count, char **words) {
+  const size_t bytes = strlen(key);
+  for (int i = 0; i < count; i++)
+    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
+  return "";
+}
+
+static bool make_cache(int count, char **words) {
+  const unsigned long bytes = strtoul(value_of("bytes=", count, words), NULL, 10);
+  const unsigned long ways = strtoul(value_of("ways=", count, words), NULL, 10);
+  line_bytes = (unsigned)strtoul(value_of("line=", count, words), NULL, 10);
+  if (!line_bytes || !ways || ways > MOST_WAYS || bytes < ways * line_bytes) return false;
+  return cache_make(&cache, bytes / ways / line_bytes, (uint32_t)ways, REPLACE_ANY, SEED);
+}
+
+static bool open_files(int count, char **words) {
+  const int file = open(value_of("gate=", count, words), O_RDONLY | O_CLOEXEC);
+  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  if (mapped != MAP_FAILED) page = mapped;
+  told = fopen(value_of("told=", count, words), "w");
+  return page && told;
+}
+
+EXPORT extern int qemu_plugin_version;
+int qemu_plugin_version = 1;
+
+EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
+int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
+  (void)about;
+  if (!make_cache(count, words) || !open_files(count, words)) {
+    fputs("a modelled cache needs gate=PATH, told=PATH, bytes=, line= and ways= (64 at most)\n", stderr);
+    return 1;
+  }
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
+  qemu_plugin_register_vcpu_syscall_cb(id, on_kernel);
+  qemu_plugin_register_atexit_cb(id, write_told, NULL);
+  return 0;
+}

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pip, which no run needs: the environment's own where it has one, else the one that Python keeps to make environments
+with, run from the wheel that it is. So none is kept twice.
+
+    python -m tollmeter.installer WORDS...    what pip does with these words
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+import sysconfig
+from pathlib import Path
+
+FOUND_NONE = 5
+
+
+def wheels() -> list[Path]:
+    """Where distributions put Python's own wheels, and where Python itself does."""
+    folders = [Path(folder) for folder in (sysconfig.get_config_var("WHEEL_PKG_DIR"),) if folder]
+    folders += [Path(sysconfig.get_path("stdlib")) / "ensurepip/_bundled", Path("/usr/share/python-wheels")]
+    return [wheel for folder in folders for wheel in sorted(folder.glob("pip-*.whl"))]
+
+
+def main() -> None:
+    if importlib.util.find_spec("pip") is None:
+        found = wheels()
+        if not found:
+            sys.stderr.write("toll: no pip here, and Python keeps none to make environments with (ensurepip)\n")
+            sys.exit(FOUND_NONE)
+        sys.path.insert(0, str(found[0]))
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study's cache would miss, in words: named as modelled, with what is assumed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.inference.lengths import AXIS
+from tollmeter.model import Book, Modelled
+from tollmeter.report.numbers import DASH, plain, size
+from tollmeter.report.tables import Column, Line, Table, table
+
+
+def modelled_of(book: Book, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
+    return tuple(
+        one
+        for one in book.index.modelled
+        if (one.probe, one.target, one.parameters.get("precision", "")) == (probe, target, precision)
+    )
+
+
+def modelled_table(kernel: str, told: Sequence[Modelled]) -> Table | None:
+    """Misses of an operation by length, a line for each way of each ABI."""
+    known = [one for one in told if one.reason is None]
+    lengths = sorted({int(str(one.parameters[AXIS])) for one in known})
+    by_name: dict[str, dict[int, Modelled]] = {}
+    for one in known:
+        name = " ".join(filter(None, (one.abi, str(one.parameters.get("way", "")))))
+        by_name.setdefault(name, {})[int(str(one.parameters[AXIS]))] = one
+    lines = [
+        Line((name, *(_misses(found[n]) if n in found else DASH for n in lengths))) for name, found in by_name.items()
+    ]
+    columns = [Column(f"N = {n:,}" if n == lengths[0] else f"{n:,}", True) for n in lengths]
+    title = f"{kernel}, modelled misses an operation"
+    return table(title, [Column(title), *columns], lines) if lines else None
+
+
+def modelled_said(book: Book, told: Sequence[Modelled]) -> str:
+    """What the model is, and why a part of it is missing."""
+    cache = book.suite.modelled if book.suite else None
+    if not told or cache is None:
+        return ""
+    reasons = dict.fromkeys(one.reason for one in told if one.reason)
+    missing = f" Not modelled: {'; '.join(filter(None, reasons))}." if reasons else ""
+    return (
+        f"Modelled, not measured: lines that a data cache of {size(cache.bytes)} would load, {cache.line} bytes each "
+        f"in {cache.ways} ways, told the program's own addresses, and emptied at each trap. {cache.assumed}{missing}"
+    )
+
+
+def _misses(one: Modelled) -> str:
+    return plain(one.misses) if one.misses else "0"

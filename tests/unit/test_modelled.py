@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A modelled cache: told apart from what is measured, with its assumption; and what its model loads."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from tollmeter.model import Book, CacheModel, Modelled, Published, Select, Suite
+from tollmeter.report import markdown, page
+from tollmeter.report.lengths import sections
+from tollmeter.report.terminal import summary
+from tollmeter.store.profiles import keep_modelled, kept_modelled
+from tollmeter.targets.qemu_user import emulator_of
+from unit import test_report_lengths as rates
+
+CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="Its ways are assumed.", select=(Select(probe="float.dot"),))
+WALK = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  volatile unsigned *page = mmap(0, 24, PROT_READ | PROT_WRITE, MAP_SHARED, open(words[1], O_RDWR), 0);
+  volatile char *bytes = aligned_alloc(64, 1 << 16);
+  const int size = atoi(words[2]);
+  for (int turn = 0; turn < 6; turn++) {
+    page[4] = turn >= 2;
+    for (int i = 0; i < size; i += 32) bytes[i];
+    if (count > 3) syscall(SYS_getppid);
+  }
+  page[4] = 0;
+}
+"""
+
+
+def told(way: str, n: int, misses: float) -> Modelled:
+    parameters: dict[str, str | int] = {"n": n, "precision": "double", "way": way}
+    return Modelled(
+        probe="float.dot", abi="arm-soft", target="qemu-user:arm", parameters=parameters, misses=misses, flushes=0
+    )
+
+
+def book() -> Book:
+    bare = rates.book(rates.counted())
+    modelled = (told("emulated", 1024, 0.0), told("emulated", 16384, 0.25), told("trapped", 1024, 3.5))
+    suite = Suite(
+        name="s", question="Which?", select=CACHE.select, modelled=CACHE, published=(Published(what="w", figure="f"),)
+    )
+    return msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, modelled=modelled), suite=suite)
+
+
+def test_modelled_misses_stand_in_a_table_of_their_own() -> None:
+    (section,) = sections(book())
+    assert section.modelled is not None
+    assert [line.cells for line in section.modelled.rows] == [
+        ("arm-soft emulated", "0", "0.250"),
+        ("arm-soft trapped", "3.50", "–"),
+    ]
+    assert "modelled" in section.modelled.columns[0].name
+    assert "modelled" not in section.rates.columns[0].name
+
+
+def test_every_output_names_them_modelled_with_what_is_assumed() -> None:
+    screen = io.StringIO()
+    summary(book(), Console(file=screen, width=200))
+    for text in (screen.getvalue(), markdown.render(book()), page.render(book())):
+        assert "modelled misses an operation" in text
+        assert "Its ways are assumed." in text
+
+
+def test_they_are_kept_beside_the_journal(tmp_path: Path) -> None:
+    assert kept_modelled(tmp_path) == ()
+    keep_modelled(tmp_path, [told("emulated", 16, 1.0)])
+    assert list(kept_modelled(tmp_path)) == [told("emulated", 16, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [(["8192"], 0, 40), (["32768"], 2000, 4 * 1024 + 40), (["8192", "traps"], 4 * 256, 4 * 256 + 200)],
+)
+def test_the_model_loads_what_does_not_fit_or_was_flushed(
+    root: Path, tmp_path: Path, words: list[str], least: int, most: int
+) -> None:
+    """Four turns of one load for each line."""
+    emulator = emulator_of("x86_64")
+    if emulator is None:
+        pytest.skip("no qemu-x86_64 here")
+    (tmp_path / "walk.c").write_text(WALK)
+    subprocess.run(["cc", "-O1", "-static", "-o", tmp_path / "walk", tmp_path / "walk.c"], check=True)
+    subprocess.run(["make", "-s", "build/emulator/misses.so"], cwd=root, check=True)
+    (tmp_path / "page").write_bytes(bytes(mmap.PAGESIZE))
+    plugin = f"{root}/build/emulator/misses.so,gate={tmp_path}/page,told={tmp_path}/told,bytes=16384,line=32,ways=64"
+    subprocess.run([emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=60)
+    assert least <= int((tmp_path / "told").read_text().split()[1]) <= most
