@@ -6,9 +6,24 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tollmeter.model import Cache, Evidence, Fall, Finding, Index, Lengths, Level, Machine, Row, RunInfo, State
+from tollmeter.model import (
+    Cache,
+    Evidence,
+    Fall,
+    Finding,
+    Index,
+    Lengths,
+    Level,
+    Machine,
+    Opposed,
+    Profile,
+    Row,
+    RunInfo,
+    State,
+)
 from tollmeter.store.index import NAME, fingerprint, load, save
 
 INDEX = Index(
@@ -68,6 +83,23 @@ def run(tmp_path: Path) -> Path:
 def test_it_is_read_back_as_it_was(run: Path) -> None:
     save(run, "abc", INDEX)
     assert load(run, "abc") == INDEX
+
+
+def test_nothing_of_an_index_is_left_out(run: Path) -> None:
+    pair = Opposed(
+        metric="time", unit="ns", point="a.b x86_64", against="a.c x86_64", ratio=1.0, low=0.9, high=1.1, blocks=7,
+        verdict="cannot tell",
+    )  # fmt: skip
+    profile = Profile(probe="a.b", abi="x86_64", target="local", parameters={}, source="SIGPROF")
+    whole = msgspec.structs.replace(INDEX, opposed=(pair,), profiles=(profile,), held_back=("memory.x",))
+    save(run, "abc", whole)
+    assert load(run, "abc") == whole
+
+
+def test_another_profile_is_another_index(run: Path) -> None:
+    before = fingerprint(run)
+    (run / "profiles.json").write_text("[]")
+    assert fingerprint(run) != before
 
 
 def test_another_fingerprint_has_none(run: Path) -> None:

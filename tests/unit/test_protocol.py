@@ -119,6 +119,20 @@ def test_records_that_make_no_visit_are_refused(records: list[dict[str, object]]
 
 
 @pytest.mark.parametrize(
+    ("sample", "sentence"),
+    [
+        ({"i": 0, "iterations": 1, "body": [1, 10**30]}, "body[1] holds what no such record can hold"),
+        ({"i": 0, "iterations": "many", "body": [1, 2]}, "iterations holds what no such record can hold"),
+        ({"i": 0, "iterations": 1}, "it lacks body"),
+    ],
+)
+def test_an_absurd_sample_is_refused_in_plain_words(sample: dict[str, object], sentence: str) -> None:
+    with pytest.raises(Damaged) as refused:
+        outcome(seal([visit_record(), {"k": "sample", **sample}, samples(1)[1]]))
+    assert refused.value.sentence == f"record 1, sample: {sentence}"
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b'{"k":"visit","parameters":' + b"[" * 30000 + b"]" * 30000 + b',"n":0',

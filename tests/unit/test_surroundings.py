@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from made import outcome, probe, quiet, sample
-from tollmeter.conduct import surroundings
+from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
@@ -94,6 +94,25 @@ def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -
         assert end_strays() == 0
         assert own.poll() is None
         own.kill()
+
+
+def test_nothing_that_is_older_or_elsewhere_is_ended_for_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier process of this number, or one in a container, may have left a mark that reads the same."""
+    mark = b"TOLL_PARENT=%010d" % os.getpid()
+    with subprocess.Popen(["sleep", "60"], env={"TOLL_PARENT": f"{os.getpid():010}"}) as process:
+        entry = Path(f"/proc/{process.pid}")
+        assert strays._is_own(entry, mark)
+        assert not strays._is_own(entry, mark.replace(b"=0", b"=1"))
+        with monkeypatch.context() as changed:
+            changed.setattr(strays, "_began", lambda asked: 1 if asked == entry else 2)
+            assert not strays._is_own(entry, mark)
+        with monkeypatch.context() as changed:
+            changed.setattr(Path, "readlink", lambda asked: asked)
+            assert not strays._is_own(entry, mark)
+        with monkeypatch.context() as changed:
+            changed.setattr(os, "geteuid", lambda: 4711)
+            assert not strays._is_own(entry, mark)
+        process.kill()
 
 
 def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Path) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tollmeter.experiment.precision import scale
 
 _LEAST_VISITS = 4
 _STEADY = 0.002
@@ -26,10 +25,4 @@ def follows_clock(costs_ns: Sequence[float], clocks_hz: Sequence[float]) -> bool
     cost, clock = np.log(np.asarray(costs_ns)), np.log(np.asarray(clocks_hz))
     if clock.std() < _STEADY:
         return False
-    return _scatter(cost + clock) < _scatter(cost)
-
-
-def _scatter(logs: Array) -> float:
-    """Median distance of all pairs: one odd visit decides nothing."""
-    first, second = np.triu_indices(len(logs), 1)
-    return float(np.median(np.abs(logs[first] - logs[second])))
+    return scale(cost + clock) < scale(cost)

@@ -13,7 +13,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wa
 from tollmeter.experiment.precision import middle_of
 from tollmeter.model import Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
-from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads, reading
+from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.stats import adjusted_chances
 
 FALSE_ALARMS = 0.005
@@ -77,8 +77,7 @@ def _sides(
     by_point: dict[Point, dict[int, Reading]] = {}
     for told in outcomes:
         if told.status == "ok" and told.point in wanted:
-            width = known.widths.get((told.point.target, told.point.abi))
-            by_point.setdefault(told.point, {})[told.round] = reading(told, probes[told.point.probe], width)
+            by_point.setdefault(told.point, {})[told.round] = known.reading(told, probes[told.point.probe])
     return {
         point: _Side(probes[point.probe], readings, overheads([*readings.values()]))
         for point, readings in by_point.items()

@@ -26,22 +26,30 @@ if TYPE_CHECKING:
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
-    made = index.load(folder, _fingerprint(folder))
-    if made is None:
-        return open_run(folder).index
-    # These stand in files of their own, and come after the index was made.
-    return msgspec.structs.replace(
-        made, run=msgspec.structs.replace(made.run, folder=str(folder)), profiles=tuple(kept(folder)),
-        modelled=tuple(kept_modelled(folder)),
-    )  # fmt: skip
+    return _kept(folder, _fingerprint(folder)) or open_run(folder).index
 
 
 def open_run(folder: Path) -> Book:
     """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
     request = read_request(folder)
-    book = make(read(folder), request, folder)
-    index.save(folder, _fingerprint(folder), book.index)
+    # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
+    made_of = _fingerprint(folder)
+    contents = read(folder)
+    found = _kept(folder, made_of)
+    if found is not None:
+        return _book(contents, request, folder, found)
+    book = make(contents, request, folder)
+    index.save(folder, made_of, book.index)
     return book
+
+
+def _kept(folder: Path, made_of: str) -> Index | None:
+    """The kept index, if it is that of what stands in the folder now. What was modelled stands in a file of its own."""
+    found = index.load(folder, made_of)
+    if found is None:
+        return None
+    run = msgspec.structs.replace(found.run, folder=str(folder))
+    return msgspec.structs.replace(found, run=run, modelled=tuple(kept_modelled(folder)))
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
@@ -57,8 +65,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.numbers.rows import known_of, rows
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes = _machine(contents, folder), {probe.probe: probe for probe in contents.head.probes}
-    outcomes = tuple(_telling(contents.outcomes))
+    machine, probes, outcomes = _machine(contents, folder), _probes(contents), _telling(contents.outcomes)
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     precision = _of_rows(request)
@@ -82,15 +89,20 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
         profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
-    bare = Book(
-        index=derived,
-        probes=probes,
-        builds=contents.head.builds,
-        outcomes=outcomes,
-        request=_asked(request),
+    return _judged(_book(contents, request, folder, derived))
+
+
+def _book(contents: Contents, request: Request, folder: Path, derived: Index) -> Book:
+    probes, outcomes = _probes(contents), _telling(contents.outcomes)
+    _check_described(outcomes, probes, folder)
+    return Book(
+        index=derived, probes=probes, builds=contents.head.builds, outcomes=outcomes, request=_asked(request),
         suite=request.suite,
-    )
-    return _judged(bare)
+    )  # fmt: skip
+
+
+def _probes(contents: Contents) -> dict[str, Probe]:
+    return {probe.probe: probe for probe in contents.head.probes}
 
 
 def _judged(bare: Book) -> Book:
@@ -173,10 +185,10 @@ def raw_samples(folder: Path) -> Table:
     return samples_table(book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe]))
 
 
-def _telling(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+def _telling(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     """A visit that somebody broke off says nothing of a point that was visited again."""
     visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
-    return [told for told in outcomes if told.status != "interrupted" or told.point not in visited]
+    return tuple(told for told in outcomes if told.status != "interrupted" or told.point not in visited)
 
 
 def _machine(contents: Contents, folder: Path) -> Machine:

@@ -11,7 +11,8 @@ import numpy as np
 
 from tollmeter.experiment.core_states import core_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.model import PRECISION, Outcome
+from tollmeter.model import PRECISION, Outcome, Probe
+from tollmeter.numbers.readings import Reading, reading
 
 Place = tuple[str, str]
 """Target and ABI."""
@@ -27,13 +28,24 @@ class Learned(NamedTuple):
 
 class Known(NamedTuple):
     """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; scatter: by probe and
-    metric."""
+    metric. readings: those that were made already, by the outcome's identity; None where none is kept."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
     scatter: Mapping[tuple[str, str], Scatter] = {}
     learned: Learned = Learned()
     precision: float = PRECISION
+    readings: dict[int, Reading] | None = None
+
+    def reading(self, told: Outcome, probe: Probe) -> Reading:
+        """Of one visit. Rows, settlement and pairs all ask for it."""
+        kept = None if self.readings is None else self.readings.get(id(told))
+        if kept is not None and kept.outcome is told:
+            return kept
+        made = reading(told, probe, self.widths.get((told.point.target, told.point.abi)))
+        if self.readings is not None:
+            self.readings[id(told)] = made
+        return made
 
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
@@ -46,7 +58,7 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
     """All but the scatter, which takes the machine's state to be read."""
     seen = core_widths(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision)
+    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, {})
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:

@@ -24,7 +24,7 @@ from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Stat
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known
 from tollmeter.numbers.plausible import judged
-from tollmeter.numbers.readings import Reading, overheads, reading
+from tollmeter.numbers.readings import Reading, overheads
 from tollmeter.numbers.row_of import Told, bare, row_of
 from tollmeter.numbers.series import series_of
 
@@ -129,7 +129,7 @@ def _said_of_evidence(row: Row, outcomes: Sequence[Outcome], probe: Probe) -> Ro
 
 def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:
     good = [outcome for outcome in outcomes if outcome.status == "ok"]
-    return [reading(told, probe, known.widths.get((told.point.target, told.point.abi))) for told in good]
+    return [known.reading(told, probe) for told in good]
 
 
 def _place(point: Point) -> tuple[object, ...]:

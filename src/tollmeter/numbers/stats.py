@@ -10,6 +10,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.pairwise import of_rank
 from tollmeter.experiment.precision import Estimate
 
 __all__ = ["Array", "Estimate", "adjusted_chances", "hodges_lehmann_ratio", "modes", "quartiles"]
@@ -106,12 +107,15 @@ def hodges_lehmann_ratio(old: Sequence[float], new: Sequence[float]) -> Estimate
     Positive values only. Where there are too few values for 95 % (fewer than four against four), the interval is
     everything: 0 to infinity.
     """
-    ratios = np.sort((np.log(np.asarray(new, float))[:, None] - np.log(np.asarray(old, float))[None, :]).ravel())
-    skipped = _ranks_outside(len(old), len(new))
-    value = exp(float(np.median(ratios)))
+    pairs, skipped = len(old) * len(new), _ranks_outside(len(old), len(new))
+    ordered, own = np.sort(np.log(np.asarray(new, float))), -np.log(np.asarray(old, float))
+    starts = np.zeros(len(own), dtype=np.intp)
+    middle = {of_rank(ordered, own, starts, rank) for rank in ((pairs - 1) // 2, pairs // 2)}
+    value = exp(sum(middle) / len(middle))
     if skipped < 0:
         return Estimate(value=value, low=0.0, high=inf)
-    return Estimate(value=value, low=exp(float(ratios[skipped])), high=exp(float(ratios[-1 - skipped])))
+    low, high = (of_rank(ordered, own, starts, rank) for rank in (skipped, pairs - 1 - skipped))
+    return Estimate(value=value, low=exp(low), high=exp(high))
 
 
 @lru_cache(maxsize=1024)

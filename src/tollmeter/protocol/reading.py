@@ -40,6 +40,10 @@ T = TypeVar("T")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
+_LACKS = re.compile("missing required field `([^`]{1,100})`")
+_AT = re.compile(r" - at `\$\.?([^`]+)`")
+
+
 class Head(NamedTuple):
     """What a host's first stream holds, or an executable's description, or its word about the machine."""
 
@@ -211,7 +215,15 @@ def _number(line: Line, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _first(error: Exception) -> str:
-    return str(clean(str(error)))[:200]
+    """What is wrong with a payload, as a person would say it."""
+    told = str(clean(str(error)))
+    lacks = _LACKS.search(told)
+    at = _AT.search(told)
+    if isinstance(error, msgspec.ValidationError) and lacks:
+        return f"it lacks {lacks.group(1)}"
+    if isinstance(error, msgspec.ValidationError):
+        return f"{at.group(1)[:100] if at else 'it'} holds what no such record can hold"
+    return "it is not JSON that can be read"
 
 
 def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:

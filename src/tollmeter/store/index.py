@@ -2,7 +2,8 @@
 """index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
-Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`), and one for each list of
+Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`, `opposed`,
+`profiles`), and one for each list of
 records in an index, one column a field of its record in model/; what is neither text nor a number in a field is JSON.
 """
 
@@ -21,9 +22,24 @@ import msgspec
 
 import tollmeter
 from tollmeter.files import open_regular
-from tollmeter.model import Finding, Index, Inference, Lengths, Level, Machine, Record, Row, RunInfo, Study, Toll
+from tollmeter.model import (
+    Finding,
+    Index,
+    Inference,
+    Lengths,
+    Level,
+    Machine,
+    Opposed,
+    Profile,
+    Record,
+    Row,
+    RunInfo,
+    Study,
+    Toll,
+)
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
+from tollmeter.store.profiles import KEPT as PROFILES
 
 NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
@@ -45,6 +61,8 @@ def fingerprint(folder: Path) -> str:
             while block := file.read(_BLOCK_BYTES):
                 content.update(block)
         digest.update(content.digest())
+    with contextlib.suppress(FileNotFoundError), open_regular(folder / PROFILES) as file:
+        digest.update(hashlib.sha256(file.read()).digest())
     for path in _sources():
         told = path.stat()
         digest.update(f"{path.name} {told.st_size} {told.st_mtime_ns}\n".encode())
@@ -59,7 +77,7 @@ def load(folder: Path, wanted: str) -> Index | None:
         with contextlib.closing(_connect(folder / NAME)) as db:
             found = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
             return _index(db) if found == (wanted,) else None
-    except (sqlite3.Error, OSError, ValueError, RecursionError):
+    except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
 
@@ -102,6 +120,8 @@ def _write(path: Path, made_of: str, index: Index) -> None:
             ("machine", index.machine),
             ("study", index.study),
             ("held_back", index.held_back),
+            ("opposed", index.opposed),
+            ("profiles", index.profiles),
         )
         db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(told)) for name, told in documents])
         tables = {
@@ -142,6 +162,8 @@ def _index(db: sqlite3.Connection) -> Index:
         tolls=_records(db, "tolls", Toll),
         study=msgspec.convert(documents["study"], Study | None),
         held_back=tuple(documents["held_back"]),
+        opposed=msgspec.convert(documents["opposed"], tuple[Opposed, ...]),
+        profiles=msgspec.convert(documents["profiles"], tuple[Profile, ...]),
     )
     for complaint in complaints(index):
         raise ValueError(complaint)
