@@ -114,12 +114,12 @@ static void expect_refusals(void) {
 }
 
 static void expect_long_words_refused(void) {
-  char line[200];
+  char line[300];
   memset(line, 'a', sizeof line);
   line[150] = '=';
-  line[199] = '\0';
+  line[299] = '\0';
   EXPECT(!toll_request_line(&probe, &request, line, error, sizeof error));
-  snprintf(line, sizeof line, "--target=%0100d", 1);
+  snprintf(line, sizeof line, "--target=%0200d", 1);
   EXPECT(!toll_request_line(&probe, &request, line, error, sizeof error));
 }
 

@@ -67,13 +67,12 @@ static void expect_steal(void) {
 
 /* What the system refuses is not zero. */
 static void expect_gaps(void) {
-  const struct toll_burst bursts[2] = {{0, 0}, {0, 0}};
-  const struct toll_witness calm = {.involuntary = 1},
-                            refused = {.involuntary = TOLL_UNSEEN, .steal_ticks = TOLL_UNSEEN};
+  const struct toll_look calm = {.witness = {.involuntary = 1}},
+                         refused = {.witness = {.involuntary = TOLL_UNSEEN, .steal_ticks = TOLL_UNSEEN}};
   char said[4096] = "";
   int file = memfd_create("said", MFD_CLOEXEC), before = dup(STDOUT_FILENO);
   EXPECT(file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
-  toll_emit_witness(0, &calm, &refused, bursts);
+  toll_emit_witness(0, &calm, &refused, 0);
   toll_emit_flush();
   dup2(before, STDOUT_FILENO);
   EXPECT(pread(file, said, sizeof said - 1, 0) > 0);
