@@ -54,7 +54,7 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Path) -> None:
     assert rows and all(row["status"] == "ok" for row in rows)
     (run,) = (path for path in (fresh / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
     assert "vega" in (run / "report.html").read_text()
-    assert "  toll show" in toll(fresh, "show", "--all").stdout
+    assert "Next  toll " in toll(fresh, "show").stdout
 
 
 def test_an_upgrade_is_built_again(fresh: Path) -> None:

@@ -44,6 +44,9 @@ ELSEWHERE = {
     "toll serve": ("tests/faults/test_serving.py", "serve"),
     "toll show --follow": ("tests/faults/test_serving.py", "follow"),
     "toll run WORDS --against OTHER": ("tests/unit/test_against.py", "against"),
+    "toll show LAST --attribute x86_64,x32": ("tests/unit/test_attribution.py", "attribut"),
+    "toll run kernel.disk --folder /mnt/disk": ("tests/probes/test_kernel.py", "folder"),
+    "toll casts DIR": ("tests/unit/test_casts.py", "casts"),
     "toll compare --gate": ("docs/exit-codes.md", "which is not there yet"),
     "toll compare --strict": ("docs/exit-codes.md", "which is not there yet"),
 }
@@ -88,7 +91,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
-    monkeypatch.setattr(places, "bring_sources", lambda *_: None)
+    monkeypatch.setattr(places, "brought", lambda *_: False)
     monkeypatch.setattr(places, "brought", lambda *_: False)
     monkeypatch.setattr(prepare, "machine_of", lambda *_: (X86, ClockReading()))
     return tmp_path

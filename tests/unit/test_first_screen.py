@@ -69,8 +69,8 @@ def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
 
 def test_what_to_do_next_can_be_typed() -> None:
     book = with_run(books.small(), verdict="busy", suite="memory.latency+kernel.switch")
-    typed = "./toll run memory.latency kernel.switch size=4096 --seed 3 --budget 9s --abi ia32"
-    book = msgspec.structs.replace(book, request={"command": typed})
+    typed = "./toll run memory.latency kernel.switch size=4096 --abi ia32"
+    book = msgspec.structs.replace(book, request={"anew": typed})
     assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
 
 
