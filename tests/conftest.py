@@ -30,14 +30,6 @@ os.environ["TERM"] = "xterm-256color"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests run on several workers at once. Those of ssh take turns: they look for each other's servers and probes."""
-    for item in items:
-        if "ssh" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group("ssh"))
-
-
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout. Nothing is changed in it."""

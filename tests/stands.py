@@ -182,9 +182,10 @@ def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequen
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv TMPDIR\n"
     )
     _make_run_folder()
-    with subprocess.Popen(
-        [*within, server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        _turn(),
+        subprocess.Popen([*within, server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process,
+    ):
         try:
             if not within:
                 _await_port(port)
@@ -194,6 +195,23 @@ def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequen
             ]  # fmt: skip
         finally:
             process.terminate()
+
+
+_turns: list[int] = []
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Workers that test at once take turns with ssh: what runs there has one name for all. One that has its
+    turn may have several servers."""
+    with (ROOT / "build/ssh.lock").open("w") as lock:
+        if not _turns:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        _turns.append(lock.fileno())
+        try:
+            yield
+        finally:
+            _turns.pop()
 
 
 def servers(folder: Path) -> list[int]:

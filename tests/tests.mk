@@ -45,7 +45,7 @@ lint-sh:
 # What measures has the machine to itself. All else shares it: many tests wait for other processes and emulators, so there
 # is one worker more than CPUs.
 test-python:
-	@$(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadgroup; shared=$$?; \
+	@$(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) ; shared=$$?; \
 	  $(PYTHON) -m pytest -m machine && exit $$shared
 
 # COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
