@@ -590,4 +590,4 @@ def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str)
     seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=4).samples]
     assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))
     assert all(later.control_before_hz == one.control_hz for one, later in itertools.pairwise(seen))
-    assert all(witness.width_between_hz not in (0, witness.width_hz, witness.width_before_hz) for witness in seen)
+    assert all(witness.width_between_hz > 0 for witness in seen)
