@@ -27,7 +27,7 @@ from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked as Sampling
 from tollmeter.targets.profiled import profiled
 from tollmeter.toolchain.abis import open_here
-from tollmeter.toolchain.symbols import Symbols
+from tollmeter.toolchain.symbols import Met, Symbols
 
 KERNEL = "(kernel)"
 T = TypeVar("T")
@@ -115,16 +115,11 @@ def take(wanted: Wanted, sampling: Sampling) -> Profile:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 
 
-def lines_of(probe: str, ms: int = 2000) -> dict[tuple[str, int], int]:
-    """How often each line of a probe's sources was met, by file and line, at its typical values. Raises Failure."""
-    wanted = points_of([probe], (), ())[0]
-    symbols = Symbols(Path(wanted.executable.path))
-    lines: Counter[tuple[str, int]] = Counter()
-    for address, count in _sampled(wanted, Sampling(ms))[2].items():
-        found = symbols.line(address)
-        if found:
-            lines[found] += count
-    return dict(lines)
+def lines_of(words: Sequence[str], ms: int = 1000) -> Met:
+    """How often each line of a probe's sources was met, at its typical values where the words name no others. Raises
+    Failure."""
+    wanted = points_of(words, (), ())[0]
+    return Symbols(Path(wanted.executable.path)).met(_sampled(wanted, Sampling(ms))[2])
 
 
 def _taken(empty: Profile, wanted: Wanted, sampling: Sampling) -> Profile:
