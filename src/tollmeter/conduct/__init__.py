@@ -26,7 +26,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import is_claimed
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
+from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
@@ -288,7 +288,7 @@ class _Run:
         """Wall time of the visits that points still want: one at least, since they are open."""
         total = 0.0
         for point in points:
-            missing = VISITS_WANTED - len(self._seen.get(point, ()))
+            missing = visits_wanted(point) - len(self._seen.get(point, ()))
             total += max(1, missing) * self._costs.of(point, effort) * len(self._plan.placements(point))
         return total
 
