@@ -63,6 +63,7 @@ def test_the_break_even_s_lines_cross_where_its_sentence_says() -> None:
     cheaper = [x for x in each if each[x] < once[x]]
     dearer = [x for x in each if each[x] > once[x]]
     assert max(cheaper) < 100 / answers.TRAP < min(dearer)
+    assert "from 2 of the misaligned accesses on" in drawn.said
 
 
 def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
@@ -75,6 +76,7 @@ def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
         assert sum(float(d["y"]) for d in parts if d["label"] == bar) == pytest.approx(100, abs=0.1)
     copied = [float(d["y"]) for d in parts if d["series"] == "copy_words_else_bytes"]
     assert copied == [55.0, 41.0]
+    assert drawn.said.startswith("From patches to ipalign: copy_words_else_bytes 55 → 41 %")
 
 
 def test_without_a_profile_or_a_trap_neither_is_drawn() -> None:
