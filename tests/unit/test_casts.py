@@ -125,6 +125,15 @@ def test_an_abi_that_is_none_has_its_nearest_names(tmp_path: Path, capsys: pytes
     assert "sparc64" in capsys.readouterr().err
 
 
+def test_each_cast_is_shown_as_it_is_written(
+    tmp_path: Path, own_abi_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["casts", str(tree(tmp_path, planted=PLANTED)), "--abi", own_abi_name]) == 0
+    told = capfd.readouterr()
+    assert "planted.c:6" in told.out and "return *(const uint16_t *)(at + 1);" in told.out
+    assert "2 casts in 1 files, and 0 more through void *" in told.err
+
+
 def test_the_lines_that_a_probe_runs_come_first_with_how_often(
     tmp_path: Path, own_abi_name: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.model import Abi, Failure
 
 if TYPE_CHECKING:
+    from tollmeter.toolchain.casts import Cast
     from tollmeter.toolchain.symbols import Met
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
@@ -39,13 +41,12 @@ def casts(
     chosen, compiler = _compiler(abi)
     found = found_casts(units, chosen, compiler)
     rows = ranked(found.casts, _met(by.split()) if by else None)
-    cells = [
-        (f"{one.file}:{one.line}", str(one.hits) if by else "", "void *" if one.through_void else "", one.said)
-        for one in rows
-    ]
-    if cells or form != "table":
-        names = ("place", "times", "through", "cast")
-        print_columns(Columns(names, cells, whole=names[:3]), form)
+    if rows or form != "table":
+        cells = [_cells(one) for one in rows]
+        names = ("times", "place", "through", "source", "cast")
+        first = 0 if by else 1
+        shown = Columns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
+        print_columns(shown, form)
     for file, trouble in found.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
     read = _read_of(found.units, len(found.troubles))
@@ -55,6 +56,11 @@ def casts(
         f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
     return UNREAD if found.units and len(found.troubles) == found.units else 0
+
+
+def _cells(one: Cast) -> tuple[str, ...]:
+    source = linecache.getline(one.file, one.line).strip()
+    return str(one.hits), f"{one.file}:{one.line}", "void *" if one.through_void else "", source, one.said
 
 
 def _read_of(units: int, troubles: int) -> str:
