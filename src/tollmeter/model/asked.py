@@ -173,7 +173,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
 
     name: str
     question: str
-    select: tuple[Select, ...]
+    select: tuple[Select, ...] = ()
     budget: str = ""
     source: str | None = None
     mend: str = ""
