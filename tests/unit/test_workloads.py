@@ -11,6 +11,7 @@ import pytest
 from tollmeter.catalog import read_suite
 from tollmeter.model import Abi, Failure, Outcome, Workload
 from tollmeter.protocol import outcome
+from tollmeter.store.request import Request, read_request, write_request
 from tollmeter.toolchain import workloads
 from tollmeter.toolchain.build import find_compiler, read_abi
 
@@ -85,6 +86,29 @@ def test_what_does_not_build_says_what_the_compiler_says(tree: Path, abi: Abi) -
     wrong = (("{cc}", "{flags}", "no-such-file.c"),)
     with pytest.raises(Failure, match=r"one for x86_64 does not build: .*no-such-file"):
         ran(tree, abi, workload("{out}", verify="x", build=wrong))
+
+
+def test_a_suite_may_be_of_workloads_alone_and_not_of_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SUITE.replace("select = []\n", ""))
+    assert [one.name for one in read_suite(path).workload] == ["echo"]
+    path.write_text('question = "?"\n')
+    with pytest.raises(Failure, match=r"measures nothing: a suite has a \[\[select\]\] or a \[\[workload\]\]"):
+        read_suite(path)
+
+
+def test_the_words_of_a_command_keep_their_line_breaks_and_blanks(tmp_path: Path) -> None:
+    """A script may be of several lines; prose that is broken over lines is one paragraph. A run is gone on with by
+    the same words."""
+    path = tmp_path / "one.toml"
+    path.write_text(SUITE.replace('"a;b"]', '"""a  b\n\tc"""]').replace('what = "?"', 'what = """x\ny"""'))
+    suite = read_suite(path)
+    assert suite.workload[0].start == ("echo", "a  b\n\tc")
+    assert suite.workload[0].what == "x y"
+    write_request(
+        tmp_path, Request(id="one", suite=suite, started="2026-01-01", seed=1, budget_seconds=1, tollmeter="1")
+    )
+    assert read_request(tmp_path).suite.workload == suite.workload
 
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:

@@ -215,14 +215,12 @@ class _Run:
         ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
         left, effort = self._left(), self._plan.effort
         lacking = [
-            point for point in ranks if not self._has_interval(point) and self._costs.first(point, effort) <= left
+            point
+            for point in ranks
+            if len(self._seen.get(point, ())) < LEAST_VISITS and self._costs.first(point, effort) <= left
         ]
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
-
-    def _has_interval(self, point: Point) -> bool:
-        """Of a count one visit may have it."""
-        return len(self._seen.get(point, ())) >= LEAST_VISITS or self._is_done(point)
 
     def _due_in_turns(self) -> list[Point]:
         """Whoever is not known well enough against a point that answers, and that point."""

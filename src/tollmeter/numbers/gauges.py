@@ -44,7 +44,7 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
 def _counted_once(value: float, unit: str) -> Estimate:
     """In a guest that counts. Another visit was seen to differ by two pages or one fault, and by 1 % at most where that
     is more: so far the interval reaches. What is no whole number is a mean, and has no such steps."""
-    step = _STEP[unit] if value and value.is_integer() else 0.0
+    step = _STEP[unit] if value and value % 1 == 0 else 0.0
     half = max(_REPEATS_WITHIN * value, step)
     return Estimate(value=value, low=max(0.0, value - half), high=value + half)
 

@@ -118,7 +118,7 @@ def with_precision(row: Row, visits: int, precision: float) -> Row:
 
 def is_counted(row: Row) -> bool:
     """Whether one visit says all of it: instructions that an emulator counts, and what the kernel of its guest counts
-    of memory and faults, which differs between visits by a page or two (decision 32)."""
+    of memory and faults, which differs between visits by a page or two (decision 16)."""
     return row.clock == "instructions" or (row.clock == "virtual" and row.unit in KERNEL_COUNTS)
 
 
