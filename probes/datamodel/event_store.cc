@@ -102,8 +102,7 @@ enum toll_status check(struct toll_run *r) {
 void finish(struct toll_run *r) {
   const double objects = static_cast<double>(heap::account.objects);
   toll_report(r, "objects", objects);
-  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
-  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+  heap::report(r);
   toll_report(r, "object", static_cast<double>(heap::account.asked_bytes) / objects);
 }
 
@@ -128,12 +127,7 @@ const struct toll_metric metrics[] = {
      .better = TOLL_NEITHER,
      .summary = "objects alive in the store",
      .source = TOLL_GAUGE},
-    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
-    {.name = "taken",
-     .unit = "B",
-     .summary = "bytes that malloc took for them",
-     .source = TOLL_GAUGE,
-     .means = "footprint"},
+    HEAP_METRICS,
     {.name = "object", .unit = "B", .summary = "mean size of an object", .source = TOLL_GAUGE},
     {}};
 

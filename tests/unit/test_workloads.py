@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tollmeter.catalog import read_suite
@@ -65,11 +67,23 @@ def test_words_are_never_read_by_a_shell(tree: Path, abi: Abi) -> None:
     assert done.gauges["cpu_time"] > 0
 
 
-@pytest.mark.parametrize("start", [("echo", "wrong"), ("false",), ("no-such-command",)])
-def test_a_command_that_fails_or_answers_wrongly_has_no_number(tree: Path, abi: Abi, start: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [(("echo", "wrong"), "did not print what it should"), (("false",), "ended with status 1"),
+     (("no-such-command",), "no command no-such-command here"), (("sh", "-c", "kill -9 $$"), "signal 9")],
+)  # fmt: skip
+def test_a_command_that_fails_or_answers_wrongly_has_no_number(
+    tree: Path, abi: Abi, start: tuple[str, ...], why: str
+) -> None:
     done = ran(tree, abi, workload(*start, verify="right"))
     assert done.status == "wrong_answer"
-    assert "did not print what it should" in (done.reason or "")
+    assert why in (done.reason or "")
+
+
+def test_less_memory_than_a_command_wants_is_told_with_both_sizes(tree: Path, abi: Abi) -> None:
+    done = ran(tree, abi, msgspec.structs.replace(workload("true", verify="x"), memory_bytes=1 << 50))
+    assert done.status == "unsupported"
+    assert re.search(r"needs 1073741824 MiB of memory, and \d+ MiB are left", done.reason or "")
 
 
 def test_a_program_is_built_by_its_words_and_carried_along(tree: Path, abi: Abi) -> None:
