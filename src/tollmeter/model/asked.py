@@ -82,7 +82,8 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
     """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
-    for one that the machine has; start: the command itself; verify: what it must print, among else.
+    for one that the machine has; start: the command itself; verify: what it must print, among else. memory_bytes: that
+    it wants, so that it is not started where there is less.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -91,6 +92,7 @@ class Workload(Record, frozen=True, forbid_unknown_fields=True):
     verify: Annotated[str, msgspec.Meta(min_length=1)]
     build: tuple[tuple[str, ...], ...] = ()
     source: Archive | None = None
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 60)] = 0
     abi: tuple[str, ...] = ("native",)
     target: tuple[str, ...] = ()
 
@@ -174,7 +176,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
 
     name: str
     question: str
-    select: tuple[Select, ...]
+    select: tuple[Select, ...] = ()
     budget: str = ""
     source: str | None = None
     mend: str = ""
