@@ -130,15 +130,21 @@ _SAMPLE = msgspec.json.Decoder(_Sample)
 _WITNESS = msgspec.json.Decoder(_Witness)
 
 
-def clean(value: Any) -> Any:
-    """The same JSON value with every character replaced that could do more than be read."""
+def clean(value: Any, kept: str = "") -> Any:
+    """The same JSON value with every character replaced that could do more than be read; kept: those that are not."""
     if isinstance(value, str):
-        return _UNSAFE.sub("\ufffd", value)
+        return _UNSAFE.sub(lambda found: found[0] if found[0] in kept else "\ufffd", value)
     if isinstance(value, dict):
-        return {clean(key): clean(item) for key, item in value.items()}
+        return {clean(key): clean(item, kept) for key, item in value.items()}
     if isinstance(value, list):
-        return [clean(item) for item in value]
+        return [clean(item, kept) for item in value]
     return value
+
+
+def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
+    """The same of a suite's file: the words of its workloads' commands are for programs, and keep their line breaks."""
+    commands = clean(table.get("workload", []), "\n\t")
+    return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
 def outcome(stream: bytes | Sequence[Line]) -> Outcome:
