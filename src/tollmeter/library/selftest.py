@@ -34,6 +34,8 @@ from tollmeter.store.request import Request
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
 _BUDGET_S, _SHORT_BUDGET_S = 20.0, 4.0
+_NEVER_REACHED = 1e-6
+"""A precision: a loop is known within a quarter of a second, and no neighbour is seen in so short a time."""
 _SEED = 4711
 _SPIN = """
 import os, time
@@ -134,16 +136,25 @@ def _select(probe: str, parameters: dict[str, Value]) -> Select:
     return Select(probe=probe, parameters=dict(parameters), others="typical")
 
 
-def _measured(tree: Path, folder: Path, selects: list[Select], budget_s: float, stopping: Stopping) -> Book:
+def _measured(tree: Path, folder: Path, selects: list[Select], seconds: float, stopping: Stopping) -> Book:
     """As any run is."""
     built = catalog.load(tree / "build", platform.machine())
     machine, clock = machine_of(built, ())
     request = Request(
         id=folder.name, suite=Suite(name="selftest", question="What passes for a number?", select=tuple(selects)),
-        started=datetime.now(UTC).isoformat(timespec="seconds"), seed=_SEED, budget_seconds=budget_s,
+        started=datetime.now(UTC).isoformat(timespec="seconds"), seed=_SEED, budget_seconds=seconds,
         tollmeter=tollmeter.__version__, priority="real-time",
+        precision=_NEVER_REACHED,
     )  # fmt: skip
-    plan = make(request.suite, built, machine, budget_seconds=for_measuring(budget_s), seed=_SEED, settings={})
+    plan = make(
+        request.suite,
+        built,
+        machine,
+        budget_seconds=for_measuring(seconds),
+        seed=_SEED,
+        settings={},
+        precision=_NEVER_REACHED,
+    )
     ready = Prepared(request, built, machine, clock, plan)
     options = Options((), None, None, None, None, folder, "table", quiet=True, began=time.monotonic(), beside=True)
     measured(ready, options, unseen, stopping, in_passing=True)
