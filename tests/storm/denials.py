@@ -7,6 +7,7 @@ right is what the same probe says under a filter of the same length that denies 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -109,13 +110,20 @@ def _visit(denial: Denial, number: int, error: int, mark: str = "") -> Ended:
 
 
 def _another_number(denial: Denial, error: int, first: Outcome) -> str | None:
-    denied, allowed = [first], list[Outcome]()
+    """A visit that a loaded machine let reach its deadline says nothing, and is made again."""
+    denied, allowed, ratio = [first], list[Outcome](), 1.0
     for _ in range(TURNS):
-        allowed.append(outcome(_visit(denial, _NOTHING, error).out))
-        if not _is_far(ratio := _least_ns(denied) / _least_ns(allowed)):
+        allowed += _told(denial, _NOTHING, error)
+        if not _is_far(ratio := _least_ns(denied) / _least_ns(allowed or denied)):
             return None
-        denied.append(outcome(_visit(denial, numbers()[denial.call], error).out))
+        denied += _told(denial, numbers()[denial.call], error)
     return f"{ratio:.3g} times the number, and not a word"
+
+
+def _told(denial: Denial, number: int, error: int) -> list[Outcome]:
+    with contextlib.suppress(Failure):
+        return [outcome(_visit(denial, number, error).out)]
+    return []
 
 
 def _is_far(ratio: float) -> bool:
