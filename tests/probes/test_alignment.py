@@ -174,6 +174,12 @@ def test_a_trapped_header_costs_many_times_a_copied_one(abi: str) -> None:
     assert cost(trapped) > 20 * cost(copied)
 
 
+@pytest.mark.skipif(not X86, reason="elsewhere a load may trap, and a kernel mend it")
+def test_where_nothing_traps_there_is_nothing_to_mend(abi: str) -> None:
+    done = visit(abi, "alignment.fix_up", width=4, offset=1)
+    assert (done.status, "nothing traps" in str(done.reason)) == ("unsupported", True)
+
+
 # ---- a TCP stack behind a 14-byte header ----------------------------------------------------------------------------
 
 WAYS = ("overlay", "packed", "halves", "copy", "shifted")

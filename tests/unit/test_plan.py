@@ -14,6 +14,7 @@ from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
 from tollmeter.model import Cache, Failure, Kind, Parameter, Point, Program, Published, RowOf, Select, Suite, Value
 from tollmeter.plan import (
     Costs,
+    Entry,
     Plan,
     Sampling,
     check_asked,
@@ -381,6 +382,15 @@ def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
     assert len(poor.points()) < len(rich.points())
     assert {point.probe for point in poor.points()} == {point.probe for point in rich.points()}
     assert max(int(v) for v in values_of(poor, "size") if isinstance(v, int)) == 8 * MIB
+
+
+def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_point() -> None:
+    timed = plan_of(*BOTH)
+    there = [msgspec.structs.replace(point, target="qemu-user:mipsel") for point in timed.points()]
+    counted = msgspec.structs.replace(timed, entries=(Entry(points=tuple(there)),))
+    once = sum(timed.costs().of(point, timed.effort) for point in timed.points())
+    assert expected_seconds(timed) > 5 * once
+    assert expected_seconds(counted) == pytest.approx(sum(timed.costs().of(point, timed.effort) for point in there))
 
 
 def test_costs_are_learned() -> None:

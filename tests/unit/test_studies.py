@@ -163,6 +163,13 @@ def test_a_count_of_instructions_is_held_against_no_time() -> None:
     assert ratio.verdict == "holds"
 
 
+def test_a_count_answers_where_the_study_says_that_it_will_do_and_nowhere_else() -> None:
+    rows = [entry("new", 150.0, clock="instructions"), entry("old", 100.0, clock="instructions")]
+    told = judged(rows, claim(1.4, "ratio", over=OLD, about="instructions"))
+    assert (told.verdict, told.here) == ("holds", pytest.approx(1.5))
+    assert judged(rows, claim(1.4, "ratio", over=OLD)).here is None
+
+
 LOOP = probe(metric("loops", unit="op/s", means="control-loop"), name="any.loop")
 
 

@@ -28,6 +28,8 @@ NO_TURNS = "The control loop was not timed where this was."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
+_BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
+"""Clocks that say nothing of what a claim is about; of the others, neither of an emulator's."""
 
 
 class Measured(NamedTuple):
@@ -157,10 +159,10 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none; and no emulator
-    tells of a cache, or of the time of one machine.
+    count of the program's instructions, without its kernel's and without memory's share, is none, but where the study
+    says that it will do; and no emulator tells of a cache, or of the time of one machine.
     """
-    blind = (COUNTED, VIRTUAL) if about else (COUNTED,)
+    blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     found = matching(book, wanted) if wanted is not None else []
     return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
 

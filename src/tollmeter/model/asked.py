@@ -45,7 +45,8 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
     is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
     or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" or "time" where
-    nothing but a real machine's time could answer: no emulator has either.
+    nothing but a real machine's time could answer: no emulator has either; "instructions" where their count answers
+    too, as of a CPU that is only here by an emulator.
     """
 
     what: str
@@ -56,7 +57,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     row: RowOf | None = None
     over: RowOf | None = None
     missing: str | None = None
-    about: Literal["", "caches", "time"] = ""
+    about: Literal["", "caches", "time", "instructions"] = ""
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
 from tollmeter.plan.claims import claim_rank
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
+from tollmeter.plan.effort import EFFORTS, Costs, Effort, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
 __all__ = [
@@ -167,8 +167,10 @@ def _all_points(entries: Iterable[Entry]) -> list[Point]:
 def expected_seconds(plan: Plan) -> float:
     """Wall time of the visits wanted to the points that a run begins with."""
     costs = plan.costs()
-    each = (costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
-    return (LEAST_BLOCKS * LAYOUT_SERVES if plan.against else VISITS_WANTED) * sum(each)
+    each = {point: costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points()}
+    if plan.against:
+        return LEAST_BLOCKS * LAYOUT_SERVES * sum(each.values())
+    return sum(visits_wanted(point) * seconds for point, seconds in each.items())
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 import msgspec
 
 from tollmeter.model import Machine, Point, Program, RowOf, Suite, Value
+from tollmeter.plan.effort import is_counted
 from tollmeter.plan.values import relative_bytes
 
 UNCLAIMED = 2
-_COUNTS_ALONE = "qemu-user:"
-"""Targets of that kind answer no claim (judgement/studies.py)."""
+_INSTRUCTIONS = "instructions"
+"""What alone a claim is about that a count answers (judgement/studies.py)."""
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:
@@ -39,12 +40,14 @@ def _value(value: Value, machine: Machine) -> Value:
 def claim_rank(suite: Suite, point: Point) -> int:
     """0 where a published figure stands beside this point, 1 where a line of the study's tables does, UNCLAIMED for all
     else; under whatever ABI and wherever that runs. What a claim names by its meaning alone may be any point, and says
-    nothing; nor does what counts a program's own instructions, without its kernel and memory.
+    nothing; nor, but to a claim about instructions, does what counts a program's own, without its kernel and memory.
     """
-    named = [row for claim in suite.published for row in (claim.row, claim.over) if row is not None and row.probe]
-    if point.target.startswith(_COUNTS_ALONE):
-        return UNCLAIMED
-    return 0 if _is_of(point, named) else 1 if _is_of(point, suite.program) else UNCLAIMED
+    counted = is_counted(point)
+    claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
+    named = [row for claim in claims for row in (claim.row, claim.over) if row is not None and row.probe]
+    if _is_of(point, named):
+        return 0
+    return 1 if not counted and _is_of(point, suite.program) else UNCLAIMED
 
 
 def _is_of(point: Point, several: Iterable[RowOf | Program]) -> bool:
