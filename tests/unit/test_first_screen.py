@@ -74,6 +74,13 @@ def test_what_to_do_next_can_be_typed() -> None:
     assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
 
 
+def test_a_budget_that_was_spent_in_vain_is_not_advised_again() -> None:
+    """A guest may take most of it to boot."""
+    book = with_run(books.small(), verdict="too short", unanswered="x", seconds=14, status="budget")
+    book = msgspec.structs.replace(book, request={"anew": "./toll run x32-2013", "budget_seconds": 60})
+    assert worth.next_step(book) == "./toll run x32-2013 --budget 120s"
+
+
 def refused(reason: str) -> Book:
     """A run of which no row has a number."""
     book = with_run(books.small(), verdict="too short", unanswered="no row has a number", folder="runs/one")

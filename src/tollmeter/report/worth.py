@@ -70,12 +70,19 @@ def next_step(book: Book) -> str:
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
-        return f"{again} --budget {max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1)):.0f}s"
+        return f"{again} --budget {_longer_s(book):.0f}s"
     if run.verdict == "held back":
         return f"{again} at an ordinary priority and without a quota"
     if run.verdict == "busy":
         return f"{again} when the machine is quiet, or with a longer --budget"
     return f"{COMMAND} serve: this and other runs in a browser"
+
+
+def _longer_s(book: Book) -> float:
+    """Beyond what was spent in vain, some of it on booting a guest."""
+    run = book.index.run
+    asked_s = float(book.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
+    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s)
 
 
 def _instead(book: Book) -> str:
