@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -618,7 +619,9 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
 
 
 def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str) -> None:
-    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=4).samples]
+    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=16).samples]
     assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))
     assert all(later.control_before_hz == one.control_hz for one, later in itertools.pairwise(seen))
-    assert all(witness.width_between_hz > 0 for witness in seen)
+    # A look of its own, at the same core: a clock's step makes some alike, but not all, and each by the same unit.
+    assert any(one.width_between_hz not in (one.width_hz, one.width_before_hz) for one in seen)
+    assert 1 / 4 < median(one.width_between_hz for one in seen) / median(one.width_hz for one in seen) < 4

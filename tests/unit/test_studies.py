@@ -205,6 +205,12 @@ def test_what_rests_on_two_visits_has_no_verdict() -> None:
     assert told.verdict == "cannot tell" and "fewer than 3 visits" in (told.reason or "")
 
 
+def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_that_answers() -> None:
+    here = [entry("new", 200.0), entry("old", 100.0)]
+    there = [msgspec.structs.replace(one, visits=1, **IN_GUEST) for one in here]
+    assert judged([*here, *there], claim(2.0, "ratio", over=OLD)).verdict == "holds"
+
+
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
     found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))

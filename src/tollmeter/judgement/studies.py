@@ -15,6 +15,7 @@ from tollmeter.judgement.gains import gains
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
+from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
 
 COUNTED, VIRTUAL = "instructions", "virtual"
@@ -29,7 +30,6 @@ NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
 _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 """Clocks that say nothing of what a claim is about; of the others, neither of an emulator's."""
-KERNEL_COUNTS = ("B", "fault", "count")
 
 
 class Measured(NamedTuple):
@@ -63,8 +63,11 @@ def study(book: Book) -> Study | None:
 def measured(book: Book, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
     found = _measured(book, claim)
+    if found.of is None:
+        return found
     rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted, claim.about)]
-    return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
+    used = [row for row in rows if (row.target, row.clock) == (found.of.target, found.of.clock)]
+    return found._replace(thin=not all(map(is_known, used)))
 
 
 def _measured(book: Book, claim: Published) -> Measured:
@@ -216,7 +219,7 @@ def timed_by(book: Book, found: Measured) -> str:
     """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
     if found.of is None or found.of.clock != VIRTUAL:
         return ""
-    if found.of.unit in KERNEL_COUNTS:
+    if found.of.unit in (*KERNEL_COUNTS, "count"):
         return f"Counted by the kernel of {found.of.target}."
     return _with_mend(f"In virtual time of {found.of.target}.", book)
 

@@ -16,7 +16,8 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+
+from tollmeter.toolchain.symbol_table import FUNCTION, UNDEFINED, symbols
 
 UNKNOWN = "(no symbol)"
 
@@ -82,13 +83,10 @@ class Symbols:
 
 def _functions(elf: ELFFile) -> Iterator[Span]:
     """Marks of the linker have no length; what assembly left without one reaches to the next."""
-    table = elf.get_section_by_name(".symtab")
-    if not isinstance(table, SymbolTableSection):
-        return
-    for symbol in table.iter_symbols():
-        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-            begin = symbol["st_value"] & ~1 if elf["e_machine"] == "EM_ARM" else symbol["st_value"]
-            yield Span(begin, begin + symbol["st_size"], symbol.name)
+    for one in symbols(elf):
+        if one.kind == FUNCTION and one.section != UNDEFINED:
+            begin = one.value & ~1 if elf["e_machine"] == "EM_ARM" else one.value
+            yield Span(begin, begin + one.size_bytes, one.name)
 
 
 def _whole(ordered: list[Span]) -> list[Span]:
