@@ -157,6 +157,14 @@ def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_be
     assert set(Counter(visit.point for visit in rig.visits).values()) == {4}
 
 
+def test_what_is_settled_by_one_visit_does_not_keep_the_rest_waiting(rig: Rig) -> None:
+    """A guest that counts says all at once."""
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
+    rig.visits_to_settle = 1
+    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": [4096, 8192]}), published=(claim,)))
+    assert set(Counter(visit.point for visit in rig.visits).values()) == {1}
+
+
 def test_a_claim_that_the_budget_cannot_pay_keeps_nothing_from_the_rest(rig: Rig) -> None:
     claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 1 << 40}))
     selects = Select(probe="memory.latency", parameters={"size": [4096, 1 << 40], "pages": "small"})

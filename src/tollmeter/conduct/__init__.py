@@ -24,8 +24,8 @@ from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
-from tollmeter.plan.claims import is_claimed
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
+from tollmeter.plan.claims import UNCLAIMED, claim_rank
+from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
@@ -217,17 +217,19 @@ class _Run:
 
     def _claims_first(self, points: list[Point]) -> list[Point]:
         """Those that a study's claims are about and that lack visits for an interval, where the time reaches for one;
-        all, where there is none: a budget that is soon spent is to answer what was asked, not to begin everything."""
+        then those of its tables; all, where there is none: a budget that is soon spent is to answer what was asked, not
+        to begin everything."""
         if self._plan.against:
             return points
-        claimed = [
+        ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
+        left, effort = self._left(), self._plan.effort
+        lacking = [
             point
-            for point in points
-            if is_claimed(self._plan.suite, point)
-            and len(self._seen.get(point, ())) < LEAST_VISITS
-            and self._costs.first(point, self._plan.effort) <= self._left()
+            for point in ranks
+            if len(self._seen.get(point, ())) < LEAST_VISITS and self._costs.first(point, effort) <= left
         ]
-        return claimed or points
+        first = min((ranks[point] for point in lacking), default=UNCLAIMED)
+        return [point for point in lacking if ranks[point] == first] or points
 
     def _due_in_turns(self) -> list[Point]:
         """Whoever is not known well enough against a point that answers, and that point."""
@@ -297,7 +299,7 @@ class _Run:
         """Wall time of the visits that points still want: one at least, since they are open."""
         total = 0.0
         for point in points:
-            missing = VISITS_WANTED - len(self._seen.get(point, ()))
+            missing = visits_wanted(point) - len(self._seen.get(point, ()))
             total += max(1, missing) * self._costs.of(point, effort) * len(self._plan.placements(point))
         return total
 

@@ -26,10 +26,7 @@ class AnalysisJudge:
         self._medians.clear()
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """A count has no noise: one visit says all of it."""
-        if any(told.status == "ok" and told.clock.kind == "instructions" for told in outcomes):
-            return 0.0
-        return settle.visits_wanted(outcomes, probe, self._known)
+        return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
