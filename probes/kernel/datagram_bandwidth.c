@@ -17,7 +17,7 @@
 #include "other_end.h"
 #include "toll.h"
 
-enum { BURST = 16, PATIENCE_MS = 20, MOST_QUESTIONS = 100, LARGEST = 65507 /* an IPv4 packet's */ };
+enum { BURST = 16, PATIENCE_MS = 1, MOST_QUESTIONS = 5000, LARGEST = 65507 /* an IPv4 packet's */ };
 
 /* A datagram of this size asks how many of a burst came, or answers; all others are longer and begin with their burst. */
 struct tally {
