@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tollmeter.model import Relative
+from tollmeter.numbers.percent import in_percent
 
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
@@ -66,4 +67,4 @@ def _change(one: Relative) -> str:
     share = (one.value or 1.0) - 1
     if abs(share) < _FLOOR:
         return "as much"
-    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}".replace("%", " %")
+    return f"{in_percent(abs(share))} {'less' if share < 0 else 'more'}"

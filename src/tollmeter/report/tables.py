@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import reasons
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
-from tollmeter.report.doubt import of_toll
+from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -27,14 +26,12 @@ from tollmeter.report.numbers import (
     count,
     cycles,
     duration,
-    either,
     percent,
     plain,
     quantity,
     rate,
     size,
     time,
-    two_digits,
 )
 
 Cell = Figure | str
@@ -133,22 +130,14 @@ def memory_table(book: Book) -> Table | None:
 def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
-        size(level.size_bytes, level.size_low, level.size_high) if level.size_bytes else "",
+        size_of_level(level) if level.size_bytes else "",
         "!" if disagrees(level) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
-        _answers_in(level),
+        of_level(level),
         cycles(level.latency_cycles),
         rate(level.read_bytes_per_second),
         plain(level.parallelism, 2) if level.parallelism else DASH,
     )
-
-
-def _answers_in(level: Level) -> Cell:
-    """Its latency, or two of them where some of its sizes are answered from beyond it in some visits."""
-    beyond = [state for state in level.states if state.state == "second"]
-    if beyond and level.latency_ns:
-        return either(level.latency_ns, beyond[0].median, "ns")
-    return time(level.latency_ns, level.latency_low, level.latency_high)
 
 
 def disagrees(level: Level) -> bool:
@@ -196,10 +185,15 @@ def findings(book: Book) -> tuple[Finding, ...]:
     return tuple(sorted(book.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
 
 
-def evidence(item: Evidence, book: Book) -> str:
-    """One number that a claim rests on, with its unit; sizes among a row's parameters as people write them."""
+def with_sizes(named: str, book: Book) -> str:
+    """A row's name with the sizes among its parameters as people write them."""
     sizes = {p.name for probe in book.probes.values() for p in probe.parameters if p.kind == "size"}
-    what = re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", item.what)
+    return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
+
+
+def evidence(item: Evidence, book: Book) -> str:
+    """One number that a claim rests on, with its unit."""
+    what = with_sizes(item.what, book)
     value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
     unit = item.unit if isinstance(item.value, str) else ""
     return " ".join(filter(None, (f"{what}:", value, unit)))
@@ -210,26 +204,16 @@ def answer(book: Book) -> str:
     levels = [level for level in book.index.hierarchy if level.latency_ns]
     parts = []
     if len(levels) > 1:
-        near, far = (f"{_brief(level.latency_ns)} from {level.level}" for level in (levels[0], levels[-1]))
+        near, far = (f"{in_a_sentence(of_level(level))} from {level.level}" for level in (levels[0], levels[-1]))
         parts.append(f"a load takes {near} and {far}")
     paid = {meaning(toll, book.probes): toll for toll in reversed(book.index.tolls) if toll.typical and toll.value}
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
-    parts += [f"{words} {_takes(paid[means])}" for means, words in named if means in paid]
+    parts += [f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
-
-
-def _takes(toll: Toll) -> str:
-    known = "" if toll.visits >= LEAST_VISITS else "about "
-    return f"takes {known}{_brief(toll.value)}"
 
 
 def upper(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
-
-
-def _brief(ns: float | None) -> str:
-    """Two digits: what is said in a sentence is not looked up."""
-    return str(two_digits(ns, "ns")) if ns else DASH
 
 
 Aside = Mapping[str, tuple[int, Counter[str]]]

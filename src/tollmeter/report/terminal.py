@@ -13,9 +13,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.judgement import opposed
 from tollmeter.model import Book, Finding
-from tollmeter.report import groups, tables, worth
+from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, wrapped
 from tollmeter.report.inferred import inferred_table
@@ -39,8 +38,8 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
         console.print()
-    for pair in book.index.opposed:
-        wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
+    for sentence in in_turns.sentences(book):
+        wrapped(console, sentence, width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
     shown = _all_tables(book) if whole else _few_tables(book)
