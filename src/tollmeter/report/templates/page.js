@@ -190,7 +190,7 @@
     });
   }
 
-  const search = document.getElementById("search");
+  const search = document.getElementById("search"), every = document.getElementById("all-tolls");
   const sought = [...document.querySelectorAll("#tolls tbody tr, article, #families figure")];
   const words = new Map(sought.map((one) => [one, one.textContent.toLowerCase()]));
   const folded = [...document.querySelectorAll("#families > details")];
@@ -198,6 +198,7 @@
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (one) => wanted.every((word) => words.get(one).includes(word));
     for (const one of sought) one.hidden = wanted.length > 0 && !fits(one);
+    if (every && wanted.length) every.checked = true;
     for (const family of folded) {
       const found = wanted.length > 0 && sought.some((one) => !one.hidden && family.contains(one));
       family.hidden = wanted.length > 0 && !found;
