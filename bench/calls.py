@@ -26,7 +26,7 @@ DEADLINE_S = 60
 
 def asked(executable: Path, point: dict[str, str]) -> Outcome:
     options = [f"--samples={SAMPLES}", f"--sample-ns={SAMPLE_NS}", f"--deadline-ms={1000 * DEADLINE_S}"]
-    words = [executable, *options, *(f"{name}={value}" for name, value in point.items())]
+    words = [str(executable), *options, *(f"{name}={value}" for name, value in point.items())]
     done = subprocess.run(words, capture_output=True, check=True, timeout=2 * DEADLINE_S)
     return outcome(done.stdout)
 

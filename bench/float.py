@@ -69,10 +69,10 @@ def executable(abi: str, probe: str) -> str:
 def matrix(scratch: Path) -> Iterator[Line]:
     """Every float probe three ways at one length for all ABIs; what they need is built before. The budget bounds the
     time, so what was not reached in it counts too."""
-    words = [ROOT / "toll", "run", "float.*", f"n={SHORT}", "--abi", ",".join(ABIS), "--budget", "3m"]
+    words = [str(ROOT / "toll"), "run", "float.*", f"n={SHORT}", "--abi", ",".join(ABIS), "--budget", "3m"]
     subprocess.run([*words, "--dry-run"], capture_output=True, check=True)
     begun = time.perf_counter()
-    asked = [*words, "--quiet", "--format", "json", "--out", scratch / "matrix"]
+    asked = [*words, "--quiet", "--format", "json", "--out", str(scratch / "matrix")]
     done = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     taken = time.perf_counter() - begun
     rows = json.loads(done.stdout)["rows"]

@@ -28,7 +28,7 @@ from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run
 from tollmeter.model import Book, Row
-from tollmeter.numbers.rows import known_of, row_key, rows
+from tollmeter.numbers.rows import Key, known_of, row_key, rows
 from tollmeter.store.request import read_request
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -124,12 +124,12 @@ def pooled(books: Sequence[Book]) -> Row:
     return row
 
 
-def rows_of(path: Path) -> dict[object, Row]:
+def rows_of(path: Path) -> dict[Key, Row]:
     rows = [row for row in open_run(path).index.rows if row.status == "ok" and row.unit != "ratio"]
     return {row_key(row): row for row in rows}
 
 
-def intervals(runs: Sequence[dict[object, Row]]) -> tuple[float, int, int]:
+def intervals(runs: Sequence[dict[Key, Row]]) -> tuple[float, int, int]:
     held: list[bool] = []
     pairs = parted = 0
     for several in by_key(runs).values():
@@ -141,7 +141,7 @@ def intervals(runs: Sequence[dict[object, Row]]) -> tuple[float, int, int]:
     return float(np.mean(held)), pairs, parted
 
 
-def by_key(runs: Iterable[dict[object, Row]]) -> dict[object, list[Row]]:
+def by_key(runs: Iterable[dict[Key, Row]]) -> dict[object, list[Row]]:
     """Rows in one state alone: a whole core and a shared one are no repetition of each other."""
     found: dict[object, list[Row]] = defaultdict(list)
     for run in runs:
@@ -150,7 +150,7 @@ def by_key(runs: Iterable[dict[object, Row]]) -> dict[object, list[Row]]:
     return {key: rows for key, rows in found.items() if len(rows) > 2}
 
 
-def ranges(runs: Sequence[dict[object, Row]]) -> list[tuple[str, float]]:
+def ranges(runs: Sequence[dict[Key, Row]]) -> list[tuple[str, float]]:
     """Greatest over least median, less one."""
     made = []
     for several in by_key(runs).values():
@@ -161,7 +161,7 @@ def ranges(runs: Sequence[dict[object, Row]]) -> list[tuple[str, float]]:
     return sorted(made)
 
 
-def false_alarms(runs: Sequence[dict[object, Row]]) -> tuple[int, int]:
+def false_alarms(runs: Sequence[dict[Key, Row]]) -> tuple[int, int]:
     alarms = compared = 0
     for a, b in itertools.combinations(runs, 2):
         changes = of_rows(a, b, None, 0.01).changes
@@ -171,7 +171,8 @@ def false_alarms(runs: Sequence[dict[object, Row]]) -> tuple[int, int]:
 
 
 def is_slower(old: Row, new: Row) -> bool:
-    changes = of_rows({0: old}, {0: new}, None, 0.002).changes
+    key = row_key(old)
+    changes = of_rows({key: old}, {key: new}, None, 0.002).changes
     return any(change.verdict == "slower" for change in changes)
 
 

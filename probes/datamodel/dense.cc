@@ -53,7 +53,7 @@ void solve_once(State *state) {
   state->residual = (found.array() - 1).abs().maxCoeff();
 }
 
-void solve(struct toll_run *r) {
+void work_on(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) solve_once(static_cast<State *>(r->state));
 }
 
@@ -70,22 +70,14 @@ void work(const struct toll_run *r, struct toll_work *work) {
   work->flops = 2.0 / 3.0 * order * order * order;
 }
 
+}  // namespace
+
 #else
+#define ABSENT "Eigen"
+#include "absent.h"
+#endif
 
 namespace {
-
-struct State {};
-
-enum toll_status prepare(struct toll_run *r) {
-  return toll_library_missing(r, "Eigen");
-}
-void solve(struct toll_run *) {}
-enum toll_status check(struct toll_run *) {
-  return TOLL_OK;
-}
-void work(const struct toll_run *, struct toll_work *) {}
-
-#endif
 
 const uint64_t orders[] = {100, 200, 500, TOLL_END};
 const struct toll_parameter parameters[] = {
@@ -105,7 +97,7 @@ extern "C" const struct toll_probe toll_probe = {
     .parameters = parameters,
     .state_bytes = sizeof(State),
     .prepare = prepare,
-    .body = solve,
+    .body = work_on,
     .check = check,
     .work = work,
     .faults = true,

@@ -149,11 +149,6 @@ enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-void finish(struct toll_run *r) {
-  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
-  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
-}
-
 const uint64_t packet_counts[] = {100, 10000, 1000000, TOLL_END};
 const struct toll_parameter parameters[] = {{.name = "packets",
                                              .kind = TOLL_COUNT,
@@ -161,19 +156,13 @@ const struct toll_parameter parameters[] = {{.name = "packets",
                                              .values = packet_counts,
                                              .typical = "10000"},
                                             {}};
-const struct toll_metric metrics[] = {
-    {.name = "event",
-     .unit = "ns",
-     .summary = "one event taken, handled and followed by another",
-     .means = "object-store",
-     .toll = "simulate an event, {packets} pending"},
-    {.name = "asked", .unit = "B", .summary = "bytes of all objects alive", .source = TOLL_GAUGE},
-    {.name = "taken",
-     .unit = "B",
-     .summary = "bytes that malloc took for them",
-     .source = TOLL_GAUGE,
-     .means = "footprint"},
-    {}};
+const struct toll_metric metrics[] = {{.name = "event",
+                                       .unit = "ns",
+                                       .summary = "one event taken, handled and followed by another",
+                                       .means = "object-store",
+                                       .toll = "simulate an event, {packets} pending"},
+                                      HEAP_METRICS,
+                                      {}};
 
 }  // namespace
 
@@ -185,7 +174,7 @@ extern "C" const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = simulate,
     .check = check,
-    .finish = finish,
+    .finish = heap::report,
     .accounts = true,
     .revision = 2,
 };

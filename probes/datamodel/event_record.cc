@@ -147,26 +147,17 @@ void finish(struct toll_run *r) {
   const State *state = static_cast<const State *>(r->state);
   toll_report(r, "particles", static_cast<double>(PARTICLES * state->count));
   toll_report(r, "energy", state->energies[0]);
-  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
-  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+  heap::report(r);
 }
+
+}  // namespace
 
 #else
+#define ABSENT "HepMC3"
+#include "absent.h"
+#endif
 
 namespace {
-
-struct State {};
-
-enum toll_status prepare(struct toll_run *r) {
-  return toll_library_missing(r, "HepMC3");
-}
-void work_on(struct toll_run *) {}
-enum toll_status check(struct toll_run *) {
-  return TOLL_OK;
-}
-void finish(struct toll_run *) {}
-
-#endif
 
 const char *const jobs[] = {"read", "walk", "write", nullptr};
 const uint64_t record_counts[] = {10, 100, 1000, TOLL_END};
@@ -181,29 +172,23 @@ const struct toll_parameter parameters[] = {{.name = "job",
                                              .values = record_counts,
                                              .typical = "1000"},
                                             {}};
-const struct toll_metric metrics[] = {
-    {.name = "record",
-     .unit = "ns",
-     .summary = "one record of 63 particles read, walked or written",
-     .means = "program",
-     .toll = "{job} a physics event of 63 particles (HepMC3)"},
-    {.name = "particles",
-     .unit = "count",
-     .better = TOLL_NEITHER,
-     .summary = "particles in the store",
-     .source = TOLL_GAUGE},
-    {.name = "energy",
-     .unit = "count",
-     .better = TOLL_NEITHER,
-     .summary = "energy of the first record",
-     .source = TOLL_GAUGE},
-    {.name = "asked", .unit = "B", .summary = "bytes asked of malloc and alive", .source = TOLL_GAUGE},
-    {.name = "taken",
-     .unit = "B",
-     .summary = "bytes that malloc took for them",
-     .source = TOLL_GAUGE,
-     .means = "footprint"},
-    {}};
+const struct toll_metric metrics[] = {{.name = "record",
+                                       .unit = "ns",
+                                       .summary = "one record of 63 particles read, walked or written",
+                                       .means = "program",
+                                       .toll = "{job} a physics event of 63 particles (HepMC3)"},
+                                      {.name = "particles",
+                                       .unit = "count",
+                                       .better = TOLL_NEITHER,
+                                       .summary = "particles in the store",
+                                       .source = TOLL_GAUGE},
+                                      {.name = "energy",
+                                       .unit = "count",
+                                       .better = TOLL_NEITHER,
+                                       .summary = "energy of the first record",
+                                       .source = TOLL_GAUGE},
+                                      HEAP_METRICS,
+                                      {}};
 
 }  // namespace
 

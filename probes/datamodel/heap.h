@@ -49,7 +49,19 @@ inline void give(void *object, size_t bytes) {
   free(object);
 }
 
+inline void report(struct toll_run *r) {
+  toll_report(r, "asked", static_cast<double>(account.asked_bytes));
+  toll_report(r, "taken", static_cast<double>(account.taken_bytes));
+}
+
 }  // namespace heap
+
+/* What report says, among a probe's metrics. */
+#define HEAP_METRICS                                                                                    \
+  {.name = "asked", .unit = "B", .summary = "bytes asked of malloc and alive", .source = TOLL_GAUGE}, { \
+    .name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE,   \
+    .means = "footprint"                                                                                \
+  }
 
 void *operator new(size_t bytes) {
   return heap::take(bytes);

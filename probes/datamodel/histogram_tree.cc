@@ -157,8 +157,7 @@ enum toll_status check(struct toll_run *r) {
 }
 
 void finish(struct toll_run *r) {
-  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
-  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+  heap::report(r);
 }
 
 void work(const struct toll_run *r, struct toll_work *work) {
@@ -175,19 +174,13 @@ const struct toll_parameter parameters[] = {
      .typical = "fill"},
     {.name = "bins", .kind = TOLL_COUNT, .summary = "bins of the histogram", .values = bin_counts, .typical = "100000"},
     {}};
-const struct toll_metric metrics[] = {
-    {.name = "bin",
-     .unit = "ns",
-     .summary = "one entry, or one bin on the way",
-     .means = "object-store",
-     .toll = "fill a histogram that is a tree of {bins} bins"},
-    {.name = "asked", .unit = "B", .summary = "bytes of all bins", .source = TOLL_GAUGE},
-    {.name = "taken",
-     .unit = "B",
-     .summary = "bytes that malloc took for them",
-     .source = TOLL_GAUGE,
-     .means = "footprint"},
-    {}};
+const struct toll_metric metrics[] = {{.name = "bin",
+                                       .unit = "ns",
+                                       .summary = "one entry, or one bin on the way",
+                                       .means = "object-store",
+                                       .toll = "fill a histogram that is a tree of {bins} bins"},
+                                      HEAP_METRICS,
+                                      {}};
 
 }  // namespace
 

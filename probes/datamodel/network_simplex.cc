@@ -106,7 +106,7 @@ enum toll_status prepare(struct toll_run *r) {
 }
 
 /* From the first basis every time: LEMON begins each run anew. */
-void solve(struct toll_run *r) {
+void work_on(struct toll_run *r) {
   State *state = static_cast<State *>(r->state);
   for (uint64_t i = r->iterations; i; i--) {
     if (state->network->simplex.run() != Simplex::OPTIMAL) continue;
@@ -147,49 +147,34 @@ enum toll_status check(struct toll_run *r) {
 
 void finish(struct toll_run *r) {
   toll_report(r, "objective", static_cast<double>(static_cast<const State *>(r->state)->total));
-  toll_report(r, "asked", static_cast<double>(heap::account.asked_bytes));
-  toll_report(r, "taken", static_cast<double>(heap::account.taken_bytes));
+  heap::report(r);
 }
+
+}  // namespace
 
 #else
+#define ABSENT "LEMON"
+#include "absent.h"
+#endif
 
 namespace {
-
-struct State {};
-
-enum toll_status prepare(struct toll_run *r) {
-  return toll_library_missing(r, "LEMON");
-}
-void solve(struct toll_run *) {}
-enum toll_status check(struct toll_run *) {
-  return TOLL_OK;
-}
-void finish(struct toll_run *) {}
-
-#endif
 
 const uint64_t arc_counts[] = {30000, 300000, 3000000, TOLL_END};
 const struct toll_parameter parameters[] = {
     {.name = "arcs", .kind = TOLL_COUNT, .summary = "arcs of the network", .values = arc_counts, .typical = "300000"},
     {}};
-const struct toll_metric metrics[] = {
-    {.name = "solve",
-     .unit = "ns",
-     .summary = "the cheapest flow found, from no flow at all",
-     .means = "program",
-     .toll = "cheapest flow through a network of {arcs} arcs"},
-    {.name = "objective",
-     .unit = "count",
-     .better = TOLL_NEITHER,
-     .summary = "what that flow costs",
-     .source = TOLL_GAUGE},
-    {.name = "asked", .unit = "B", .summary = "bytes asked of malloc and alive", .source = TOLL_GAUGE},
-    {.name = "taken",
-     .unit = "B",
-     .summary = "bytes that malloc took for them",
-     .source = TOLL_GAUGE,
-     .means = "footprint"},
-    {}};
+const struct toll_metric metrics[] = {{.name = "solve",
+                                       .unit = "ns",
+                                       .summary = "the cheapest flow found, from no flow at all",
+                                       .means = "program",
+                                       .toll = "cheapest flow through a network of {arcs} arcs"},
+                                      {.name = "objective",
+                                       .unit = "count",
+                                       .better = TOLL_NEITHER,
+                                       .summary = "what that flow costs",
+                                       .source = TOLL_GAUGE},
+                                      HEAP_METRICS,
+                                      {}};
 
 }  // namespace
 
@@ -199,7 +184,7 @@ extern "C" const struct toll_probe toll_probe = {
     .parameters = parameters,
     .state_bytes = sizeof(State),
     .prepare = prepare,
-    .body = solve,
+    .body = work_on,
     .check = check,
     .finish = finish,
     .accounts = true,

@@ -87,7 +87,7 @@ void solve_once(State *state) {
                         static_cast<double>(matrix.outerSize() + 1) * sizeof(std::ptrdiff_t);
 }
 
-void solve(struct toll_run *r) {
+void work_on(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) solve_once(static_cast<State *>(r->state));
 }
 
@@ -104,22 +104,14 @@ void finish(struct toll_run *r) {
   toll_report(r, "checksum", state->checksum);
 }
 
+}  // namespace
+
 #else
+#define ABSENT "Eigen"
+#include "absent.h"
+#endif
 
 namespace {
-
-struct State {};
-
-enum toll_status prepare(struct toll_run *r) {
-  return toll_library_missing(r, "Eigen");
-}
-void solve(struct toll_run *) {}
-enum toll_status check(struct toll_run *) {
-  return TOLL_OK;
-}
-void finish(struct toll_run *) {}
-
-#endif
 
 const uint64_t sides[] = {100, 300, 1000, TOLL_END};
 const struct toll_parameter parameters[] = {{.name = "side",
@@ -152,7 +144,7 @@ extern "C" const struct toll_probe toll_probe = {
     .parameters = parameters,
     .state_bytes = sizeof(State),
     .prepare = prepare,
-    .body = solve,
+    .body = work_on,
     .check = check,
     .finish = finish,
     .faults = true,

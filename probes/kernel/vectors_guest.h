@@ -25,7 +25,7 @@
 #define GUEST_PROGRAM    0x11000
 #define GUEST_OBJECT     0x12000
 #define GUEST_COPY       0x13000 /* of the object, for its own map */
-#define GUEST_GATE       0x80
+#define GUEST_GATE       4 /* INT n is one instruction for all n, but kvm_pvm makes of those that its own host refuses #UD */
 #define GUEST_PORT       0x10
 
 #ifndef __ASSEMBLER__
@@ -246,15 +246,32 @@ static bool vectors_run(struct vectors *vectors, uint64_t turns) {
   return true;
 }
 
+/* Whether the guest stands where a fault at the handler of calls left it: fetched as the program fetches, refused, and the
+ * fault's own handler halted. kvm_pvm does so: it jumps to where SYSCALL goes, and stays in the program's mode. */
+static bool guest_called_as_program(void) {
+  enum { FRAME = 40, MODE = 3 };
+  const uint64_t handler = guest_address(guest_call);
+  uint64_t frame[2];
+  memcpy(frame, guest.memory + GUEST_STACK - FRAME, sizeof frame);
+  return guest.run->exit_reason == KVM_EXIT_HLT && frame[0] == handler && (frame[1] & MODE) == MODE;
+}
+
+static enum toll_status guest_refuse(struct toll_run *r, enum vectors_test test) {
+  if (test == VECTORS_SVC && guest_called_as_program())
+    return toll_skip(r, "%s",
+                     "the hypervisor behind /dev/kvm takes SYSCALL to its handler without leaving the program's "
+                     "mode, so that nothing is entered: the test gate calls by an interrupt");
+  return toll_skip(r, "the guest that /dev/kvm makes here does not come back from this test (KVM exit %u): %s",
+                   guest.run->exit_reason, "its hypervisor lacks this entry of the hardware");
+}
+
 static enum toll_status vectors_open(struct toll_run *r, struct vectors *vectors) {
   const int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
   if (kvm < 0) return toll_skip(r, "a guest with vectors of our own needs /dev/kvm: %s", strerror(errno));
   if (!guest_make(kvm)) return toll_skip(r, "/dev/kvm makes no such guest: %s", strerror(errno));
   guest_fill(vectors->kept);
   guest_count_exits();
-  if (!vectors_run(vectors, 1))
-    return toll_skip(r, "the guest that /dev/kvm makes here does not come back from this test (KVM exit %u): %s",
-                     guest.run->exit_reason, "a hypervisor in software lacks some entries of the hardware");
+  if (!vectors_run(vectors, 1)) return guest_refuse(r, vectors->test);
   return TOLL_OK;
 }
 #endif

@@ -92,7 +92,6 @@ void toll_emit_flush(void); /* writes complete lines; safe in a signal handler *
 bool toll_clock_choose(char *error, size_t room);
 const char *toll_clock_kind(void); /* hardware, virtual or instructions */
 bool toll_counts_instructions(void);
-bool toll_clock_is_real(void);     /* else an addition in this time is no cycle of any core */
 void toll_counter_gate(bool open); /* whether the emulator keeps what is executed; only where it was asked to */
 uint64_t toll_counter_read(void);  /* instructions executed so far; only where they are counted */
 

@@ -259,6 +259,10 @@ uint64_t toll_random_below(uint64_t *state, uint64_t bound);
  * emulator of a CPU they are mostly the emulator's own, and a probe must not report them. */
 bool toll_accounts_are_own(void);
 
+/* Whether time passes here as on a core. Else it is counted: an addition is no cycle, and memory answers at once, however
+ * scattered it is. */
+bool toll_clock_is_real(void);
+
 /* First in the preparation of a probe, or of a choice of one, whose boundary is the kernel's: skips where the clock counts
  * the program's own instructions and none of its kernel's, and says which place sees both. */
 enum toll_status toll_needs_kernel(struct toll_run *r);

@@ -8,15 +8,18 @@ import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tollmeter.files import read_regular
 from tollmeter.model import Build, Failure, Probe, Record, Suite
-from tollmeter.protocol import Damaged, clean, description
+from tollmeter.protocol import Damaged, clean, clean_suite, description
 
 _MOST_BYTES = 1 << 20
 """Of a suite's file."""
+_COMMANDS = ("build", "start", "verify")
+"""Of a workload there."""
 
 
 class Executable(Record, frozen=True):
@@ -135,24 +138,26 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
 def read_suite(path: Path) -> Suite:
     """One suite file (docs/suites.md). Raises Failure with a sentence for what it cannot mean."""
     try:
-        table = clean(_one_line(tomllib.loads(read_regular(path, _MOST_BYTES).decode())))
+        table = clean_suite(_one_line(tomllib.loads(read_regular(path, _MOST_BYTES).decode())))
         suite = msgspec.convert({"name": path.stem, **table}, Suite)
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is not a suite: {error}") from error
+    if not suite.select and not suite.workload:
+        raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
         if claim.row is None and claim.missing is None:
             raise Failure(f"{path}: '{claim.what}' must have a row, or a sentence that says why there is none")
     return suite
 
 
-def _one_line(value: object) -> object:
-    """Text may be broken over lines in the file; it is one paragraph."""
+def _one_line(value: Any) -> Any:
+    """Text may be broken over lines in the file; it is one paragraph. The words of a command are what they are."""
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, dict):
-        return {key: _one_line(item) for key, item in value.items()}
+        return {key: item if key in _COMMANDS else _one_line(item) for key, item in value.items()}
     return [_one_line(item) for item in value] if isinstance(value, list) else value
 
 

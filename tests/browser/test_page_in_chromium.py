@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+import answers
 import books
 from browser.browser import Gallery, Shown
 from tollmeter.model import Book
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.browser
 MOST_PIXELS = 12_000
 
 RATIO_OF = "path[aria-label$='times as fast: {1}; series: {0}']"
-ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.emulated, books.many_cpus, books.empty)
+ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.emulated, books.many_cpus, books.empty, answers.study)
 
 
 @pytest.mark.parametrize("make", ALL_BOOKS)

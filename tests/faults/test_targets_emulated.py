@@ -33,6 +33,23 @@ ARCHITECTURES = {
 """Every ABI that an emulator of one process runs, and its CPU as QEMU names it."""
 TIMES, SAME = 5, 0.005
 SOFT = "float.dot"
+LENGTHS = """
+struct packet { void *next; unsigned short whole, part; } packet = {0, 60, 54};
+__attribute__((noipa)) void without(struct packet *of, unsigned long header) {
+  of->part -= header;
+  of->whole -= header;
+}
+__attribute__((noipa)) void with(struct packet *of, unsigned long header) {
+  of->part += header;
+  of->whole += header;
+}
+int main(void) {
+  without(&packet, 14);
+  if (packet.whole != 46 || packet.part != 40) return 1;
+  with(&packet, 20);
+  return packet.whole != 66 || packet.part != 60;
+}
+"""
 
 
 def visit(target: str, abi: str = "x86_64", probe: str = "kernel.enter") -> Visit:
@@ -51,6 +68,20 @@ def built(tree: Path, abi: str) -> Path:
         pytest.skip(compiler.reason)
     build_abi(tree, read, compiler)
     return tree / "build" / abi
+
+
+@pytest.mark.parametrize("abi", ARCHITECTURES)
+def test_an_emulator_computes_what_the_compiler_meant(abi: str, tmp_path: Path) -> None:
+    """Two neighbours of 16 bits, which a compiler may join to one vector operation: lengths of a packet are such."""
+    stands.need(f"qemu-{ARCHITECTURES[abi]}")
+    read = read_abi(stands.ROOT / f"abis/{abi}.toml")
+    compiler = find_compiler(read)
+    if not isinstance(compiler, str):
+        pytest.skip(compiler.reason)
+    (tmp_path / "lengths.c").write_text(LENGTHS)
+    words = [*compiler.split(), *read.flags, "-O2", "-static", "-o", "lengths", "lengths.c"]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([f"qemu-{ARCHITECTURES[abi]}", tmp_path / "lengths"], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize("abi", ARCHITECTURES)

@@ -20,7 +20,7 @@ FRESH = 1 << 18
 LEAST_STEPS = 1024
 
 
-def _running(machine: Machine, lines: int, *, huge: bool, translated: bool = True, seed: int = 0) -> Running:
+def started(machine: Machine, lines: int, *, huge: bool, translated: bool = True, seed: int = 0) -> Running:
     pages = -(-(lines + 1) * machine.line_bytes // machine.page_bytes)
     made = shape(machine, huge=huge, translated=translated)
     return Running(made, frames(machine, pages, seed, huge=huge), seed + 1)
@@ -28,7 +28,7 @@ def _running(machine: Machine, lines: int, *, huge: bool, translated: bool = Tru
 
 def _step(machine: Machine, walk: Numbers, lines: int, *, huge: bool) -> float:
     """Cycles of one step of a dependent walk that has gone round before."""
-    with _running(machine, lines, huge=huge) as running:
+    with started(machine, lines, huge=huge) as running:
         settled(running, walk)
         laps = np.tile(walk, -(-LEAST_STEPS // len(walk)))
         return running.run(laps, CHASE) / len(laps)
@@ -72,7 +72,7 @@ def stride_walk(machine: Machine, size: int, stride: int, kind: str) -> float:
     holds: a stretch of it in which nothing was there before."""
     count = min(size // stride, FRESH)
     places = order(1, count, stride, kind)[:LOADS].astype(np.int64) * stride // machine.line_bytes
-    with _running(machine, int(places.max()), huge=machine.huge_pages) as running:
+    with started(machine, int(places.max()), huge=machine.huge_pages) as running:
         return running.run(places.astype(np.uint32), CHASE) / len(places)
 
 
@@ -125,7 +125,7 @@ def _again(machine: Machine, first: Numbers, second: Numbers, operations: tuple[
     """One access of a set, or of two, in the long run. Before it goes the baseline, as in a sample."""
     lines = np.concatenate([(first, second)[place] for place in range(len(operations))])
     what = np.repeat(np.array(operations, np.uint8), len(first))
-    with _running(machine, 2 * len(first), huge=machine.huge_pages) as running:
+    with started(machine, 2 * len(first), huge=machine.huge_pages) as running:
         running.run(lines, LOAD)
         for _ in range(2):
             running.run(lines, what)
@@ -150,5 +150,5 @@ def reload(machine: Machine, size: int) -> tuple[float, float]:
 def _reloaded(machine: Machine, stored: Numbers, chased: Numbers) -> float:
     lines = np.concatenate([stored, chased])
     what = np.repeat(np.array([STORE, CHASE], np.uint8), len(stored))
-    with _running(machine, 2 * len(stored), huge=machine.huge_pages) as running:
+    with started(machine, 2 * len(stored), huge=machine.huge_pages) as running:
         return running.run(lines, what) / len(lines)

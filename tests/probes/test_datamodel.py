@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from probes.visiting import all_points, build_broken, control_cost, cost, describe, visit, visits
+from probes.visiting import all_points, build_broken, control_cost, cost, describe, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
 from tollmeter.toolchain.build import read_abi
 
@@ -95,7 +96,9 @@ def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
 
 
 def test_a_call_that_cannot_be_guessed_costs_more_than_one_that_can(abi: str) -> None:
-    one, four = (visit(abi, "datamodel.virtual_call", classes=classes, objects=16384) for classes in (1, 4))
+    one, four = in_turns(
+        *(partial(visit, abi, "datamodel.virtual_call", classes=classes, objects=16384) for classes in (1, 4))
+    )
     assert cost(four) > 1.5 * cost(one)
     assert cost(four) > control_cost(four)
 
@@ -188,7 +191,9 @@ def test_a_program_answers_the_same_under_every_abi(name: str, answer: str) -> N
 
 @pytest.mark.parametrize("act", ["fill", "merge", "walk"])
 def test_a_bin_of_a_large_tree_costs_more_than_one_of_a_small_tree(abi: str, act: str) -> None:
-    small, large = (visit(abi, "datamodel.histogram_tree", act=act, bins=bins) for bins in (1000, 100000))
+    small, large = in_turns(
+        *(partial(visit, abi, "datamodel.histogram_tree", act=act, bins=bins) for bins in (1000, 100000))
+    )
     assert cost(large) > 1.3 * cost(small)
 
 
@@ -198,7 +203,9 @@ def test_a_bin_is_two_pointers_and_two_numbers(abi: str) -> None:
 
 
 def test_a_long_queue_costs_more_an_event_than_a_short_one(abi: str) -> None:
-    short, long = (visit(abi, "datamodel.event_queue", packets=packets) for packets in (100, 100000))
+    short, long = in_turns(
+        *(partial(visit, abi, "datamodel.event_queue", packets=packets) for packets in (100, 100000))
+    )
     assert cost(long) > 1.3 * cost(short)
     assert long.gauges["asked"] > 100 * short.gauges["asked"]
 
@@ -207,8 +214,8 @@ def test_narrow_registers_cost_wide_integers() -> None:
     both = [abi for abi in ("x86_64", "ia32") if (ROOT / f"build/{abi}/datamodel.bit_boards.describe").is_file()]
     if len(both) < 2:
         pytest.skip("needs two ABIs")
-    wide, narrow = (cost(visit(abi, "datamodel.bit_boards", depth=3)) for abi in both)
-    assert narrow > 1.2 * wide
+    wide, narrow = in_turns(*(partial(visit, abi, "datamodel.bit_boards", depth=3) for abi in both))
+    assert cost(narrow) > 1.2 * cost(wide)
 
 
 def test_a_block_under_the_ceiling_is_cheaper_than_one_above(abi: str) -> None:
@@ -216,5 +223,7 @@ def test_a_block_under_the_ceiling_is_cheaper_than_one_above(abi: str) -> None:
     ceiling = visit(abi, "datamodel.malloc_threshold", size=65536).gauges.get("ceiling")
     if ceiling is None:
         pytest.skip("this malloc does not move its threshold")
-    under, over = (visit(abi, "datamodel.malloc_threshold", size=int(ceiling * by)) for by in (0.5, 2))
+    under, over = in_turns(
+        *(partial(visit, abi, "datamodel.malloc_threshold", size=int(ceiling * by)) for by in (0.5, 2))
+    )
     assert cost(over) > 8 * cost(under)

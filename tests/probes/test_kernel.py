@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, visit, visits
+from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import outcome
 from tollmeter.toolchain.disassemble import instructions
@@ -253,7 +255,9 @@ def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str)
 
 
 def test_one_thread_alone_pays_for_no_switch(abi: str) -> None:
-    alone, other = (visit(abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
+    alone, other = in_turns(
+        *(partial(visit, abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
+    )
     assert cost(alone) < 0.8 * cost(other)
 
 
@@ -270,14 +274,18 @@ def test_two_ends_on_two_cpus_are_refused_where_there_is_one(own_abi_name: str) 
 
 
 def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
-    done = visit(abi, "kernel.enter_syscall")
+    done, refused = in_turns(
+        *(partial(visit, abi, "kernel.enter_syscall", call=call) for call in ("getppid", "unknown"))
+    )
     assert cost(done) > 10 * control_cost(done)
-    assert cost(visit(abi, "kernel.enter_syscall", call="unknown")) < 1.5 * cost(done)
+    assert cost(refused) < 1.5 * cost(done)
 
 
 def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) -> None:
     """As the C library does: the interrupt of 1978 is many times as dear."""
-    ordinary, handed_out = (visit(abi, "kernel.enter_gate", gate=gate) for gate in ("ordinary", "vdso"))
+    ordinary, handed_out = in_turns(
+        *(partial(visit, abi, "kernel.enter_gate", gate=gate) for gate in ("ordinary", "vdso"))
+    )
     if handed_out.status == "unsupported":
         pytest.skip(f"{abi} is handed none")
     assert cost(ordinary) < 2 * cost(handed_out)
@@ -290,11 +298,16 @@ def test_a_call_costs_more_than_the_same_work_in_line(abi: str) -> None:
 
 @pytest.mark.parametrize("trap", ["null_store", "protected_store"])
 def test_a_fault_to_a_handler_costs_more_than_an_entry(abi: str, trap: str) -> None:
-    assert cost(visit(abi, "kernel.fault_segv", trap=trap)) > 1.2 * cost(visit(abi, "kernel.enter_syscall"))
+    fault, entry = in_turns(
+        partial(visit, abi, "kernel.fault_segv", trap=trap), partial(visit, abi, "kernel.enter_syscall")
+    )
+    assert cost(fault) > 1.2 * cost(entry)
 
 
 def test_a_huge_page_costs_more_than_a_small_one_and_less_than_as_many_small_ones(abi: str) -> None:
-    small, huge = (visit(abi, "kernel.page_fault", kind=kind) for kind in ("anonymous_write", "huge_page"))
+    small, huge = in_turns(
+        *(partial(visit, abi, "kernel.page_fault", kind=kind) for kind in ("anonymous_write", "huge_page"))
+    )
     if huge.status == "unsupported":
         pytest.skip(str(huge.reason))
     assert 4 * cost(small) < cost(huge) < 512 * cost(small)
@@ -314,7 +327,7 @@ def test_a_ring_switches_and_its_control_does_not(abi: str) -> None:
 
 
 def test_a_footprint_is_paid_by_both_sides_of_a_switch(abi: str) -> None:
-    empty, full = (visit(abi, "kernel.switch", processes=4, footprint=size) for size in (0, 262144))
+    empty, full = in_turns(*(partial(visit, abi, "kernel.switch", processes=4, footprint=size) for size in (0, 262144)))
     assert cost(full) > cost(empty)
     assert control_cost(full) > 2 * control_cost(empty)
 
@@ -326,24 +339,33 @@ def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
 
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
-    spin, pipe = (
-        visit(abi, "kernel.call_object", channel=one, placement="two_cpus") for one in ("shared_memory", "pipe")
+    spin, pipe = in_turns(
+        *(
+            partial(visit, abi, "kernel.call_object", channel=one, placement="two_cpus")
+            for one in ("shared_memory", "pipe")
+        )
     )
     assert cost(spin) < cost(pipe)
 
 
 def test_fork_costs_more_the_larger_the_parent(abi: str) -> None:
-    small, large = (visit(abi, "kernel.process_create", how="fork", footprint=size) for size in (0, 64 << 20))
+    small, large = in_turns(
+        *(partial(visit, abi, "kernel.process_create", how="fork", footprint=size) for size in (0, 64 << 20))
+    )
     assert cost(large) > 1.5 * cost(small)
 
 
 def test_a_delivered_signal_costs_more_than_a_blocked_one(abi: str) -> None:
-    deliver, blocked = (visit(abi, "kernel.signal_self", step=step) for step in ("deliver", "blocked"))
+    deliver, blocked = in_turns(
+        *(partial(visit, abi, "kernel.signal_self", step=step) for step in ("deliver", "blocked"))
+    )
     assert cost(deliver) > 1.2 * cost(blocked)
 
 
 def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
-    few, many = (visit(abi, "kernel.enter_checked", check="arguments", rules=rules) for rules in (1, 256))
+    few, many = in_turns(
+        *(partial(visit, abi, "kernel.enter_checked", check="arguments", rules=rules) for rules in (1, 256))
+    )
     if few.status == "unsupported":
         pytest.skip(str(few.reason))
     if cost(few) > 1000:
@@ -353,45 +375,51 @@ def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
 
 @pytest.mark.parametrize("by", ["trap", "notice", "trace"])
 def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
-    done = visit(abi, "kernel.supervise_call", by=by)
-    if done.status == "unsupported":
-        pytest.skip(str(done.reason))
-    assert cost(done) > 1.2 * cost(visit(abi, "kernel.supervise_call", by="kernel"))
+    served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_call", by=one) for one in (by, "kernel")))
+    if served.status == "unsupported":
+        pytest.skip(str(served.reason))
+    assert cost(served) > 1.2 * cost(kernel)
 
 
 @pytest.mark.parametrize("by", ["signal", "userfault"])
 def test_a_fault_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
-    done = visit(abi, "kernel.supervise_fault", by=by)
-    if done.status == "unsupported":
-        pytest.skip(str(done.reason))
-    assert cost(done) > 1.5 * cost(visit(abi, "kernel.supervise_fault", by="kernel"))
+    served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_fault", by=one) for one in (by, "kernel")))
+    if served.status == "unsupported":
+        pytest.skip(str(served.reason))
+    assert cost(served) > 1.5 * cost(kernel)
 
 
 def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> None:
-    def made(act: str, size: int) -> float:
-        return cost(visit(abi, "kernel.mapping", act=act, size=size))
+    def grows(act: str, size: int) -> float:
+        small, large = in_turns(*(partial(visit, abi, "kernel.mapping", act=act, size=one) for one in (4096, size)))
+        return cost(large) / cost(small)
 
-    assert made("map", 16 << 20) < 3 * made("map", 4096)
-    assert made("map_and_touch", 1 << 20) > 10 * made("map_and_touch", 4096)
-    assert made("protect", 1 << 20) > 2 * made("protect", 4096)
+    assert grows("map", 16 << 20) < 3
+    assert grows("map_and_touch", 1 << 20) > 10
+    assert grows("protect", 1 << 20) > 2
 
 
 def test_poll_looks_at_every_file_and_epoll_does_not(abi: str) -> None:
-    def looked(call: str, files: int) -> float:
-        return cost(visit(abi, "kernel.select", call=call, files=files))
+    def grows(call: str) -> float:
+        few, many = in_turns(*(partial(visit, abi, "kernel.select", call=call, files=files) for files in (10, 500)))
+        return cost(many) / cost(few)
 
-    assert looked("poll", 500) > 5 * looked("poll", 10)
-    assert looked("epoll", 500) < 3 * looked("epoll", 10)
+    assert grows("poll") > 5
+    assert grows("epoll") < 3
 
 
 @pytest.mark.parametrize("route", ["pipe", "vmsplice", "unix_stream", "tcp"])
 def test_large_messages_go_faster_than_small_ones(abi: str, route: str) -> None:
-    small, large = (visit(abi, "kernel.stream_bandwidth", route=route, message=size) for size in (1024, 65536))
+    small, large = in_turns(
+        *(partial(visit, abi, "kernel.stream_bandwidth", route=route, message=size) for size in (1024, 65536))
+    )
     assert large.work.bytes / cost(large) > 1.5 * small.work.bytes / cost(small)
 
 
 def test_a_new_map_of_a_file_is_slower_to_read_than_one_that_stays(abi: str) -> None:
-    new, kept = (visit(abi, "kernel.file_bandwidth", route=route, size=1 << 20) for route in ("new_map", "kept_map"))
+    new, kept = in_turns(
+        *(partial(visit, abi, "kernel.file_bandwidth", route=route, size=1 << 20) for route in ("new_map", "kept_map"))
+    )
     assert cost(new) > 1.5 * cost(kept)
 
 
@@ -408,7 +436,9 @@ def test_the_loop_of_operations_is_written_out(own_abi_name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["int32", "float", "double"])
 def test_operations_side_by_side_cost_less_than_in_a_chain(abi: str, kind: str) -> None:
-    chain, many = (visit(abi, "kernel.operations", type=kind, op="multiply", mode=m) for m in ("latency", "throughput"))
+    chain, many = in_turns(
+        *(partial(visit, abi, "kernel.operations", type=kind, op="multiply", mode=m) for m in ("latency", "throughput"))
+    )
     assert cost(many) < 0.8 * cost(chain)
     assert cost(visit(abi, "kernel.operations", type=kind, op="divide", mode="latency")) > 1.5 * cost(chain)
 
@@ -446,7 +476,9 @@ def _more_work_elsewhere(abi: str) -> int:
 
 
 def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
-    usual, least = (visit(abi, "kernel.timer", interval=100, slack=slack) for slack in ("usual", "least"))
+    usual, least = in_turns(
+        *(partial(visit, abi, "kernel.timer", interval=100, slack=slack) for slack in ("usual", "least"))
+    )
     for done in (usual, least):
         assert done.gauges["late"] <= done.gauges["late_99th"] <= done.gauges["late_worst"]
     assert least.gauges["late"] < usual.gauges["late"]
@@ -587,7 +619,9 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
 
 
 def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str) -> None:
-    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=4).samples]
+    seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=16).samples]
     assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))
     assert all(later.control_before_hz == one.control_hz for one, later in itertools.pairwise(seen))
-    assert all(witness.width_between_hz > 0 for witness in seen)
+    # A look of its own, at the same core: a clock's step makes some alike, but not all, and each by the same unit.
+    assert any(one.width_between_hz not in (one.width_hz, one.width_before_hz) for one in seen)
+    assert 1 / 4 < median(one.width_between_hz for one in seen) / median(one.width_hz for one in seen) < 4

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import pytest
 
-from probes.visiting import all_points, control_cost, cost, describe, visit, visits
+from probes.visiting import all_points, control_cost, cost, describe, in_turns, visit, visits
 from tollmeter.model import Outcome, Value
 
 pytestmark = pytest.mark.machine
@@ -101,12 +102,16 @@ def test_the_first_cache_answers_after_whole_cycles(own_abi_name: str) -> None:
 
 
 def test_a_page_at_a_time_saves_translations(own_abi_name: str) -> None:
-    small, local = (visit(own_abi_name, "memory.latency", size=128 * MIB, pages=pages) for pages in ("small", "local"))
+    small, local = in_turns(
+        *(partial(visit, own_abi_name, "memory.latency", size=128 * MIB, pages=pages) for pages in ("small", "local"))
+    )
     assert cost(local) < cost(small)
 
 
 def test_chains_overlap_but_never_more_than_they_are(abi: str) -> None:
-    alone, eight = (visit(abi, "memory.parallelism", chains=chains, size=256 << 10) for chains in (1, 8))
+    alone, eight = in_turns(
+        *(partial(visit, abi, "memory.parallelism", chains=chains, size=256 << 10) for chains in (1, 8))
+    )
     assert cost(alone) / 9 < cost(eight) < cost(alone) / 2
 
 
@@ -129,7 +134,9 @@ def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) ->
 
 
 def test_more_lines_than_ways_conflict(abi: str) -> None:
-    few, many = (visit(abi, "memory.associativity", lines=lines, apart=4096, pages="small") for lines in (2, 64))
+    few, many = in_turns(
+        *(partial(visit, abi, "memory.associativity", lines=lines, apart=4096, pages="small") for lines in (2, 64))
+    )
     assert cost(many) > 2 * cost(few)
 
 
@@ -158,7 +165,9 @@ def test_every_byte_is_counted_and_no_more(abi: str) -> None:
 @pytest.mark.parametrize("operation", ["read", "write", "copy", "update"])
 def test_wider_kernels_are_faster_in_the_first_cache(own_abi_name: str, operation: str) -> None:
     probe = f"memory.{operation}_bandwidth"
-    narrow, wide = (visit(own_abi_name, probe, size=16384, kernel=kernel) for kernel in ("portable", "avx2"))
+    narrow, wide = in_turns(
+        *(partial(visit, own_abi_name, probe, size=16384, kernel=kernel) for kernel in ("portable", "avx2"))
+    )
     if wide.status == "unsupported":
         pytest.skip(str(wide.reason))
     assert rate(wide) > 1.5 * rate(narrow)
@@ -166,8 +175,11 @@ def test_wider_kernels_are_faster_in_the_first_cache(own_abi_name: str, operatio
 
 @pytest.mark.skipif(not X86, reason="these kernels are x86's")
 def test_stores_past_the_caches_do_not_stay_in_them(own_abi_name: str) -> None:
-    kept, past = (
-        visit(own_abi_name, "memory.write_bandwidth", size=16384, kernel=kernel) for kernel in ("sse2", "sse2_nt")
+    kept, past = in_turns(
+        *(
+            partial(visit, own_abi_name, "memory.write_bandwidth", size=16384, kernel=kernel)
+            for kernel in ("sse2", "sse2_nt")
+        )
     )
     assert rate(kept) > 1.5 * rate(past)
     assert (kept.work.bus_bytes, past.work.bus_bytes) == (2 * 16384, 16384)

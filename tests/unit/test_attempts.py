@@ -8,7 +8,7 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, outcome, probe, quiet, row, sample
-from tollmeter.judgement.attempts import ATTEMPTS, Attempt, State, chosen, listing, state_of
+from tollmeter.judgement.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
 from tollmeter.model import Book, Clock, Listed, Outcome, Published, RowOf, Select, Suite
 from tollmeter.report.attempts import FREE, by_attempt, listings
 
@@ -54,6 +54,28 @@ def book(*visits: Outcome, clock: Clock = "hardware") -> Book:
     )  # fmt: skip
     timed = with_rows(empty(), [row(10.0, of="any.loop", name="turn", clock=clock)])
     return msgspec.structs.replace(timed, outcomes=tuple(visits), probes={LOOP.probe: LOOP}, suite=suite)
+
+
+def test_visits_are_asked_for_until_another_attempt_can_stand_in_the_place_of_one_that_differs() -> None:
+    """No longer than three were put aside; and for no point that the suite does not list."""
+    suite = book().suite
+    assert suite
+
+    def wanted(*control_hz: float) -> bool:
+        visits = [visit(number, 10, hz) for number, hz in enumerate(control_hz)]
+        other = msgspec.structs.replace(visits[0].point, parameters=(("of", "the usual state"),))
+        usual = [visit(number, 10, USUAL_HZ) for number in range(20)]
+        asked = differing({visits[0].point: visits, other: usual}, suite, {LOOP.probe: LOOP})
+        assert other not in asked
+        return visits[0].point in asked
+
+    assert wanted(USUAL_HZ, USUAL_HZ, 2 * USUAL_HZ)
+    assert wanted(*[USUAL_HZ] * 4, 2 * USUAL_HZ)
+    assert not wanted(*[USUAL_HZ] * 4, 2 * USUAL_HZ, USUAL_HZ)
+    assert not wanted(*[USUAL_HZ] * 5)
+    assert not wanted(*[2 * USUAL_HZ] * 8)
+    unlisted = msgspec.structs.replace(suite, listing=())
+    assert not differing({visit(0, 10, USUAL_HZ).point: [visit(0, 10, 2 * USUAL_HZ)]}, unlisted, {LOOP.probe: LOOP})
 
 
 def test_a_listing_has_every_attempt_and_averages_no_other_state() -> None:

@@ -28,7 +28,7 @@ PROGRAM = probe(
 )
 WALK = probe(metric("load", means="latency-of-size"), name="any.walk")
 FAULT = probe(metric("fault", means="price-of-fault"), name="any.fault")
-SIZES = [16 * KIB << step for step in range(14)]
+SIZES = [(4 + step) * 4 * KIB << octave for octave in range(14) for step in range(4)]
 PRICE_NS = 500.0
 
 
@@ -42,11 +42,20 @@ class Model(NamedTuple):
     instructions: float = 100.0
 
 
+LEVELS = ((48 * KIB, 1.0), (MIB, 3.5), (32 * MIB, 13.0), (float("inf"), 140.0))
+
+
+def walked(size: float) -> float:
+    """A walk comes back to a line after all the others: the level that holds them all answers. Of one that just fills a
+    level half is found there, since that holds the program and its stack besides."""
+    costs = [cost for held, cost in LEVELS if size <= held]
+    return (costs[0] + costs[1]) / 2 if size in dict(LEVELS) else costs[0]
+
+
 def latency(footprint: float) -> float:
-    """Three levels, as a random walk meets them: the share of lines that each still holds."""
-    levels = ((48 * KIB, 1.0), (MIB, 3.5), (32 * MIB, 13.0), (float("inf"), 140.0))
+    """A load anywhere is answered by the level that holds its line: of each so many as the level has room for."""
     told, below = 0.0, 0.0
-    for size, cost in levels:
+    for size, cost in LEVELS:
         share = min(1.0, size / footprint) - below
         told, below = told + share * cost, below + share
     return told
@@ -84,7 +93,7 @@ def book(
     rows = [one for size in sizes for model, abi in ((wide, "x86_64"), (narrow, "x32"))
             for one in rows_of(model, abi, size, noise, clocks)]  # fmt: skip
     if priced:
-        rows += [row(latency(size), 0.02, of="any.walk", name="load", parameters={"size": size, "pages": "small"})
+        rows += [row(walked(size), 0.02, of="any.walk", name="load", parameters={"size": size, "pages": "small"})
                  for size in SIZES]  # fmt: skip
         rows.append(row(PRICE_NS, 0.02, of="any.fault", name="fault", parameters={"kind": "anonymous_write"}))
     probes = {one.probe: one for one in (PROGRAM, WALK, FAULT)}

@@ -38,7 +38,7 @@ BROKEN = {
     "no_link": ("TOLL_USE(r);", "extern void nowhere(void); nowhere(); TOLL_USE(r);", "nowhere"),
     "no_header": ('#include "toll.h"', '#include "toll.h"\n#include <no/such.h>', "no/such.h"),
     "no_check": (".check = check,", ".finish = nothing, .prepare = check,", "no check"),
-    "no_unit": ('.unit = "ns"', '.unit = "fortnight"', "metrics[0].unit"),
+    "no_unit": ('.unit = "ns"', '.unit = "fortnight"', "metrics[0].unit holds 'fortnight'"),
     "no_meaning": ('.unit = "ns"', '.unit = "ns", .means = "nothing-known"', "nothing-known"),
     "no_words": ("static void nothing", f"{CRASH}static void nothing", "status -"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from tollmeter.cli.main import main
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain.casts import Cast, casts, ranked, units_of
+from tollmeter.toolchain.symbols import Met
 
 PLANTED = """#include <stdint.h>
 struct header { uint32_t address; };
@@ -19,6 +20,21 @@ uint32_t bytes(const unsigned char *at) { return at[0]; }
 uint32_t whole(const uint32_t *at) { return ((const struct header *)at)->address; }
 uint16_t half(const char *at) { return *(const uint16_t *)(at + 1); }
 """
+THROUGH_VOID = """#include <stdint.h>
+#include <stdlib.h>
+struct packet { void *payload; };
+struct header { uint32_t address; };
+typedef struct header header_t;
+uint32_t by_a_cast(struct packet *p) { return ((const struct header *)p->payload)->address; }
+uint32_t without(struct packet *p) { const header_t *at = p->payload; return at->address; }
+uint32_t taken(const header_t *at) { return at->address; }
+uint32_t given(struct packet *p) { return taken(p->payload); }
+header_t *returned(struct packet *p) { return p->payload; }
+const char *bytes(struct packet *p) { const char *at = p->payload; return at ? at : NULL; }
+struct header *made(void) { struct header *at = malloc(4), *none = NULL; return at ? at : (struct header *)malloc(8); }
+void handed_on(struct header *at, void (*with)(void *)) { with(at); }
+"""
+LAID = "  const volatile struct ip_header *header = (const void *)at;"
 HOST = Abi(name="host", summary="", compiler=("gcc",))
 
 
@@ -43,6 +59,25 @@ def places(folder: Path) -> list[tuple[str, int]]:
 
 def test_planted_casts_are_found_and_no_other(tmp_path: Path) -> None:
     assert places(tree(tmp_path, planted=PLANTED)) == [("planted.c", 3), ("planted.c", 6)]
+
+
+def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path) -> None:
+    """Four lines lay a header over bytes; text, what malloc made, null and what is only handed on are none."""
+    found = casts(units_of(tree(tmp_path, planted=THROUGH_VOID)), HOST, "gcc")
+    assert not found.troubles
+    assert [one.line for one in found.casts if one.through_void] == [6, 7, 9, 10] == [one.line for one in found.casts]
+    assert "const header_t *" in next(one.said for one in found.casts if one.line == 7)
+
+
+def test_a_cast_by_way_of_void_is_one_through_void_and_a_plain_one_is_not(tmp_path: Path) -> None:
+    text = "int a(char *p) { return *(int *)(void *)p; }\nint b(char *p) { return *(int *)p; }\n"
+    found = casts(units_of(tree(tmp_path, planted=text)), HOST, "gcc").casts
+    assert {(one.line, one.through_void) for one in found} == {(1, True), (2, False)}
+
+
+def test_a_type_that_ends_with_its_function_is_taken_for_one_that_wants_more(tmp_path: Path) -> None:
+    text = "int f(void *p) { typedef int local; local *at = p; return *at; }\n"
+    assert places(tree(tmp_path, planted=text)) == [("planted.c", 1)]
 
 
 def test_a_header_s_cast_is_found_once(tmp_path: Path) -> None:
@@ -73,7 +108,8 @@ def test_a_relative_directory_is_the_database_s(tmp_path: Path) -> None:
 
 def test_what_ran_most_comes_first() -> None:
     found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
-    assert [(one.line, one.hits) for one in ranked(found, {("y.c", 7): 9, ("x.c", 2): 3})] == [(7, 9), (2, 3), (1, 0)]
+    met = Met({("y.c", 8): 9, ("x.c", 2): 3}, {"y.c": frozenset({6}), "x.c": frozenset({1, 2})})
+    assert [(one.line, one.hits) for one in ranked(found, met)] == [(7, 9), (2, 3), (1, 0)]
 
 
 @pytest.mark.parametrize("content", [None, "{", '[{"file": 3}]'])
@@ -87,3 +123,26 @@ def test_a_tree_without_a_database_is_a_sentence(tmp_path: Path, content: str | 
 def test_an_abi_that_is_none_has_its_nearest_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["casts", str(tree(tmp_path, planted=PLANTED)), "--abi", "sparc65"]) == 2
     assert "sparc64" in capsys.readouterr().err
+
+
+def test_each_cast_is_shown_as_it_is_written(
+    tmp_path: Path, own_abi_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["casts", str(tree(tmp_path, planted=PLANTED)), "--abi", own_abi_name]) == 0
+    told = capfd.readouterr()
+    assert "planted.c:6" in told.out and "return *(const uint16_t *)(at + 1);" in told.out
+    assert "2 casts in 1 files, and 0 more through void *" in told.err
+
+
+def test_the_lines_that_a_probe_runs_come_first_with_how_often(
+    tmp_path: Path, own_abi_name: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a probe's own source, profiled while it lays a structure over bytes: that line is met."""
+    source = "probes/alignment/header.c"
+    told = {"directory": str(root), "file": source, "command": "cc -Iprobes/runtime -D_GNU_SOURCE"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([told]))
+    words = ["casts", str(tmp_path), "--abi", own_abi_name, "--by", "alignment.header way=overlay", "--format", "json"]
+    assert main(words) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert int(first["times"]) > 0 and first["through"] == "void *"
+    assert first["place"].endswith(f"{source}:{1 + (root / source).read_text().splitlines().index(LAID)}")

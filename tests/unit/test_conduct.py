@@ -37,6 +37,7 @@ class Rig:
         self.visits: list[Visit] = []
         self.progress: list[tuple[float, float]] = []
         self.visits_to_settle = 3
+        self.differs = ""
         self.interrupts = 0
         self.looks: list[int] = []
         self.asked = 0
@@ -88,6 +89,9 @@ class Rig:
         assert {outcome.point for outcome in outcomes} == {*pair}
         return self.visits_to_settle
 
+    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
+        return [point for point in seen if point.probe == self.differs]
+
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         assert probe.probe == "memory.latency"
         assert all(found and value in grid for value, found in curve.items())
@@ -120,6 +124,21 @@ def test_every_point_is_visited_until_it_is_settled(rig: Rig) -> None:
     assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
 
 
+def test_what_was_measured_in_another_state_is_visited_again_three_times_at_most(rig: Rig) -> None:
+    rig.differs = "kernel.enter"
+    plan = rig.plan(LATENCY, ENTER)
+    assert rig.go(plan).status == "settled"
+    visits = Counter(visit.point for visit in rig.visits)
+    assert visits == {point: 6 if point.probe == rig.differs else 3 for point in plan.points()}
+
+
+def test_nothing_is_visited_again_behind_the_budget(rig: Rig) -> None:
+    rig.differs = "kernel.enter"
+    plan = rig.plan(ENTER)
+    rig.go(msgspec.structs.replace(plan, budget_seconds=4.5 * len(plan.points()) * rig.visit_s))
+    assert 3 * len(plan.points()) <= len(rig.visits) < 5 * len(plan.points())
+
+
 def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> None:
     plan = rig.plan(LATENCY, ENTER)
     rig.go(plan)
@@ -136,6 +155,14 @@ def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_be
     sizes = [visit.point.values().get("size") for visit in rig.visits]
     assert sizes[: LEAST_VISITS * sizes.count(4096) // 4] == [4096] * (LEAST_VISITS * sizes.count(4096) // 4)
     assert set(Counter(visit.point for visit in rig.visits).values()) == {4}
+
+
+def test_what_is_settled_by_one_visit_does_not_keep_the_rest_waiting(rig: Rig) -> None:
+    """A guest that counts says all at once."""
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
+    rig.visits_to_settle = 1
+    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": [4096, 8192]}), published=(claim,)))
+    assert set(Counter(visit.point for visit in rig.visits).values()) == {1}
 
 
 def test_a_claim_that_the_budget_cannot_pay_keeps_nothing_from_the_rest(rig: Rig) -> None:

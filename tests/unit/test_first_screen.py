@@ -74,6 +74,27 @@ def test_what_to_do_next_can_be_typed() -> None:
     assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
 
 
+def refused(reason: str) -> Book:
+    """A run of which no row has a number."""
+    book = with_run(books.small(), verdict="too short", unanswered="no row has a number", folder="runs/one")
+    rows = [msgspec.structs.replace(row, status="unsupported", reason=reason, median=None, parameters={"arcs": 9})
+            for row in book.index.rows]  # fmt: skip
+    return books.with_rows(book, rows)
+
+
+def test_more_memory_than_there_is_wants_smaller_sizes_and_no_longer_run() -> None:
+    said = worth.next_step(refused("needs 900 MiB of memory, and 300 MiB are left to take"))
+    assert "smaller values of arcs" in said and "more memory" in said
+    assert "--budget" not in said
+
+
+def test_where_no_longer_run_would_tell_more_none_is_advised() -> None:
+    assert (
+        worth.next_step(refused("the command failed"))
+        == "./toll show runs/one --all: each row says why it has no number"
+    )
+
+
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     book = with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
     text = " ".join(printed(book).split())
@@ -162,6 +183,15 @@ def test_a_question_is_answered_unless_too_much_is_missing() -> None:
     impossible = [msgspec.structs.replace(row, status="unsupported") for row in unreached]
     assert unanswered(run, [*impossible, *rows[len(unreached) :]], None) == ""
     assert unanswered(msgspec.structs.replace(run, verdict="too short"), rows, None)
+
+
+def test_a_study_is_answered_by_its_figures_whatever_beside_them_was_not_reached() -> None:
+    rows, run = list(books.small().index.rows), books.small().index.run
+    rows = [msgspec.structs.replace(rows[0], status="interrupted")] * len(rows) + rows
+    claim = Claim(what="w", figure="2", value=2.0, here=None, low=None, high=None, unit="ns", verdict="cannot tell")
+    holds = msgspec.structs.replace(claim, verdict="holds")
+    assert unanswered(run, rows, Study(source="s", claims=(claim, holds, holds))) == ""
+    assert "were not reached" in unanswered(run, rows, Study(source="s", claims=(claim, claim, holds)))
 
 
 def test_a_study_without_a_verdict_is_not_answered() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from machines import LATENCY
 from tollmeter.library.judging import AnalysisJudge
-from tollmeter.model import Outcome, Point, Sample, Witness
+from tollmeter.model import Outcome, Point, Sample, Suite, Witness
 from tollmeter.numbers.known import Learned
 
 
 def judging() -> AnalysisJudge:
-    return AnalysisJudge({LATENCY.probe: LATENCY}, Learned(), 0.03)
+    return AnalysisJudge({LATENCY.probe: LATENCY}, Learned(), 0.03, Suite(name="any", question="?", select=()))
 
 
 def visits(size: int, cost_ns: float, count: int = 3, spread: float = 0.0) -> list[Outcome]:

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Cache, Failure, Kind, Parameter, Published, RowOf, Select, Suite, Value
+from tollmeter.model import Cache, Failure, Kind, Parameter, Point, Program, Published, RowOf, Select, Suite, Value
 from tollmeter.plan import (
     Costs,
+    Entry,
     Plan,
     Sampling,
     check_asked,
@@ -23,6 +24,7 @@ from tollmeter.plan import (
     values,
     visit_order,
 )
+from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort
 from tollmeter.protocol import words
 
@@ -323,6 +325,41 @@ def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
     assert sorted(map(str, order)) == sorted(map(str, plan.points()))
 
 
+def test_behind_its_claims_come_the_lines_of_a_studys_tables_but_no_place_that_answers_none() -> None:
+    suite = Suite(
+        name="old-paper", question="?", select=(Select(probe="*"),), program=(Program(what="line", probe="any.line"),),
+        published=(Published(what="?", figure="?", row=RowOf(probe="any.claim", parameters={"size": 8})),),
+    )  # fmt: skip
+
+    def rank(probe: str, target: str = "local", size: int = 8) -> int:
+        return claim_rank(suite, Point(probe=probe, abi="x86_64", target=target, parameters=(("size", size),)))
+
+    assert [rank("any.claim"), rank("any.line", "guest:x32"), rank("any.claim", size=9)] == [0, 1, 2]
+    assert rank("any.claim", "qemu-user:x86_64") == 2
+
+
+def test_a_long_budget_of_few_points_lets_a_visit_take_long() -> None:
+    """A gigabyte of a program takes a minute."""
+
+    def deadline_s(budget_s: float) -> float:
+        plan = plan_of(Select(probe="memory.latency", parameters={"size": 4096, "pages": "small"}), budget=budget_s)
+        (point, *_) = plan.points()
+        return plan.visit(0, point, 0, (1,), Sampling(4, 200_000)).deadline_ms / 1000 * len(plan.points())
+
+    assert deadline_s(10) == deadline_s(1)
+    assert deadline_s(600) == 600
+
+
+def test_a_point_works_on_the_same_data_under_every_abi() -> None:
+    plan = plan_of(*BOTH)
+    one = next(point for point in plan.points() if "size" in dict(point.parameters))
+    size = dict(one.parameters)["size"]
+    there = msgspec.structs.replace(one, abi="other", target="guest:other")
+    larger = msgspec.structs.replace(one, parameters=(*one.parameters, ("size", int(size) + 1)))
+    seeds = [plan.visit(0, point, 0, (1,), Sampling(4, 200_000)).seed for point in (one, there, larger)]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
 def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
     """They are what a run is looked at for: however short it is, they are there."""
     plan = plan_of(*BOTH)
@@ -345,6 +382,15 @@ def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
     assert len(poor.points()) < len(rich.points())
     assert {point.probe for point in poor.points()} == {point.probe for point in rich.points()}
     assert max(int(v) for v in values_of(poor, "size") if isinstance(v, int)) == 8 * MIB
+
+
+def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_point() -> None:
+    timed = plan_of(*BOTH)
+    there = [msgspec.structs.replace(point, target="qemu-user:mipsel") for point in timed.points()]
+    counted = msgspec.structs.replace(timed, entries=(Entry(points=tuple(there)),))
+    once = sum(timed.costs().of(point, timed.effort) for point in timed.points())
+    assert expected_seconds(timed) > 5 * once
+    assert expected_seconds(counted) == pytest.approx(sum(timed.costs().of(point, timed.effort) for point in there))
 
 
 def test_costs_are_learned() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import machines
 from tollmeter.catalog import Executable
 from tollmeter.library import profiling
 from tollmeter.library.profiling import Wanted, take
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
+from tollmeter.plan.points import Ground
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
 from tollmeter.store.profiles import keep, kept
@@ -29,6 +31,11 @@ __attribute__((noinline)) int outer(volatile int *at) {
 }
 int main(void) { volatile int seven = 7; return outer(&seven); }
 """
+
+
+PROBE = Probe(probe="any.probe", question="?", revision=1, metrics=())
+NOTHING = Executable(path="", probe=PROBE, build=Build(probe="any.probe", abi="any", compiler="", flags=""))
+GROUND = Ground(machines.catalog(), machines.MACHINE, {}, ())
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +156,18 @@ def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Pat
 def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="no sampler of ours"):
         profiled("guest:x32", "any", [], Asked(1), tmp_path)
+
+
+def test_a_count_takes_as_long_as_it_needs_to_be_exact_and_a_sampler_all_of_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    points = [Point(probe="any.probe", abi="any", target=target) for target in ("local", "qemu-user:mipsel")]
+    asked: list[int] = []
+    monkeypatch.setattr(profiling, "wanted_by", lambda *_: [Wanted(point, NOTHING) for point in points])
+    monkeypatch.setattr(profiling, "take", lambda _, sampling: asked.append(sampling.ms) or profile({"copy": 1}))
+    profiling.profile_suite(tmp_path, (), GROUND, 1.5, lambda _: None)
+    assert asked[0] == 1500 and asked[1] < 150
+    assert len(list(kept(tmp_path))) == 2
 
 
 def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:

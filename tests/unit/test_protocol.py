@@ -121,8 +121,10 @@ def test_records_that_make_no_visit_are_refused(records: list[dict[str, object]]
 @pytest.mark.parametrize(
     ("sample", "sentence"),
     [
-        ({"i": 0, "iterations": 1, "body": [1, 10**30]}, "body[1] holds what no such record can hold"),
-        ({"i": 0, "iterations": "many", "body": [1, 2]}, "iterations holds what no such record can hold"),
+        ({"i": 0, "iterations": 1, "body": [1, 10**30]}, f"body[1] holds {10**30}, which no such record can hold"),
+        ({"i": 0, "iterations": "many", "body": [1, 2]}, "iterations holds 'many', which no such record can hold"),
+        ({"i": 0, "iterations": "m" * 50, "body": [1, 2]}, "iterations holds what no such record can hold"),
+        ({"i": 0, "iterations": 1, "body": [1, -2]}, "body[1] holds -2, which no such record can hold"),
         ({"i": 0, "iterations": 1}, "it lacks body"),
     ],
 )

@@ -78,6 +78,14 @@ def test_three_caches_are_found_and_the_shared_one_is_as_large_as_it_was(
     assert 140 < (found["memory"].latency_ns or 0) < 185
 
 
+@pytest.mark.parametrize("pages", ["huge", "small"])
+def test_sizes_that_now_one_level_serves_and_now_the_other_are_no_level(pages: str) -> None:
+    """From 4 to 16 MiB each visit had 15 or 140 ns: fitted, they were a fourth cache of 15 MiB at 26 ns."""
+    found = levels("by_turns_for_long", pages, TOLD)
+    assert list(found) == ["L1d", "L2", "L3", "memory"]
+    assert (found["L3"].latency_ns or 0) < 16
+
+
 @pytest.mark.parametrize("path", sorted(CURVES.glob("*.json")), ids=lambda path: path.stem)
 def test_the_systems_word_changes_no_number(path: Path) -> None:
     """As many levels and the same sizes where it says nothing, too little, or something else."""

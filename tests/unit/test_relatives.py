@@ -131,6 +131,27 @@ def test_what_rests_on_a_single_visit_is_told_as_a_guess() -> None:
     assert str(memory.rows[0].cells[1]).startswith("−31 %")
 
 
+def test_what_rests_on_single_visits_does_not_decide_whether_it_is_worth_it() -> None:
+    rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
+    thin = [msgspec.structs.replace(one, visits=1) if one.abi == "x32" else one for one in rows]
+    said = judged(book(*thin)).index.study
+    assert said
+    assert said.worth.startswith("Whether x32 is worth it here cannot be told.")
+    assert "%" not in said.worth
+    timed_once = [msgspec.structs.replace(one, visits=1) if one.unit == "ns" else one for one in rows]
+    said = judged(book(*timed_once)).index.study
+    assert said
+    assert "31 % less" in said.worth
+    assert "20 %" not in said.worth
+
+
+def test_what_takes_many_times_as_much_is_told_as_a_multiple() -> None:
+    made = judged(book(*needs("x86_64", 100, 50), *needs("ia32", 120, 50 * 301.66)))
+    memory, time = program_tables(made)
+    assert str(time.rows[0].cells[1]).startswith("302 ×")
+    assert str(memory.rows[0].cells[1]).startswith("+20 %")
+
+
 def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
     """The first column's name is not seen there."""
     page = render_page(judged(book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))

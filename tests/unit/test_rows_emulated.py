@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 from made import metric, outcome, probe, sample
-from tollmeter.model import Clock, Row, Work
+from tollmeter.judgement.verdict import is_known
+from tollmeter.library.judging import AnalysisJudge
+from tollmeter.model import Clock, Probe, Row, Work
+from tollmeter.numbers.known import Learned
 from tollmeter.numbers.rows import rows
 
 THREE = [sample(12), sample(12), sample(12)]
@@ -36,3 +39,39 @@ def test_virtual_time_keeps_its_unit_and_its_clock() -> None:
 )
 def test_only_a_real_core_has_cycles(clock: Clock, status: str) -> None:
     assert row_of(clock, "cycle").status == status
+
+
+def accounted(values: list[float], unit: str, clock: Clock = "virtual") -> Row:
+    told = probe(metric("resident_peak", unit, source="gauge", means="resident-peak"))
+    visits = [outcome(THREE, visit=number, clock=clock, gauges={"resident_peak": value})
+              for number, value in enumerate(values)]  # fmt: skip
+    (found,) = rows(visits, {told.probe: told})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "half"), [(20e6, "B", 0.2e6), (400e3, "B", 8192), (49, "fault", 1), (0.25, "fault", 0.0025)]
+)
+def test_one_visit_tells_what_a_guests_kernel_counts_within_what_visits_differ_by(
+    value: float, unit: str, half: float
+) -> None:
+    found = accounted([value], unit)
+    assert (found.median, found.low, found.high) == pytest.approx((value, value - half, value + half))
+    assert is_known(found)
+    assert not is_known(accounted([value], unit, clock="hardware"))
+
+
+def test_a_second_visit_tells_itself_what_they_differ_by() -> None:
+    found = accounted([20e6, 20e6], "B")
+    assert (found.low, found.high) == (20e6, 20e6)
+
+
+def test_a_program_is_visited_once_where_a_guest_counts_and_as_often_as_it_wants_elsewhere() -> None:
+    told = probe(metric(), metric("resident_peak", "B", source="gauge", means="resident-peak"))
+    judge = AnalysisJudge({told.probe: told}, Learned(), 0.03)
+
+    def wanted(clock: Clock, of: Probe = told) -> float:
+        return judge.visits_wanted([outcome(THREE, clock=clock, gauges={"resident_peak": 1e6})], of)
+
+    assert wanted("virtual") <= 1 < wanted("hardware")
+    assert wanted("virtual", probe(metric())) > 1

@@ -163,6 +163,13 @@ def test_a_count_of_instructions_is_held_against_no_time() -> None:
     assert ratio.verdict == "holds"
 
 
+def test_a_count_answers_where_the_study_says_that_it_will_do_and_nowhere_else() -> None:
+    rows = [entry("new", 150.0, clock="instructions"), entry("old", 100.0, clock="instructions")]
+    told = judged(rows, claim(1.4, "ratio", over=OLD, about="instructions"))
+    assert (told.verdict, told.here) == ("holds", pytest.approx(1.5))
+    assert judged(rows, claim(1.4, "ratio", over=OLD)).here is None
+
+
 LOOP = probe(metric("loops", unit="op/s", means="control-loop"), name="any.loop")
 
 
@@ -196,6 +203,12 @@ def test_what_rests_on_two_visits_has_no_verdict() -> None:
     thin = [msgspec.structs.replace(entry("new", 100.0), visits=2)]
     told = judged(thin, claim(100.0))
     assert told.verdict == "cannot tell" and "fewer than 3 visits" in (told.reason or "")
+
+
+def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_that_answers() -> None:
+    here = [entry("new", 200.0), entry("old", 100.0)]
+    there = [msgspec.structs.replace(one, visits=1, **IN_GUEST) for one in here]
+    assert judged([*here, *there], claim(2.0, "ratio", over=OLD)).verdict == "holds"
 
 
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tollmeter.catalog import read_suite
 from tollmeter.model import Abi, Failure, Outcome, Workload
 from tollmeter.protocol import outcome
+from tollmeter.store.request import Request, read_request, write_request
 from tollmeter.toolchain import workloads
 from tollmeter.toolchain.build import find_compiler, read_abi
 
@@ -64,11 +67,23 @@ def test_words_are_never_read_by_a_shell(tree: Path, abi: Abi) -> None:
     assert done.gauges["cpu_time"] > 0
 
 
-@pytest.mark.parametrize("start", [("echo", "wrong"), ("false",), ("no-such-command",)])
-def test_a_command_that_fails_or_answers_wrongly_has_no_number(tree: Path, abi: Abi, start: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [(("echo", "wrong"), "did not print what it should"), (("false",), "ended with status 1"),
+     (("no-such-command",), "no command no-such-command here"), (("sh", "-c", "kill -9 $$"), "signal 9")],
+)  # fmt: skip
+def test_a_command_that_fails_or_answers_wrongly_has_no_number(
+    tree: Path, abi: Abi, start: tuple[str, ...], why: str
+) -> None:
     done = ran(tree, abi, workload(*start, verify="right"))
     assert done.status == "wrong_answer"
-    assert "did not print what it should" in (done.reason or "")
+    assert why in (done.reason or "")
+
+
+def test_less_memory_than_a_command_wants_is_told_with_both_sizes(tree: Path, abi: Abi) -> None:
+    done = ran(tree, abi, msgspec.structs.replace(workload("true", verify="x"), memory_bytes=1 << 50))
+    assert done.status == "unsupported"
+    assert re.search(r"needs 1073741824 MiB of memory, and \d+ MiB are left", done.reason or "")
 
 
 def test_a_program_is_built_by_its_words_and_carried_along(tree: Path, abi: Abi) -> None:
@@ -85,6 +100,29 @@ def test_what_does_not_build_says_what_the_compiler_says(tree: Path, abi: Abi) -
     wrong = (("{cc}", "{flags}", "no-such-file.c"),)
     with pytest.raises(Failure, match=r"one for x86_64 does not build: .*no-such-file"):
         ran(tree, abi, workload("{out}", verify="x", build=wrong))
+
+
+def test_a_suite_may_be_of_workloads_alone_and_not_of_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SUITE.replace("select = []\n", ""))
+    assert [one.name for one in read_suite(path).workload] == ["echo"]
+    path.write_text('question = "?"\n')
+    with pytest.raises(Failure, match=r"measures nothing: a suite has a \[\[select\]\] or a \[\[workload\]\]"):
+        read_suite(path)
+
+
+def test_the_words_of_a_command_keep_their_line_breaks_and_blanks(tmp_path: Path) -> None:
+    """A script may be of several lines; prose that is broken over lines is one paragraph. A run is gone on with by
+    the same words."""
+    path = tmp_path / "one.toml"
+    path.write_text(SUITE.replace('"a;b"]', '"""a  b\n\tc"""]').replace('what = "?"', 'what = """x\ny"""'))
+    suite = read_suite(path)
+    assert suite.workload[0].start == ("echo", "a  b\n\tc")
+    assert suite.workload[0].what == "x y"
+    write_request(
+        tmp_path, Request(id="one", suite=suite, started="2026-01-01", seed=1, budget_seconds=1, tollmeter="1")
+    )
+    assert read_request(tmp_path).suite.workload == suite.workload
 
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:

@@ -32,6 +32,16 @@ $(call RECEIVE_OBJ,$1): INCLUDES += $(LWIP_INCLUDES) -DRECEIVE_HAS_LWIP
 $(call RECEIVE_OBJ,$1): $(OBJ)/lwip/arch/cc.h
 $(OUT)/alignment.receive_path_$1: $(LWIP_FILES:%=$(OBJ)/lwip/$1/%.o)
 endef
+
+# For `toll casts`: how the headers are laid over a frame as plain structures, with lwIP's own headers as ours.
+LWIP_DATABASE := $(OBJ)/lwip/compile_commands.json
+lwip_unit      = {"directory": "$(CURDIR)", "file": "$(LWIP)/src/$1.c", "command": "cc -DRECEIVE_OVERLAY \
+                 $(subst -isystem ,-I,$(LWIP_INCLUDES)) -c $(LWIP)/src/$1.c"}
+$(LWIP_DATABASE): $(LWIP_PORT)/lwip.mk $(OBJ)/lwip/arch/cc.h
+	@{ printf '['; printf '%s' '$(call lwip_unit,$(firstword $(LWIP_FILES)))'; \
+	   printf ',\n%s' $(foreach file,$(wordlist 2,99,$(LWIP_FILES)),'$(call lwip_unit,$(file))'); echo ']'; } >$@
+$(call RECEIVE_OBJ,overlay): $(LWIP_DATABASE)
+
 LWIP_HALVES_halves_ip4    = $(LWIP_HALVES)
 LWIP_HALVES_halves_tcp_in = $(LWIP_HALVES)
 $(foreach way,$(RECEIVE_WAYS),$(eval $(call lwip,$(way))))

@@ -69,8 +69,9 @@ void told_read(struct told *told, const uint32_t *left);
 
 /* ---- board.c ----------------------------------------------------------------------------------------------------- */
 
-/* wire: the address of the UART on which the host talks. timer_hz: how fast the core's global timer counts. */
-void board_open(uint32_t wire, uint32_t timer_hz);
+/* wire: the address of the UART on which the host talks. timer_hz: how fast the core's global timer counts. real: it is no
+ * emulator's. */
+void board_open(uint32_t wire, uint32_t timer_hz, bool real);
 void board_write(const char *bytes, size_t count); /* on the wire */
 void board_say(const char *text);                  /* on the console, the first UART; nowhere if that is the wire */
 void board_say_number(uint32_t number);

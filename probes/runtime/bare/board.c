@@ -5,7 +5,7 @@
  *
  * That timer is the clock: 64 bits, so that it never wraps, and it compares, so that it can wake. It counts the cluster's
  * PERIPHCLK, whose frequency nothing tells; QEMU's runs at 100 MHz, and a board's is told on the command line. The cycle
- * counter of the core would be finer, but goes with the core's frequency and has 32 bits.
+ * counter of the core would be finer, but goes with the core's frequency and has 32 bits; QEMU's Cortex-A9 has none.
  *
  * No device's interrupt number is known here, since each board has others: all are let through, each device speaks only
  * when it is told to, and what speaks nevertheless is cut off.
@@ -68,6 +68,7 @@ static uint32_t cluster;
 static uint64_t ns_scale, ticks_scale; /* of a tick, and of a ns: times 2^SCALE_SHIFT */
 static uint64_t second_begins;         /* clock_ns() at the beginning of the second that clock_time() last saw */
 static uint32_t second;
+static bool by_instructions; /* the clock is an emulator's, which counts them */
 
 static uint64_t ticks(void) {
   uint32_t high, low;
@@ -76,6 +77,30 @@ static uint64_t ticks(void) {
     low = *at(cluster + COUNT);
   } while (*at(cluster + COUNT + 4) != high);
   return (uint64_t)high << 32 | low;
+}
+
+/* In an emulator's time an instruction takes a nanosecond and a tick ten. Readings that are eleven instructions apart are
+ * a vernier: of ten steps nine are of one tick and one is of two, and there a tick has just begun. */
+enum { TICK_NS = 10, READINGS = 11 };
+
+static void read_apart(uint32_t seen[READINGS]) {
+  uint32_t left = READINGS, count;
+  __asm__ volatile("1: ldr %0, [%3]\n\tstr %0, [%2], #4\n\t.rept 7\n\tnop\n\t.endr\n\tsubs %1, #1\n\tbne 1b"
+                   : "=&r"(count), "+r"(left), "+r"(seen)
+                   : "r"(at(cluster + COUNT))
+                   : "memory", "cc");
+}
+
+/* At the first of the readings. All of them are always made, so that this takes the same time whatever it finds. */
+static uint64_t ns_by_vernier(void) {
+  uint32_t seen[READINGS], high, since = 0;
+  do {
+    high = *at(cluster + COUNT + 4);
+    read_apart(seen);
+  } while (*at(cluster + COUNT + 4) != high);
+  for (uint32_t step = 1; step < READINGS; step++)
+    if (seen[step] - seen[step - 1] == 2) since = TICK_NS - step;
+  return ((uint64_t)high << 32 | seen[0]) * TICK_NS + since;
 }
 
 void clock_restart(void) {
@@ -88,6 +113,7 @@ void clock_restart(void) {
 }
 
 uint64_t clock_ns(void) {
+  if (by_instructions) return ns_by_vernier();
   return ticks() * ns_scale >> SCALE_SHIFT;
 }
 
@@ -154,7 +180,7 @@ void board_wait(void) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-void board_open(uint32_t wire_address, uint32_t timer_hz) {
+void board_open(uint32_t wire_address, uint32_t timer_hz, bool real) {
   uint32_t base;
   __asm__("mrc p15, 4, %0, c15, c0, 0" : "=r"(base));
   cluster = PRIVATE_AT + (base & 0xfffff);
@@ -163,6 +189,7 @@ void board_open(uint32_t wire_address, uint32_t timer_hz) {
   *at(wire + MASK) = RECEIVED;
   ns_scale = (1000000000ull << SCALE_SHIFT) / timer_hz;
   ticks_scale = ((uint64_t)timer_hz << SCALE_SHIFT) / 1000000000;
+  by_instructions = !real && timer_hz == 1000000000 / TICK_NS;
   clock_restart();
   open_interrupts();
 }

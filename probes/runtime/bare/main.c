@@ -29,7 +29,7 @@ void bare_begin(uint32_t left, uint32_t behind) {
   told_read(&told, (const void *)(uintptr_t)(left - behind));
   archive.bytes = (const void *)(uintptr_t)(told.archive_start - behind);
   archive.size = told.archive_end - told.archive_start;
-  board_open(told.wire, told.timer_hz);
+  board_open(told.wire, told.timer_hz, told.real);
   load_for_real_time(told.real);
   const uint32_t bytes = told.memory_bytes < MEMORY_BYTES ? told.memory_bytes : MEMORY_BYTES;
   memory_open(first_free(), MEMORY_AT + bytes, behind);

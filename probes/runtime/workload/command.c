@@ -22,10 +22,11 @@
 #include "internal.h"
 #include "words.h"
 
-enum { MOST_OUTPUT = 1 << 20 };
+enum { MOST_OUTPUT = 1 << 20, NOT_STARTED = 127 };
 
 struct command {
   int image, output; /* image: below nothing for a command of the system */
+  int status;        /* of the last run that failed, as wait(2) tells it */
   uint64_t runs, sound;
   double cpu_ns, minor_faults, major_faults, peak_bytes;
 };
@@ -33,7 +34,7 @@ struct command {
 static enum toll_status prepare(struct toll_run *r) {
   struct command *command = r->state;
   const size_t bytes = (size_t)(workload_image_end - workload_image);
-  if (toll_needs_kernel(r) != TOLL_OK) return toll_refused(r);
+  if (toll_needs_kernel(r) != TOLL_OK || toll_needs_memory(r, workload_memory_bytes) != TOLL_OK) return toll_refused(r);
   command->output = memfd_create("output", MFD_CLOEXEC);
   command->image = bytes ? memfd_create("program", MFD_CLOEXEC) : -1;
   if (command->output < 0 || (bytes && command->image < 0))
@@ -57,7 +58,7 @@ static void become(const struct command *command, bool traced) {
     fexecve(command->image, workload_words, environment);
   else
     execvpe(workload_words[0], workload_words, environment);
-  _exit(127);
+  _exit(NOT_STARTED);
 }
 
 static pid_t start(const struct command *command, bool traced) {
@@ -85,7 +86,8 @@ static void run_once(struct command *command) {
   const pid_t child = start(command, false);
   while (child > 0 && wait4(child, &status, 0, &used) < 0 && errno == EINTR) continue;
   command->runs++;
-  if (child < 0 || status != 0) return;
+  if (status) command->status = status;
+  if (child < 0 || status) return;
   command->sound += printed_what_it_should(command);
   command->cpu_ns += ns_of(used.ru_utime) + ns_of(used.ru_stime);
   command->minor_faults += (double)used.ru_minflt;
@@ -99,9 +101,16 @@ static void run(struct toll_run *r) {
 
 static enum toll_status check(struct toll_run *r) {
   const struct command *command = r->state;
-  if (command->sound == command->runs) return TOLL_OK;
-  return toll_wrong(r, "the command failed, or did not print what it should, in %llu of %llu runs",
-                    (unsigned long long)(command->runs - command->sound), (unsigned long long)command->runs);
+  const unsigned long long runs = command->runs, wrong = runs - command->sound;
+  if (!wrong) return TOLL_OK;
+  if (!command->status)
+    return toll_wrong(r, "the command did not print what it should in %llu of %llu runs", wrong, runs);
+  if (WIFSIGNALED(command->status))
+    return toll_wrong(r, "signal %d ended the command in %llu of %llu runs", WTERMSIG(command->status), wrong, runs);
+  if (WEXITSTATUS(command->status) == NOT_STARTED)
+    return toll_wrong(r, "there is no command %s here, or it cannot be started", workload_words[0]);
+  return toll_wrong(r, "the command ended with status %d in %llu of %llu runs", WEXITSTATUS(command->status), wrong,
+                    runs);
 }
 
 /* ---- what it holds when it ends ---- */

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.model import Abi, Failure
+
+if TYPE_CHECKING:
+    from tollmeter.toolchain.casts import Cast
+    from tollmeter.toolchain.symbols import Met
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
 """ABIs whose CPUs trap, or do not load what was asked for; the first that can be compiled here is taken."""
@@ -23,7 +28,9 @@ def casts(
     abi: Annotated[
         str | None, typer.Option(help=f"a strict ABI [the first of {', '.join(STRICT)} that is here]")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="a probe made of this tree: the casts it runs most come first")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="a probe made of this tree, and values: the casts it runs most come first")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """List the casts of a C tree that a strict CPU would trap at, worst first."""
@@ -33,18 +40,27 @@ def casts(
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
     found = found_casts(units, chosen, compiler)
-    rows = ranked(found.casts, _hits(by) if by else {})
-    cells = [(f"{one.file}:{one.line}", str(one.hits) if by else "", one.said) for one in rows]
-    if cells or form != "table":
-        print_columns(Columns(("place", "times", "cast"), cells, whole=("place", "times")), form)
+    rows = ranked(found.casts, _met(by.split()) if by else None)
+    if rows or form != "table":
+        cells = [_cells(one) for one in rows]
+        names = ("times", "place", "through", "source", "cast")
+        first = 0 if by else 1
+        shown = Columns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
+        print_columns(shown, form)
     for file, trouble in found.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
     read = _read_of(found.units, len(found.troubles))
+    through = sum(one.through_void for one in rows)
     say(
-        f"{len(rows)} casts in {read} files, by {compiler} for {chosen.name}; what is cast from void * or by "
-        "way of an integer is not among them, since the compiler takes it for aligned"
+        f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
+        f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
     return UNREAD if found.units and len(found.troubles) == found.units else 0
+
+
+def _cells(one: Cast) -> tuple[str, ...]:
+    source = linecache.getline(one.file, one.line).strip()
+    return str(one.hits), f"{one.file}:{one.line}", "void *" if one.through_void else "", source, one.said
 
 
 def _read_of(units: int, troubles: int) -> str:
@@ -75,8 +91,8 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
     return first, gap
 
 
-def _hits(probe: str) -> dict[tuple[str, int], int]:
-    """How often each line was met while a probe ran. Raises Failure where it has no profile."""
+def _met(words: list[str]) -> Met:
+    """How often each line was met while a probe ran at some values. Raises Failure where it has no profile."""
     from tollmeter.library.profiling import lines_of
 
-    return lines_of(probe)
+    return lines_of(words)

@@ -9,15 +9,14 @@ with what is missing: a visit is the same if its point, round and CPUs are.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tollmeter.conduct.machine_lock import alone
-from tollmeter.conduct.quiet import before_others, kept_on
+from tollmeter.conduct.quiet import before_others, kept_on, no_collections
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
@@ -25,8 +24,8 @@ from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Probe, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
-from tollmeter.plan.claims import is_claimed
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort
+from tollmeter.plan.claims import UNCLAIMED, claim_rank
+from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import outcome, refused
 from tollmeter.store.journal import Journal, Session
 from tollmeter.targets import Target
@@ -36,6 +35,8 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_o
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
+_MOST_AGAIN = 3
+"""Visits of what the judge says differs: what differs after them as well is shown so."""
 _LEAST_WALL_MS = 1000
 """A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
 
@@ -51,6 +52,9 @@ class Judge(Protocol):
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         """The same of each of two points, to know well enough what one takes of the other. outcomes: of both."""
+
+    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
+        """What was measured in another state of the machine than the rest, and is to be visited again for it."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
@@ -83,20 +87,10 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     done and seconds_before: of the sessions before, for a run that is gone on with.
     """
     run = _Run(plan, stage, done, seconds_before)
-    with _no_collections():
+    with no_collections():
         status, reason = run.to_the_end()
     run.leave_a_sentence_for_gaps(reason)
     return run.note(status, reason, end_strays() if stage.watch else 0)
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """What a run keeps it keeps to its end: looking for garbage between visits finds none, for longer each time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class _Layout(NamedTuple):
@@ -133,6 +127,7 @@ class _Run:
         self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
+        self._again: Counter[Point] = Counter()
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._wishes: dict[Curve, tuple[int, list[Point]]] = {}
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
@@ -203,22 +198,38 @@ class _Run:
             return self._due_in_turns()
         still = self._claims_first([point for point in known if not self._is_done(point)])
         fresh = [point for point in still if not self._seen.get(point)]
-        wishes = [self._wish(point) for point in still if self._seen.get(point)]
+        fresh += self._due_again()
+        wishes = [self._wish(point) for point in still if self._seen.get(point) and point not in fresh]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
+
+    def _due_again(self) -> list[Point]:
+        """Once each was visited as often as an interval takes: before that its next visit comes anyway."""
+        found = [
+            point
+            for point in self._stage.judge.differing(self._seen)
+            if len(self._seen[point]) >= LEAST_VISITS
+            and not self._has_failed(point)
+            and self._again[point] < _MOST_AGAIN
+            and self._costs.first(point, self._plan.effort) <= self._left()
+        ]
+        self._again.update(found)
+        return found
 
     def _claims_first(self, points: list[Point]) -> list[Point]:
         """Those that a study's claims are about and that lack visits for an interval, where the time reaches for one;
-        all, where there is none: a budget that is soon spent is to answer what was asked, not to begin everything."""
+        then those of its tables; all, where there is none: a budget that is soon spent is to answer what was asked, not
+        to begin everything."""
         if self._plan.against:
             return points
-        claimed = [
+        ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
+        left, effort = self._left(), self._plan.effort
+        lacking = [
             point
-            for point in points
-            if is_claimed(self._plan.suite, point)
-            and len(self._seen.get(point, ())) < LEAST_VISITS
-            and self._costs.first(point, self._plan.effort) <= self._left()
+            for point in ranks
+            if len(self._seen.get(point, ())) < LEAST_VISITS and self._costs.first(point, effort) <= left
         ]
-        return claimed or points
+        first = min((ranks[point] for point in lacking), default=UNCLAIMED)
+        return [point for point in lacking if ranks[point] == first] or points
 
     def _due_in_turns(self) -> list[Point]:
         """Whoever is not known well enough against a point that answers, and that point."""
@@ -288,7 +299,7 @@ class _Run:
         """Wall time of the visits that points still want: one at least, since they are open."""
         total = 0.0
         for point in points:
-            missing = VISITS_WANTED - len(self._seen.get(point, ()))
+            missing = visits_wanted(point) - len(self._seen.get(point, ()))
             total += max(1, missing) * self._costs.of(point, effort) * len(self._plan.placements(point))
         return total
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,3 +58,13 @@ def _is_bounded() -> bool:
         return not Path("/proc/sys/kernel/sched_rt_runtime_us").read_text(encoding="ascii").startswith("-")
     except OSError:
         return False
+
+
+@contextlib.contextmanager
+def no_collections() -> Iterator[None]:
+    """What a run keeps it keeps to its end: looking for garbage between visits finds none, for longer each time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -30,6 +30,7 @@ FAR_FROM_KNEE = 1.5
 BEYOND = 1.5
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
+SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
 
 
@@ -102,7 +103,18 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
 
 
 def _fit(rows: Sequence[Row]) -> Fit:
-    return fit_levels(to_fit(rows), 1 + MOST_CACHES)
+    """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
+    served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
+    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES)
+    while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
+        fit = fit_levels(to_fit(rows), len(fit.knees))
+    return fit
+
+
+def _is_seen(fit: Fit, place: int, rows: Sequence[Row]) -> bool:
+    latency, beyond = fit.latencies[place], fit.knees[place].size_bytes
+    own = [row.median or 0.0 for row in rows if fit.knees[place - 1].size_bytes < size_of(row) < beyond]
+    return any(abs(typical - latency) < SEEN * latency for typical in own)
 
 
 def _joined(best: Fit, others: Sequence[Fit]) -> Fit:

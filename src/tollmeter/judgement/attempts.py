@@ -7,12 +7,12 @@ suspect; above, it was measured again, and where that did not help it is shown a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
 from tollmeter.judgement.studies import picked
-from tollmeter.model import Book, Clock, Listed, Outcome, Row, Sample
+from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
 from tollmeter.numbers.meanings import meaning
 
 VALID, SUSPECT = 0.03, 0.10
@@ -21,6 +21,9 @@ OWN_EXITS = 0.5
 """A turn: below it, a guest's entries are the hardware's own."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
+
+_Timed = Sequence[tuple[Sample, float]]
+"""Samples, each with the operations of one iteration."""
 
 
 class Attempt(NamedTuple):
@@ -75,8 +78,7 @@ def listing(book: Book) -> tuple[Place, ...]:
 def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
     own = [(one, row) for one, row in found if (row.target, row.abi, row.clock) == (target, abi, clock)]
     samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
-    seen = [control_around(sample) for all_of_it in samples.values() for sample, _ in all_of_it]
-    usual = median([hz for hz in seen if hz]) if any(seen) else 0.0
+    usual = _usual_hz(samples.values())
     tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
     return Place(target, abi, clock, usual, tests)
 
@@ -88,11 +90,50 @@ def exits_of(book: Book, row: Row) -> float | None:
     return next((other.median for other in beside if meaning(other, book.probes) == "guest-exits"), None)
 
 
-def _test(listed: Listed, row: Row, samples: Sequence[tuple[Sample, float]], usual: float) -> Test:
-    tried = [Attempt(_loops_hz(one, work), control_around(one), state_of(control_around(one), usual))
-             for one, work in samples]  # fmt: skip
-    kept, again = chosen(tried)
+def _usual_hz(samples: Iterable[_Timed]) -> float:
+    """Of the control loop around all of them; 0 where none was seen."""
+    seen = [hz for several in samples for sample, _ in several if (hz := control_around(sample))]
+    return median(seen) if seen else 0.0
+
+
+def _test(listed: Listed, row: Row, samples: _Timed, usual_hz: float) -> Test:
+    kept, again = chosen(_tried(samples, usual_hz))
     return Test(listed, row, kept, again)
+
+
+def _tried(samples: _Timed, usual_hz: float) -> list[Attempt]:
+    around = [(one, work, control_around(one)) for one, work in samples]
+    return [Attempt(_loops_hz(one, work), hz, state_of(hz, usual_hz)) for one, work, hz in around]
+
+
+def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
+    """What is to be visited again: points of the suite's listing of whose five attempts one differs, and which have no
+    further attempt to put in its place."""
+    listed = [point for point in seen if _is_listed(point, suite, probes)]
+    samples = {point: _in_turn(told for told in seen[point] if told.status == "ok") for point in listed}
+    places: dict[tuple[str, str], list[Point]] = {}
+    for point in listed:
+        places.setdefault((point.target, point.abi), []).append(point)
+    usual = {place: _usual_hz(samples[point] for point in points) for place, points in places.items()}
+    tests = {point: chosen(_tried(samples[point], usual[point.target, point.abi])) for point in listed}
+    return [point for point, (kept, again) in tests.items() if again < MOST_AGAIN and _differs(kept)]
+
+
+def _differs(attempts: Iterable[Attempt]) -> bool:
+    return any(one.state == "differs" for one in attempts)
+
+
+def _is_listed(point: Point, suite: Suite, probes: Mapping[str, Probe]) -> bool:
+    meanings = {metric.means for metric in probes[point.probe].metrics}
+    return any(_picks(one.row, point, meanings) for one in suite.listing)
+
+
+def _picks(wanted: RowOf, point: Point, meanings: set[str | None]) -> bool:
+    return (
+        wanted.probe in (None, point.probe)
+        and (wanted.means is None or wanted.means in meanings)
+        and wanted.parameters.items() <= point.values().items()
+    )
 
 
 def chosen(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
@@ -134,7 +175,7 @@ def outcomes_of(book: Book, row: Row) -> list[Outcome]:
     ]
 
 
-def _in_turn(outcomes: Iterable[Outcome]) -> list[tuple[Sample, float]]:
+def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
     """The first sample of each visit, then the second of each: attempts far apart. With operations an iteration."""
     visits = [[(sample, told.work.operations or 1.0) for sample in told.samples] for told in outcomes]
     longest = max((len(visit) for visit in visits), default=0)

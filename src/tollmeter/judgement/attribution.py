@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from scipy.optimize import nnls
 
+from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Clock, Record, Row, Value
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 
@@ -45,6 +46,7 @@ class Attribution(Record, frozen=True):
     """One program under two ABIs. memory: the second's resident peak as a multiple of the first's; None if not told.
     levels: the caches that hold more of it under the second. target: where it was timed. second_ns: None where no clock
     of its own timed the second: then the parts are what it would save by what was counted, and nothing is left over.
+    thin: a time rests on too few visits for an interval.
     """
 
     probe: str
@@ -56,6 +58,7 @@ class Attribution(Record, frozen=True):
     memory: float | None
     levels: tuple[str, ...]
     parts: tuple[Part, ...]
+    thin: bool = False
 
     @property
     def saved_ns(self) -> float:
@@ -70,13 +73,14 @@ class Attribution(Record, frozen=True):
 
 
 class Need(NamedTuple):
-    """What one operation takes under one ABI; None: not measured."""
+    """What one operation takes under one ABI; None: not measured. thin: its time rests on too few visits."""
 
     time_ns: float | None
     instructions: float | None
     faults: float | None
     footprint: float | None
     resident: float | None
+    thin: bool = False
 
 
 class Prices(NamedTuple):
@@ -87,8 +91,13 @@ class Prices(NamedTuple):
     latencies: Sequence[float]
 
     def latency(self, footprint: float) -> float:
-        """Between two sizes by the logarithm of size; beyond the ends as there."""
-        return float(np.interp(np.log(footprint), np.log(self.sizes), self.latencies))
+        """Of a load anywhere in the footprint: the mean of the walk's over all sizes up to it. The walk comes back to a
+        line after all the others; a program that goes anywhere after any share of them with one chance, so that a level
+        holds of its loads what it holds of its bytes (Mattson and others 1970)."""
+        steps = np.append([size for size in self.sizes if size < footprint], footprint)
+        heights = np.interp(np.log(steps), np.log(self.sizes), self.latencies)
+        widths = np.diff(steps, prepend=0.0)
+        return float(np.sum(widths * (heights + np.append(heights[0], heights[:-1])) / 2) / footprint)
 
 
 class Fit(NamedTuple):
@@ -165,6 +174,7 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
         faults=_beside(book, timed, "faults-of-operation"),
         footprint=_beside(book, timed, "footprint") or resident,
         resident=resident,
+        thin=not is_known(timed),
     )
 
 
@@ -229,6 +239,7 @@ def _told(book: Book, group: Group, prices: Prices, abis: tuple[str, str], fit: 
             first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
             levels=_levels(book, one, other), parts=split(one, other, prices, fit),
+            thin=one.thin or other.thin,
         )  # fmt: skip
 
 

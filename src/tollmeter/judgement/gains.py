@@ -5,26 +5,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Relative
 from tollmeter.numbers.percent import in_percent
 
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
+MULTIPLE = 5
+"""From here on a share of what something takes is told as a multiple of it: nobody reads +30066 %."""
+THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
 def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
-    """From the programs, not from the primitives below them; empty where nothing was told of any.
+    """From the programs, not from the primitives below them; empty where nothing was told of any. What rests on too few
+    visits for an interval decides nothing.
 
     mend: what would let its time be told, where it cannot.
     """
     programs = [one for one in told if one.abi == abi and not one.primitive]
-    memory = [one for one in programs if one.measure == "memory" and one.value is not None]
-    time = [one for one in programs if one.measure == "time" and one.value is not None]
+    numbers = [one for one in programs if one.value is not None]
+    memory = [one for one in numbers if one.measure == "memory" and not one.thin]
+    time = [one for one in numbers if one.measure == "time" and not one.thin]
     if not programs:
         return ""
     if not memory and not time:
-        return f"Whether {abi} is worth it here cannot be told. {programs[0].reason or mend}"
+        why = THIN if numbers else programs[0].reason or mend
+        return f"Whether {abi} is worth it here cannot be told. {why}"
     space = _saved(abi, memory, "memory") if memory else ""
+    if not time and any(one.measure == "time" for one in numbers):
+        return f"{space} What it would save in time cannot be told yet: {_lower(THIN)}"
     if not time:
         return f"{space} What it would save in time cannot be told: {_lower(mend)}"
     return " ".join(part for part in (_verdict(abi, memory, time), space, _saved("It", time, "CPU time")) if part)
@@ -67,4 +76,6 @@ def _change(one: Relative) -> str:
     share = (one.value or 1.0) - 1
     if abs(share) < _FLOOR:
         return "as much"
+    if share + 1 >= MULTIPLE:
+        return f"{share + 1:.0f} times the"
     return f"{in_percent(abs(share))} {'less' if share < 0 else 'more'}"

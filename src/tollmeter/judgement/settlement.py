@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tollmeter.experiment.core_states import core_hz, states
 from tollmeter.experiment.evidence import timed_ns
-from tollmeter.judgement.settle import NEVER_A_NUMBER, visits_wanted
+from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Probe, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point
@@ -44,10 +44,9 @@ def settlement(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: 
 
 
 def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known) -> float:
-    """Visits; none for a count, which has no noise."""
-    if any(told.status == "ok" and told.clock.kind == "instructions" for told in group):
-        return 0.0
-    return visits_wanted(group, probes[group[0].point.probe], known) - len(group)
+    """Visits; none for a count."""
+    probe = probes[group[0].point.probe]
+    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known) - len(group)
 
 
 def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:

@@ -15,6 +15,7 @@ from tollmeter.judgement.gains import gains
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
+from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
 
 COUNTED, VIRTUAL = "instructions", "virtual"
@@ -27,7 +28,8 @@ NO_TURNS = "The control loop was not timed where this was."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
-KERNEL_COUNTS = ("B", "fault", "count")
+_BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
+"""Clocks that say nothing of what a claim is about; of the others, neither of an emulator's."""
 
 
 class Measured(NamedTuple):
@@ -61,8 +63,11 @@ def study(book: Book) -> Study | None:
 def measured(book: Book, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
     found = _measured(book, claim)
+    if found.of is None:
+        return found
     rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted, claim.about)]
-    return found._replace(thin=bool(found.values) and not all(map(is_known, rows)))
+    used = [row for row in rows if (row.target, row.clock) == (found.of.target, found.of.clock)]
+    return found._replace(thin=not all(map(is_known, used)))
 
 
 def _measured(book: Book, claim: Published) -> Measured:
@@ -154,10 +159,10 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none; and no emulator
-    tells of a cache, or of the time of one machine.
+    count of the program's instructions, without its kernel's and without memory's share, is none, but where the study
+    says that it will do; and no emulator tells of a cache, or of the time of one machine.
     """
-    blind = (COUNTED, VIRTUAL) if about else (COUNTED,)
+    blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     found = matching(book, wanted) if wanted is not None else []
     return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
 
@@ -214,7 +219,7 @@ def timed_by(book: Book, found: Measured) -> str:
     """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
     if found.of is None or found.of.clock != VIRTUAL:
         return ""
-    if found.of.unit in KERNEL_COUNTS:
+    if found.of.unit in (*KERNEL_COUNTS, "count"):
         return f"Counted by the kernel of {found.of.target}."
     return _with_mend(f"In virtual time of {found.of.target}.", book)
 

@@ -8,6 +8,7 @@ from statistics import median_low
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Row, RunInfo, RunVerdict, Study, Surroundings
+from tollmeter.numbers.row_of import is_counted
 
 MOST_SET_ASIDE = 0.1
 LEAST_SETTLED = 0.5
@@ -16,12 +17,14 @@ MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
 STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
+LEAST_JUDGED = 0.5
+"""Of a study's figures: where more were judged it has its answer, and what was not reached is only beside it."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     """The gravest that holds. run: with its points, settled and shared_share. A count has no noise, and says nothing of
     the time that it took."""
-    timed = [row for row in rows if row.clock != "instructions"]
+    timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
     if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
@@ -51,19 +54,20 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:
         return "no row has a number"
     if run.verdict == "too short":
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
+    figures = [claim for claim in study.claims if claim.value is not None] if study else []
+    judged = sum(claim.verdict != "cannot tell" for claim in figures)
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
-    if unreached > MOST_UNREACHED * len(possible):
+    if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:
         return f"{unreached} of {len(possible)} rows were not reached"
-    judged = [claim for claim in study.claims if claim.value is not None] if study else []
-    if judged and all(claim.verdict == "cannot tell" for claim in judged):
-        return f"none of the study's {len(judged)} figures could be held against what was measured"
+    if figures and not judged:
+        return f"none of the study's {len(figures)} figures could be held against what was measured"
     return ""
 
 
 def is_known(row: Row) -> bool:
     """Whether a row has visits enough for an interval. A count needs one; what has no number needs none."""
-    return row.status != "ok" or row.clock == "instructions" or row.visits >= LEAST_VISITS
+    return row.status != "ok" or is_counted(row) or row.visits >= LEAST_VISITS
 
 
 def _is_short(visits: Sequence[int], *, counted: bool) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.judgement import opposed, settle
-from tollmeter.model import Outcome, Point, Probe
+from tollmeter.judgement import attempts, opposed, settle
+from tollmeter.model import Outcome, Point, Probe, Suite
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 
@@ -14,8 +14,9 @@ from tollmeter.numbers.rows import known_of, rows_of_point
 class AnalysisJudge:
     """Implements conduct.Judge."""
 
-    def __init__(self, probes: Mapping[str, Probe], learned: Learned, precision: float) -> None:
+    def __init__(self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite) -> None:
         self._probes = probes
+        self._suite = suite
         self._learned = learned
         self._known = Known(learned=learned, precision=precision)
         self._medians: dict[tuple[Point, int], float | None] = {}
@@ -25,13 +26,13 @@ class AnalysisJudge:
         self._medians.clear()
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """A count has no noise: one visit says all of it."""
-        if any(told.status == "ok" and told.clock.kind == "instructions" for told in outcomes):
-            return 0.0
-        return settle.visits_wanted(outcomes, probe, self._known)
+        return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
+
+    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
+        return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""

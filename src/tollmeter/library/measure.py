@@ -191,7 +191,7 @@ class _Eyes(NamedTuple):
 
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
     paths = {key: made.path for key, made in work.executables.items()}
-    judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision)
+    judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision, work.plan.suite)
     with (
         _targets(work.plan, paths, started) as targets,
         kept_on(work.plan.host_cpu) as complaint,

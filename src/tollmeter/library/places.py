@@ -90,20 +90,11 @@ def brought(loaded: Catalog, suite: Suite) -> bool:
     wanted = sorted({one for name in chosen for one in (loaded.probes()[name].library or "").split()})
     missing = libraries.missing(ROOT, wanted, loaded.abis)
     for name in missing:
-        _bring(name)
+        set_up.bring(name, say)
     if not missing or set_up.is_fresh():
         return False
     set_up.once()
     return True
-
-
-def _bring(name: str) -> None:
-    library = libraries.known(ROOT)[name]
-    say(f"bringing {library.summary}, once")
-    try:
-        libraries.bring(ROOT, name, library)
-    except Failure as failure:
-        say(failure.sentence)
 
 
 def _check_known(abis: Iterable[str]) -> None:

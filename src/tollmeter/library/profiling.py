@@ -20,6 +20,7 @@ from tollmeter.library.asked import asked
 from tollmeter.library.places import ROOT
 from tollmeter.library.prepare import machine_of
 from tollmeter.model import Failure, Point, Profile, Record, Select, Share, Work
+from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_asked, resolve
 from tollmeter.protocol import Damaged, Line, find_lines
 from tollmeter.store.profiles import keep
@@ -27,9 +28,11 @@ from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked as Sampling
 from tollmeter.targets.profiled import profiled
 from tollmeter.toolchain.abis import open_here
-from tollmeter.toolchain.symbols import Symbols
+from tollmeter.toolchain.symbols import Met, Symbols
 
 KERNEL = "(kernel)"
+COUNTED_S = 0.05
+"""Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
@@ -100,7 +103,8 @@ def profile_suite(folder: Path, selects: Sequence[Select], ground: Ground, secon
     try:
         for number, wanted in enumerate(every, start=1):
             tell(f"profile {number} of {len(every)}: {wanted.point.probe} {wanted.point.abi}")
-            taken.append(take(wanted, Sampling(round(1000 * seconds))))
+            lasting = min(seconds, COUNTED_S) if is_counted(wanted.point) else seconds
+            taken.append(take(wanted, Sampling(round(1000 * lasting))))
     finally:
         keep(folder, taken)
 
@@ -115,16 +119,11 @@ def take(wanted: Wanted, sampling: Sampling) -> Profile:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 
 
-def lines_of(probe: str, ms: int = 2000) -> dict[tuple[str, int], int]:
-    """How often each line of a probe's sources was met, by file and line, at its typical values. Raises Failure."""
-    wanted = points_of([probe], (), ())[0]
-    symbols = Symbols(Path(wanted.executable.path))
-    lines: Counter[tuple[str, int]] = Counter()
-    for address, count in _sampled(wanted, Sampling(ms))[2].items():
-        found = symbols.line(address)
-        if found:
-            lines[found] += count
-    return dict(lines)
+def lines_of(words: Sequence[str], ms: int = 1000) -> Met:
+    """How often each line of a probe's sources was met, at its typical values where the words name no others. Raises
+    Failure."""
+    wanted = points_of(words, (), ())[0]
+    return Symbols(Path(wanted.executable.path)).met(_sampled(wanted, Sampling(ms))[2])
 
 
 def _taken(empty: Profile, wanted: Wanted, sampling: Sampling) -> Profile:

@@ -13,22 +13,24 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
 from tollmeter.toolchain import libraries
-from tollmeter.toolchain.build import Gap, Made, build_all
+from tollmeter.toolchain.build import Gap, Made, build_all, for_cpu, read_abis
 
 NOTHING_RAN, INTERRUPTED = 6, 130
 
 
 def main(words: Sequence[str]) -> int:
-    """Returns the exit status. words: what ./toll is to do. Whoever only wants to measure goes on without a probe that
-    does not build.
+    """Returns the exit status. words: what ./toll is to do, "libraries" to bring all that single probes are built with
+    first. Whoever only wants to measure goes on without a probe that does not build.
     """
     try:
+        if "libraries" in words:
+            _bring_libraries()
         made = build()
         if "set-up" in words and any(one.broken for one in made):
             return 1
@@ -74,6 +76,23 @@ def build() -> list[Made]:
     _leave(gaps, begun)
     _tell(made, gaps, time.monotonic() - started)
     return made
+
+
+def _bring_libraries() -> None:
+    """Those of this CPU's ABIs. What cannot be had is said, and its probes say it again."""
+    here = [abi.name for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine())]
+    for name in libraries.missing(ROOT, libraries.known(ROOT), here):
+        bring(name, _say)
+
+
+def bring(name: str, tell: Callable[[str], None]) -> None:
+    """A library of probes/libraries.toml, or the sentence that tells why not."""
+    library = libraries.known(ROOT)[name]
+    tell(f"bringing {library.summary}, once")
+    try:
+        libraries.bring(ROOT, name, library)
+    except Failure as failure:
+        tell(failure.sentence)
 
 
 def _leave(gaps: list[Gap], begun: float) -> None:

@@ -45,7 +45,8 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
     is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
     or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" or "time" where
-    nothing but a real machine's time could answer: no emulator has either.
+    nothing but a real machine's time could answer: no emulator has either; "instructions" where their count answers
+    too, as of a CPU that is only here by an emulator.
     """
 
     what: str
@@ -56,7 +57,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     row: RowOf | None = None
     over: RowOf | None = None
     missing: str | None = None
-    about: Literal["", "caches", "time"] = ""
+    about: Literal["", "caches", "time", "instructions"] = ""
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
@@ -121,7 +122,8 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
     """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
-    for one that the machine has; start: the command itself; verify: what it must print, among else.
+    for one that the machine has; start: the command itself; verify: what it must print, among else. memory_bytes: that
+    it wants, so that it is not started where there is less.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -130,6 +132,7 @@ class Workload(Record, frozen=True, forbid_unknown_fields=True):
     verify: Annotated[str, msgspec.Meta(min_length=1)]
     build: tuple[tuple[str, ...], ...] = ()
     source: Archive | None = None
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 60)] = 0
     abi: tuple[str, ...] = ("native",)
     target: tuple[str, ...] = ()
 
@@ -214,7 +217,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
 
     name: str
     question: str
-    select: tuple[Select, ...]
+    select: tuple[Select, ...] = ()
     budget: str = ""
     source: str | None = None
     mend: str = ""

@@ -16,8 +16,8 @@ from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Value, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
-from tollmeter.plan.claims import is_claimed
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Costs, Effort
+from tollmeter.plan.claims import claim_rank
+from tollmeter.plan.effort import EFFORTS, Costs, Effort, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, check_asked, resolve
 
 __all__ = [
@@ -42,7 +42,7 @@ _MOST_PAIRS = 28
 _HERE = "local"
 """Whose folder is the host's, and whose network."""
 _DEADLINE_MS = 15_000
-"""Thirty times what the longest visit takes; a probe that hangs costs the run no more than this."""
+"""Thirty times what the longest visit of our suites takes."""
 
 
 class Plan(Record, frozen=True):
@@ -92,16 +92,22 @@ class Plan(Record, frozen=True):
         return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again. Points
-        that stand against each other have it in common, which takes what layouts differ by out of their ratio."""
-        whose = "in turns" if self.against else point
+        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again. A point
+        has it in common under all ABIs and in all places, which so work on the same data; and points that stand against
+        each other, which takes what layouts differ by out of their ratio."""
+        whose = "in turns" if self.against else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
-            seed=seed, deadline_ms=_DEADLINE_MS, iterations=sampling.iterations,
+            seed=seed, deadline_ms=self._deadline_ms(), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
             folder=self.folder if point.target == _HERE else "", peer=self.peer if point.target == _HERE else "",
         )  # fmt: skip
+
+    def _deadline_ms(self) -> int:
+        """A visit's: whoever asks for few points, and gives them long, may ask for long ones. A probe that hangs costs
+        the run this much, which is its point's share."""
+        return max(_DEADLINE_MS, int(1000 * self.budget_seconds / max(1, len(self.points()))))
 
 
 class Sampling(Record, frozen=True):
@@ -161,8 +167,10 @@ def _all_points(entries: Iterable[Entry]) -> list[Point]:
 def expected_seconds(plan: Plan) -> float:
     """Wall time of the visits wanted to the points that a run begins with."""
     costs = plan.costs()
-    each = (costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points())
-    return (LEAST_BLOCKS * LAYOUT_SERVES if plan.against else VISITS_WANTED) * sum(each)
+    each = {point: costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points()}
+    if plan.against:
+        return LEAST_BLOCKS * LAYOUT_SERVES * sum(each.values())
+    return sum(visits_wanted(point) * seconds for point, seconds in each.items())
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
@@ -182,7 +190,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
     costs = plan.costs()
     ordered = [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
-    return sorted(ordered, key=lambda point: (not is_claimed(plan.suite, point), not is_typical(plan, point)))
+    return sorted(ordered, key=lambda point: (claim_rank(plan.suite, point), not is_typical(plan, point)))
 
 
 def is_typical(plan: Plan, point: Point) -> bool:

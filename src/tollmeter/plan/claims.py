@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from tollmeter.model import Machine, Point, RowOf, StudyFigure, Suite, Value
+from tollmeter.model import Machine, Point, Program, RowOf, StudyFigure, Suite, Value
+from tollmeter.plan.effort import is_counted
 from tollmeter.plan.values import relative_bytes
+
+UNCLAIMED = 2
+_INSTRUCTIONS = "instructions"
+"""What alone a claim is about that a count answers (judgement/studies.py)."""
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:
@@ -40,9 +47,19 @@ def _value(value: Value, machine: Machine) -> Value:
     return value if number is None else number
 
 
-def is_claimed(suite: Suite, point: Point) -> bool:
-    """Whether a published figure stands beside this point, under whatever ABI and wherever that runs. What a claim
-    names by its meaning alone may be any point, and says nothing.
+def claim_rank(suite: Suite, point: Point) -> int:
+    """0 where a published figure stands beside this point, 1 where a line of the study's tables does, UNCLAIMED for all
+    else; under whatever ABI and wherever that runs. What a claim names by its meaning alone may be any point, and says
+    nothing; nor, but to a claim about instructions, does what counts a program's own, without its kernel and memory.
     """
-    named = [row for claim in suite.published for row in (claim.row, claim.over) if row is not None and row.probe]
-    return any(row.probe == point.probe and row.parameters.items() <= point.values().items() for row in named)
+    counted = is_counted(point)
+    claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
+    named = [row for claim in claims for row in (claim.row, claim.over) if row is not None and row.probe]
+    if _is_of(point, named):
+        return 0
+    return 1 if not counted and _is_of(point, suite.program) else UNCLAIMED
+
+
+def _is_of(point: Point, several: Iterable[RowOf | Program]) -> bool:
+    values = point.values().items()
+    return any(one.probe == point.probe and one.parameters.items() <= values for one in several)

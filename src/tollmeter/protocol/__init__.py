@@ -15,7 +15,7 @@ from tollmeter.protocol.framing import (
     sealed,
 )
 from tollmeter.protocol.marks import Stamp, retimed
-from tollmeter.protocol.reading import Head, clean, description, head, outcome
+from tollmeter.protocol.reading import Head, clean, clean_suite, description, head, outcome
 from tollmeter.protocol.words import words
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Trouble",
     "check_order",
     "clean",
+    "clean_suite",
     "closed",
     "description",
     "find_lines",

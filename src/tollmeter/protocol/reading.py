@@ -42,6 +42,8 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\
 
 _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
+_MOST_SAID = 40
+_STEP = re.compile(r"[^.\[\]]+")
 
 
 class Head(NamedTuple):
@@ -128,15 +130,21 @@ _SAMPLE = msgspec.json.Decoder(_Sample)
 _WITNESS = msgspec.json.Decoder(_Witness)
 
 
-def clean(value: Any) -> Any:
-    """The same JSON value with every character replaced that could do more than be read."""
+def clean(value: Any, kept: str = "") -> Any:
+    """The same JSON value with every character replaced that could do more than be read; kept: those that are not."""
     if isinstance(value, str):
-        return _UNSAFE.sub("\ufffd", value)
+        return _UNSAFE.sub(lambda found: found[0] if found[0] in kept else "\ufffd", value)
     if isinstance(value, dict):
-        return {clean(key): clean(item) for key, item in value.items()}
+        return {clean(key): clean(item, kept) for key, item in value.items()}
     if isinstance(value, list):
-        return [clean(item) for item in value]
+        return [clean(item, kept) for item in value]
     return value
+
+
+def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
+    """The same of a suite's file: the words of its workloads' commands are for programs, and keep their line breaks."""
+    commands = clean(table.get("workload", []), "\n\t")
+    return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
 def outcome(stream: bytes | Sequence[Line]) -> Outcome:
@@ -197,7 +205,7 @@ def _payload(line: Line, form: type[T]) -> T:
         told = msgspec.json.decode(line.text)
         return msgspec.convert(told if _is_harmless(line.text) else clean(told), form)
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"record {line.number}, {line.kind}: {_first(error)}") from error
+        raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 
 
 def _is_harmless(text: bytes) -> bool:
@@ -211,19 +219,32 @@ def _number(line: Line, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(line.text)
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"record {line.number}, {line.kind}: {_first(error)}") from error
+        raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 
 
-def _first(error: Exception) -> str:
-    """What is wrong with a payload, as a person would say it."""
+def _first(error: Exception, text: bytes) -> str:
+    """What is wrong with a payload, as a person would say it: what it lacks, or where it holds what."""
     told = str(clean(str(error)))
-    lacks = _LACKS.search(told)
-    at = _AT.search(told)
-    if isinstance(error, msgspec.ValidationError) and lacks:
+    if not isinstance(error, msgspec.ValidationError):
+        return "it is not JSON that can be read"
+    lacks, at = _LACKS.search(told), _AT.search(told)
+    if lacks:
         return f"it lacks {lacks.group(1)}"
-    if isinstance(error, msgspec.ValidationError):
-        return f"{at.group(1)[:100] if at else 'it'} holds what no such record can hold"
-    return "it is not JSON that can be read"
+    where = at.group(1)[:100] if at else "it"
+    value = _value(text, _STEP.findall(where)) if at else ""
+    return f"{where} holds {f'{value}, which' if value else 'what'} no such record can hold"
+
+
+def _value(text: bytes, steps: Iterable[str]) -> str:
+    """A word or a number that stands at a place of a payload, where it is short enough to be said; else empty."""
+    try:
+        told = clean(msgspec.json.decode(text))
+        for step in steps:
+            told = told[int(step)] if isinstance(told, list) else told[step]
+    except (LookupError, ValueError, TypeError, RecursionError):
+        return ""
+    said = repr(told)
+    return said if isinstance(told, str | int | float) and len(said) <= _MOST_SAID else ""
 
 
 def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:

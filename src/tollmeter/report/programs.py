@@ -5,12 +5,13 @@ worth it; and what a difference between two ABIs is made of, as a table and in w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tollmeter.judgement.attribution import Attribution, Part, attributed
+from tollmeter.judgement.gains import MULTIPLE
 from tollmeter.model import Book, Relative
-from tollmeter.numbers.meanings import main_abi
-from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, quantity
+from tollmeter.numbers.meanings import HERE, main_abi
+from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, plus_minus, quantity
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 
 TITLES = {"memory": "Memory", "time": "CPU time"}
@@ -43,30 +44,37 @@ def _table(book: Book, told: Sequence[Relative]) -> Table:
     lines = dict.fromkeys((one.primitive, one.what) for one in told)
     published = {one.what: one.published for one in told if one.published}
     cells = {(one.what, one.abi): _change(one) for one in told}
+    whole = _places(told)
     rows = [
-        Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")), _places(told, what))
+        Line(
+            (what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")),
+            "" if whole else _places([one for one in told if one.what == what]),
+        )
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
-    title = f"{TITLES[told[0].measure]}, against {told[0].over}"
+    title = f"{TITLES[told[0].measure]}, against {told[0].over}{whole and f', {whole}'}"
     about = book.suite.worth if book.suite else ""
     columns = [Column(title), *(Column(abi, right=True) for abi in abis), Column(f"published, {about}".rstrip(", "))]
     return table(title, columns, rows)
 
 
-def _places(told: Sequence[Relative], what: str) -> str:
-    """Where it was, if not on this machine itself."""
-    elsewhere = dict.fromkeys(one.target for one in told if one.what == what and one.target not in (None, "local"))
-    return f"in {', '.join(str(place) for place in elsewhere)}" if elsewhere else ""
+def _places(told: Sequence[Relative]) -> str:
+    """Where all of it was, if not on this machine itself; empty where it was in several places."""
+    places = {one.target for one in told if one.target is not None}
+    return f"in {places.pop()}" if len(places) == 1 and HERE not in places else ""
 
 
 def _change(one: Relative) -> Cell:
     """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
     if one.value is None or one.low is None or one.high is None:
         return DASH
-    if one.thin:
-        return Figure(f"~ {_signed(one.value - 1)}", "%")
+    guess = "~ " if one.thin else ""
     half = (one.high - one.low) / 2
-    return Figure(_signed(one.value - 1), "%", f"±{100 * half:.0f}" if half > _NONE_BELOW else "")
+    if one.value >= MULTIPLE:
+        sure = "" if one.thin else plus_minus(one.value, one.low, one.high)
+        return Figure(f"{guess}{plain(one.value)}", "×", sure)
+    sure = f"±{100 * half:.0f}" if half > _NONE_BELOW and not one.thin else ""
+    return Figure(f"{guess}{_signed(one.value - 1)}", "%", sure)
 
 
 def _signed(share: float) -> str:
@@ -85,8 +93,7 @@ def attribution_table(told: Sequence[Attribution]) -> Table:
         *(Column(part.name, right=True) for part in told[0].parts),
     ]  # fmt: skip
     rows = [
-        Line((named(one), quantity(one.first_ns, "ns"), quantity(one.second_ns, "ns"), *map(_saved, one.parts)))
-        for one in told
+        Line((named(one), _time(one, one.first_ns), _time(one, one.second_ns), *map(_saved, one.parts))) for one in told
     ]
     return table("What is saved", columns, rows)
 
@@ -96,6 +103,10 @@ def named(one: Attribution) -> str:
     return f"{one.probe} {values}".rstrip()
 
 
+def _time(one: Attribution, ns: float | None) -> Cell:
+    return f"~ {quantity(ns, 'ns')}" if one.thin and ns is not None else quantity(ns, "ns")
+
+
 def _saved(part: Part) -> Cell:
     return DASH if part.ns is None else quantity(part.ns, "ns") if part.ns else "0"
 
@@ -103,24 +114,32 @@ def _saved(part: Part) -> Cell:
 def in_words(one: Attribution) -> str:
     """As one says it: memory, then of how much time what is saved in what, and what is left."""
     first, second = one.abis
-    memory = f"{second} needs {_less(one.memory)} memory than {first}; " if one.memory else ""
+    memory = f"{second} needs {_beside(one.memory)} {first}; " if one.memory else ""
     told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
-    saved = ", ".join(f"{quantity(part.ns, 'ns')} {_WORDS[part.name]}{_of(one, part)}" for part in told)
+    sign = 1 if one.saved_ns >= 0 or not one.is_whole else -1
+    saved = ", ".join(f"{_amount(sign * (part.ns or 0.0))} {_WORDS[part.name]}{_of(one, part)}" for part in told)
     if not one.is_whole:
-        beyond = f", beyond {saved}" if saved else ""
+        beyond = f", beyond {saved}" if any(part.ns for part in told) else ""
         return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} cannot be told{beyond}."
     rest = next(part.ns for part in one.parts if part.name == "unexplained")
+    guess = "about " if one.thin else ""
     verb = "saves" if one.saved_ns >= 0 else "costs"
     verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
-    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {quantity(abs(one.saved_ns), 'ns')}"
-    tail = f"{quantity(rest, 'ns')} unexplained" if rest is not None else "by counts, since its time was not measured"
+    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {guess}{_amount(abs(one.saved_ns))}"
+    tail = f"{_amount(sign * rest)} unexplained" if rest is not None else "by counts, since its time was not measured"
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
-def _less(ratio: float) -> str:
+def _amount(ns: float) -> str:
+    return f"{quantity(ns, 'ns')}" if ns else "nothing"
+
+
+def _beside(ratio: float) -> str:
     if abs(ratio - 1) < _NONE_BELOW:
-        return "as much"
-    return f"{percent(ratio - 1)} {'less' if ratio < 1 else 'more'}"
+        return "as much memory as"
+    if ratio >= MULTIPLE:
+        return f"{plain(ratio, 2)} times the memory of"
+    return f"{percent(ratio - 1)} {'less' if ratio < 1 else 'more'} memory than"
 
 
 def _of(one: Attribution, part: Part) -> str:
@@ -138,13 +157,25 @@ def why_not(told: Sequence[Attribution]) -> list[str]:
 
 
 def largest(book: Book) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs under the ABI that it is about, or another that was timed. A
-    difference of which a part is not known has no size to be ranked by.
+    """The greatest differences of a study's programs, then of what is below them, under the ABI that it is about, or
+    another that was timed. One of which a part is not known, or that rests on too few visits, cannot be ranked.
     """
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
     about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    found = ([one for one in attributed(book, main, abi) if one.is_whole] for abi in others)
-    return next((tuple(told[:LARGEST]) for told in found if told), ())
+    found = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
+    return next((tuple(sorted(told, key=_is_below(book))[:LARGEST]) for told in found if told), ())
+
+
+def _is_below(book: Book) -> Callable[[Attribution], bool]:
+    """Whether it is none of the study's programs, at the size that stands in its tables."""
+    programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
+
+    def is_below(told: Attribution) -> bool:
+        return not any(
+            one.probe == told.probe and one.parameters.items() <= told.parameters.items() for one in programs
+        )
+
+    return is_below

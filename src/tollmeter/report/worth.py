@@ -12,6 +12,8 @@ from tollmeter.root import COMMAND
 
 MOST_NAMED = 4
 LONGER, LEAST_BUDGET_S = 3, 60
+LACKS_MEMORY = "MiB of memory, and "
+"""In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
 MEANINGS = {
     "quiet": "the machine was quiet enough for its numbers",
     "busy": "others worked on this machine while it was measured, and are in its numbers",
@@ -65,6 +67,8 @@ def next_step(book: Book) -> str:
     again = book.request.get("anew", f"{COMMAND} run")
     if run.verdict == "interrupted":
         return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
+    if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
+        return _instead(book)
     if run.unanswered or run.verdict == "too short":
         return f"{again} --budget {max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1)):.0f}s"
     if run.verdict == "held back":
@@ -72,3 +76,12 @@ def next_step(book: Book) -> str:
     if run.verdict == "busy":
         return f"{again} when the machine is quiet, or with a longer --budget"
     return f"{COMMAND} serve: this and other runs in a browser"
+
+
+def _instead(book: Book) -> str:
+    """Where no row has a number, and none would have one of a longer run."""
+    large = [row for row in book.index.rows if LACKS_MEMORY in (row.reason or "")]
+    axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
+    if axes:
+        return f"smaller values of {' and '.join(axes)} fit here; these want a machine with more memory"
+    return f"{COMMAND} show {shlex.quote(book.index.run.folder)} --all: each row says why it has no number"

@@ -10,7 +10,7 @@ import msgspec
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
-from tollmeter.protocol import clean
+from tollmeter.protocol import clean, clean_suite
 from tollmeter.store import toml
 
 FORMAT = 2
@@ -62,13 +62,15 @@ def read_request(folder: Path) -> Request:
     """Raises Failure: 2 where this is no run or a newer one, 5 where the file is damaged."""
     path = folder / NAME
     try:
-        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
+        written = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
+        table = clean(written)
         version = table.get("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
             raise Failure(
                 f"{path} has format {version}, and this Tollmeter reads up to {FORMAT}: a newer one is needed"
             )
-        return msgspec.convert(table, Request)
+        suite = clean_suite(written["suite"]) if isinstance(written.get("suite"), dict) else None
+        return msgspec.convert({**table, "suite": suite}, Request)
     except FileNotFoundError as error:
         raise Failure(f"{folder} is not a run: it has no {NAME}") from error
     except OSError as error:

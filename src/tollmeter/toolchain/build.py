@@ -184,6 +184,9 @@ def _complaint(words: list[str], source: str) -> str | None:
 
 # ---- making -----------------------------------------------------------------------------------------------------
 
+_ABIS_AT_ONCE = 2
+"""While the last probes of one are linked and proved, which keeps one CPU busy, the next one's are compiled."""
+
 Tell = Callable[[str, int, int], None]
 """Is told, every now and then while it builds: for which ABI, how many probes are linked, of how many."""
 
@@ -196,14 +199,12 @@ def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Ma
     """Builds every probe for every ABI of this CPU that can be built here. One that does not compile, is not what its
     ABI file promises or does not describe itself is left out with a sentence. Raises Failure where none is left.
     """
-    made, gaps = [], []
-    for abi in for_cpu(read_abis(root / "abis").values(), machine):
-        compiler = find_compiler(abi)
-        if isinstance(compiler, Gap):
-            gaps.append(compiler)
-        else:
-            made.append(build_abi(root, abi, compiler, tell))
-    return made, gaps
+    abis = for_cpu(read_abis(root / "abis").values(), machine)
+    with ThreadPoolExecutor(_ABIS_AT_ONCE) as pool:
+        compilers = list(pool.map(find_compiler, abis))
+        several = [(abi, one) for abi, one in zip(abis, compilers, strict=True) if not isinstance(one, Gap)]
+        made = list(pool.map(lambda pair: build_abi(root, pair[0], pair[1], tell), several))
+    return made, [one for one in compilers if isinstance(one, Gap)]
 
 
 def build_abi(root: Path, abi: Abi, compiler: str, tell: Tell = _silently) -> Made:

@@ -2,8 +2,9 @@
 """Casts of a C tree that lay a type over bytes which may not be aligned for it: found by the compiler of a strict ABI,
 translation unit by translation unit.
 
-`-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU. What it
-cannot know is whether the bytes are misaligned in fact, or how often the line runs: the latter a profile tells.
+`-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU; what comes
+through `void *` is found beside (void_casts.py). What no compiler can know is whether the bytes are misaligned in fact,
+or how often the line runs: the latter a profile tells.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.model import Abi, Failure, Record
+from tollmeter.toolchain.symbols import Met
+from tollmeter.toolchain.void_casts import CASTS, errors, overlays
 
 DATABASE = "compile_commands.json"
-_WARNING = "-Wcast-align"
 _LASTS_S = 120
 _TAKES_A_WORD = ("-o", "-MF", "-MT", "-MQ")
 _OWN_CPU = ("-m", "-W", "-O", "-g", "-fsanitize", "-fcf-protection")
@@ -37,12 +39,15 @@ class Unit(Record, frozen=True):
 
 
 class Cast(NamedTuple):
-    """hits: how often a run was met in this line; 0 where none was profiled."""
+    """hits: how often a run was met in this line or behind it in its function, where what was cast is used; 0 where
+    none was profiled. through_void: what the compiler itself is
+    silent about, and which may be aligned by who made it."""
 
     file: str
     line: int
     said: str
     hits: int = 0
+    through_void: bool = False
 
 
 class Found(NamedTuple):
@@ -80,32 +85,49 @@ def casts(units: Sequence[Unit], abi: Abi, compiler: str) -> Found:
     return Found(tuple(seen), len(units), troubles)
 
 
-def ranked(found: Iterable[Cast], hits: dict[tuple[str, int], int]) -> list[Cast]:
-    """The line that ran most often first. hits: by a file's name and line."""
-    counted = [cast._replace(hits=hits.get((Path(cast.file).name, cast.line), 0)) for cast in found]
-    return sorted(counted, key=lambda cast: (-cast.hits, cast.file, cast.line))
+def ranked(found: Iterable[Cast], met: Met | None = None) -> list[Cast]:
+    """What ran most often first; then what the compiler warns of before what comes through `void *`. met: by a run."""
+    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in found]
+    return sorted(counted, key=lambda cast: (-cast.hits, cast.through_void, cast.file, cast.line))
 
 
 def _read(unit: Unit, abi: Abi, compiler: str) -> Found:
-    environment = {**os.environ, "LC_ALL": "C"}
     try:
-        words = [*compiler.split(), *abi.flags, *_kept(unit), "-fsyntax-only", "-Wcast-align=strict"]
-        done = subprocess.run(
-            [*words, "-fdiagnostics-format=json", "-x", "c", unit.file], cwd=unit.directory, capture_output=True,
-            text=True, check=False, timeout=_LASTS_S, env=environment,
-        )  # fmt: skip
-        said = [one for line in done.stderr.splitlines() if line.startswith("[") for one in msgspec.json.decode(line)]
+        words = [*compiler.split(), *abi.flags, *_kept(unit)]
+        told = _told([*words, "-x", "c", unit.file], unit)
+        if found := errors(told):
+            return Found(tuple(_casts_in(told, unit)), 1, {unit.file: found[0]})
+        text = _run([*words, "-x", "c", "-E", unit.file], unit).stdout
+        laid = overlays(text, lambda more: _told([*words, "-fno-builtin", "-x", "cpp-output", "-"], unit, more))
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         return Found((), 1, {unit.file: str(error)})
-    errors = [str(one["message"]) for one in said if one.get("kind") in ("error", "fatal error")]
-    return Found(tuple(_casts_in(said, unit)), 1, {unit.file: errors[0]} if errors else {})
+    known = list(_casts_in(told, unit))
+    places = {(one.file, one.line) for one in known}
+    through = [Cast(_at(unit, one.file), one.line, one.said, through_void=True) for one in laid]
+    return Found((*known, *(one for one in through if (one.file, one.line) not in places)), 1, {})
 
 
-def _casts_in(said: Iterable[dict[str, Any]], unit: Unit) -> Iterable[Cast]:
-    for one in said:
-        if str(one.get("option", "")).startswith(_WARNING):
+def _told(words: Sequence[str], unit: Unit, text: str | None = None) -> list[dict[str, Any]]:
+    done = _run([*words, "-fsyntax-only", f"{CASTS}=strict", "-fdiagnostics-format=json"], unit, text)
+    return [one for line in done.stderr.splitlines() if line.startswith("[") for one in msgspec.json.decode(line)]
+
+
+def _run(words: Sequence[str], unit: Unit, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=unit.directory, input=text, capture_output=True, text=True, errors="replace", check=False,
+        timeout=_LASTS_S, env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+
+
+def _casts_in(told: Iterable[dict[str, Any]], unit: Unit) -> Iterable[Cast]:
+    for one in told:
+        if str(one.get("option", "")).startswith(CASTS):
             caret = one["locations"][0]["caret"]
-            yield Cast(str(_shown(Path(unit.directory) / caret["file"])), int(caret["line"]), str(one["message"]))
+            yield Cast(_at(unit, caret["file"]), int(caret["line"]), str(one["message"]))
+
+
+def _at(unit: Unit, file: str) -> str:
+    return str(_shown(Path(unit.directory) / file))
 
 
 def _kept(unit: Unit) -> list[str]:

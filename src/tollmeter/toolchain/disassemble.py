@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import capstone
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from tollmeter.model import Failure
+from tollmeter.toolchain.symbol_table import FILE, FUNCTION, symbols
 
 _MACHINES = {
     "EM_X86_64": (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
@@ -89,17 +89,12 @@ def has_loop(path: Path, symbol: str) -> bool:
 
 
 def _functions(elf: ELFFile) -> Iterator[Function]:
-    table = elf.get_section_by_name(".symtab")
-    if not isinstance(table, SymbolTableSection):
-        return
     source = ""
-    for symbol in table.iter_symbols():
-        kind, binding = symbol["st_info"]["type"], symbol["st_info"]["bind"]
-        if kind == "STT_FILE":
-            source = symbol.name
-        elif kind == "STT_FUNC" and symbol["st_size"]:
-            owner = source if binding == "STB_LOCAL" else ""
-            yield Function(symbol.name, owner, symbol["st_value"], symbol["st_size"])
+    for one in symbols(elf):
+        if one.kind == FILE:
+            source = one.name
+        elif one.kind == FUNCTION and one.size_bytes:
+            yield Function(one.name, source if one.is_local else "", one.value, one.size_bytes)
 
 
 def _choose(path: Path, symbol: str, found: list[Function]) -> Function:
@@ -146,11 +141,10 @@ def _decoder(elf: ELFFile, function: Function) -> capstone.Cs:
 
 def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
     """Addresses of a function that hold constants and no code."""
-    table = elf.get_section_by_name(".symtab")
-    if elf["e_machine"] not in ("EM_ARM", "EM_AARCH64") or not isinstance(table, SymbolTableSection):
+    if elf["e_machine"] not in ("EM_ARM", "EM_AARCH64"):
         return frozenset()
     end = start + size_bytes
-    marks = sorted((one["st_value"], one.name[:2]) for one in table.iter_symbols() if one.name[:2] in (_DATA, *_CODE))
+    marks = sorted((one.value, one.name[:2]) for one in symbols(elf) if one.name[:2] in (_DATA, *_CODE))
     inside = [(at, kind) for at, kind in marks if start <= at < end]
     spans = zip(inside, [*(at for at, _ in inside), end][1:], strict=True)
     return frozenset(at for (begin, kind), until in spans if kind == _DATA for at in range(begin, until))

@@ -6,7 +6,8 @@ knows the first, of every code; DWARF the others, of what was compiled with -g1,
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+
+from tollmeter.toolchain.symbol_table import FUNCTION, UNDEFINED, symbols
 
 UNKNOWN = "(no symbol)"
 
@@ -29,6 +31,18 @@ class Span(NamedTuple):
     depth: int = 0
 
 
+class Met(NamedTuple):
+    """Which lines of the sources a profile met how often, and in which the functions of each file begin."""
+
+    hits: Mapping[tuple[str, int], int]
+    begins: Mapping[str, frozenset[int]]
+
+    def from_on(self, file: str, line: int) -> int:
+        """How often it was in this line, or behind it in the same function. file: without its folders."""
+        end = min((begin for begin in self.begins.get(file, ()) if begin > line), default=1 << 32)
+        return sum(count for (name, place), count in self.hits.items() if name == file and line <= place < end)
+
+
 class Symbols:
     """An executable's functions. Reads the file once."""
 
@@ -38,7 +52,17 @@ class Symbols:
             self._functions = _whole(sorted(_functions(elf)))
             self._inlined = sorted(_inlined(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
             self._lines = sorted(_lines(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
+            self._declared = set(_declared(elf.get_dwarf_info())) if elf.has_dwarf_info() else set()
         self._begins = [span.begin for span in self._functions]
+
+    def met(self, addresses: Mapping[int, int]) -> Met:
+        """Counts of addresses as counts of lines."""
+        hits: Counter[tuple[str, int]] = Counter()
+        for address, count in addresses.items():
+            if found := self.line(address):
+                hits[found] += count
+        files = {file for file, _ in hits}
+        return Met(hits, {one: frozenset(line for file, line in self._declared if file == one) for one in files})
 
     def line(self, address: int) -> tuple[str, int] | None:
         """File and line that an address was compiled from; None where nothing tells."""
@@ -59,13 +83,10 @@ class Symbols:
 
 def _functions(elf: ELFFile) -> Iterator[Span]:
     """Marks of the linker have no length; what assembly left without one reaches to the next."""
-    table = elf.get_section_by_name(".symtab")
-    if not isinstance(table, SymbolTableSection):
-        return
-    for symbol in table.iter_symbols():
-        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-            begin = symbol["st_value"] & ~1 if elf["e_machine"] == "EM_ARM" else symbol["st_value"]
-            yield Span(begin, begin + symbol["st_size"], symbol.name)
+    for one in symbols(elf):
+        if one.kind == FUNCTION and one.section != UNDEFINED:
+            begin = one.value & ~1 if elf["e_machine"] == "EM_ARM" else one.value
+            yield Span(begin, begin + one.size_bytes, one.name)
 
 
 def _whole(ordered: list[Span]) -> list[Span]:
@@ -127,15 +148,32 @@ def _listed(dwarf: DWARFInfo, unit: CompileUnit, offset: int, base: int) -> Iter
             yield start + entry.begin_offset, start + entry.end_offset
 
 
+def _declared(dwarf: DWARFInfo) -> Iterator[tuple[str, int]]:
+    """The file's name and the line of each function that was compiled, or put into another."""
+    for unit in dwarf.iter_CUs():
+        files = _files(dwarf, unit)
+        for die in unit.get_top_DIE().iter_children():
+            file, line = (die.attributes.get(f"DW_AT_decl_{part}") for part in ("file", "line"))
+            if die.tag == "DW_TAG_subprogram" and file and line:
+                yield files.get(file.value, ""), line.value
+
+
+def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
+    """The names of a unit's files, without their folders, by the numbers that its entries and lines use."""
+    program = dwarf.line_program_for_CU(unit)
+    first = 0 if program and program["version"] >= 5 else 1  # files are numbered from 1 before DWARF 5
+    named = program["file_entry"] if program else ()
+    return {number: entry.name.decode(errors="replace").rpartition("/")[2] for number, entry in enumerate(named, first)}
+
+
 def _lines(dwarf: DWARFInfo) -> Iterator[tuple[int, str, int]]:
     """Where each stretch of code begins, with its file's name and line; an empty name behind the last of a sequence."""
     for unit in dwarf.iter_CUs():
         program = dwarf.line_program_for_CU(unit)
         if program is None:
             continue
-        first = 0 if program["version"] >= 5 else 1  # files are numbered from 1 before DWARF 5
+        files = _files(dwarf, unit)
         for entry in program.get_entries():
             if entry.state:
-                named = program["file_entry"][entry.state.file - first].name.decode(errors="replace")
-                ended = entry.state.end_sequence
-                yield entry.state.address, "" if ended else named.rpartition("/")[2], entry.state.line
+                name = "" if entry.state.end_sequence else files.get(entry.state.file, "")
+                yield entry.state.address, name, entry.state.line

@@ -91,6 +91,7 @@ def _header(workload: Workload, program: Path) -> str:
         f"static const char workload_question[] = {_quoted(workload.what)};\n"
         f"static char *const workload_words[] = {{{', '.join(map(_quoted, words))}, NULL}};\n"
         f"static const char workload_expected[] = {_quoted(workload.verify)};\n"
+        f"static const uint64_t workload_memory_bytes = {workload.memory_bytes}u;\n"
         "extern const unsigned char workload_image[], workload_image_end[];\n"
         f'__asm__(".section .rodata\\nworkload_image:\\n{image}workload_image_end:\\n.byte 0\\n.text\\n");\n'
     )

@@ -12,8 +12,8 @@ from tollmeter.model import Profile, Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import finished, hover, series_colour, values
 from tollmeter.report.numbers import time
-from tollmeter.report.profiles import title_of
-from tollmeter.report.ways_out import Even, break_evens
+from tollmeter.report.profiles import title_of, verdict
+from tollmeter.report.ways_out import Even, break_evens, pairs
 
 STEP = 26
 MOST_FUNCTIONS = 5
@@ -43,7 +43,19 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     tips = hover(("label", "of"), ("series", "function"), ("value", "share"))
     drawn = alt.Chart(values(data)).mark_bar().encode(x, y, by["color"], order="rank:Q", tooltip=tips)
     probes = {one.probe for one in own}
-    yield PROFILES.chart(finished(drawn, len(own) * STEP + 20), [row for row in bench.rows if row.probe in probes])
+    rows = [row for row in bench.rows if row.probe in probes]
+    yield PROFILES.chart(finished(drawn, len(own) * STEP + 20), rows, _change(bench, own))
+
+
+def _change(bench: Bench, own: list[Profile]) -> str:
+    """From one to the other of the study's two, in words; else what each has most of."""
+    suite = bench.book.suite
+    found = [pair for pair in pairs(bench.book, suite) if pair.left in own] if suite is not None else []
+    if found:
+        left, right = found[0].titles
+        return f"From {left} to {right}: {verdict(found[0].left, found[0].right, found[0].gain)}"
+    most = (f"{title_of(one)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %" for one in own)
+    return f"Most of the time: {'; '.join(most)}."
 
 
 def _names(taken: list[Profile]) -> list[str]:
@@ -73,7 +85,7 @@ def break_even(bench: Bench) -> Iterator[Chart]:
         by = series_colour("series", ("each", "once"))
         tips = hover(("series", "paid"), ("x", even.thing), ("value", "a packet"))
         drawn = alt.Chart(values(data)).mark_line().encode(x, y, by["color"], strokeDash=by["dash"], tooltip=tips)
-        yield BREAK_EVEN.chart(finished(drawn, 260), _rows(bench))
+        yield BREAK_EVEN.chart(finished(drawn, 260), _rows(bench), even.said)
 
 
 def _rows(bench: Bench) -> list[Row]:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of suite rtems-2005 made by hand: two profiles, the cost of each way out, and what one trap takes."""
+
+from __future__ import annotations
+
+import msgspec
+
+import books
+from made import row
+from tollmeter.catalog import read_suite
+from tollmeter.library.places import SUITES
+from tollmeter.model import Book, Clock, Profile, Row, Share, Value
+
+PATH = "alignment.receive_path_"
+HALVES, COPIED, SHIFTED, TRAP = 4000.0, 3200.0, 3000.0, 80.0
+"""ns a frame with words-else-bytes, ns a trap; a frame by libc's copy takes half."""
+
+
+def profile(way: str, abi: str = "x86_64", target: str = "local", **hits: int) -> Profile:
+    shares = tuple(Share(function=name, hits=count) for name, count in sorted(hits.items(), key=lambda one: -one[1]))
+    values: dict[str, Value] = {"copy": "words_else_bytes", "checksum": "halfwords", "fault": "none"}
+    source = "perf's CPU clock" if target == "local" else "instructions"
+    return Profile(probe=PATH + way, abi=abi, target=target, parameters=values, source=source, shares=shares)
+
+
+def frames(abi: str = "x86_64", target: str = "local", clock: Clock = "hardware") -> list[Row]:
+    def frame(way: str, copy: str, ns: float) -> Row:
+        values: dict[str, Value] = {"copy": copy, "checksum": "halfwords", "fault": "none"}
+        return row(ns, of=PATH + way, name="frame", parameters=values, abi=abi, target=target, clock=clock)
+
+    costs = {"halves": HALVES, "copy": COPIED, "shifted": SHIFTED}
+    return [
+        made
+        for way, ns in costs.items()
+        for made in (frame(way, "words_else_bytes", ns), frame(way, "libc", ns / 2))
+    ]  # fmt: skip
+
+
+def trap(ns: float = TRAP) -> Row:
+    values: dict[str, Value] = {"width": 4, "offset": 1, "where": "in_line", "op": "trapped"}
+    return row(ns, of="alignment.access", name="access", parameters=values)
+
+
+def study() -> Book:
+    """Of this machine, and of a MIPS whose instructions were counted."""
+    book = books.with_rows(books.empty(), [*frames(), trap(), *frames("mipsel", "qemu-user:mipsel", "instructions")])
+    there = {"abi": "mipsel", "target": "qemu-user:mipsel"}
+    profiles = (
+        profile("halves", copy_words_else_bytes=550, sum_halfwords=250, tcp_input=200),
+        profile("copy", copy_words_else_bytes=410, sum_halfwords=300, tcp_input=190, ipalign=100),
+        profile("halves", **there, copy_words_else_bytes=700, tcp_input=300),
+        profile("copy", **there, copy_words_else_bytes=400, tcp_input=500, ipalign=100),
+    )
+    index = msgspec.structs.replace(book.index, profiles=profiles)
+    return msgspec.structs.replace(book, index=index, suite=read_suite(SUITES / "rtems-2005.toml"))

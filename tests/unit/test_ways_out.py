@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's own answer: two profiles of each place side by side, its ways out, its break-even; in words and drawn."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import answers
+from tollmeter.model import Book, Suite
+from tollmeter.report.charts import Chart, charts
+from tollmeter.report.charts.sentences import points
+from tollmeter.report.ways_out import answer, break_evens, pairs, ways_out
+
+
+def suite_of(book: Book) -> Suite:
+    assert book.suite is not None
+    return book.suite
+
+
+def chart(name: str, book: Book | None = None) -> Chart | None:
+    return next((one for one in charts(book or answers.study()) if one.name.startswith(name)), None)
+
+
+def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_below() -> None:
+    book = answers.study()
+    found = pairs(book, suite_of(book))
+    assert [(one.left.abi, one.right.probe, one.gain) for one in found] == [
+        ("x86_64", "alignment.receive_path_copy", answers.HALVES / answers.COPIED),
+        ("mipsel", "alignment.receive_path_copy", answers.HALVES / answers.COPIED),
+    ]
+    published = found[0].published
+    assert published is not None
+    memcpy = next(line for line in published.rows if line.cells[0] == "memcpy")
+    assert memcpy.cells == ("memcpy", "25.69", "10.76", "55.00", "41.00")
+    said = [sentence for block in answer(book, suite_of(book)) for sentence in block.said]
+    assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
+    assert "1.25 × the throughput" in said[0]
+
+
+def test_the_best_way_out_is_named_with_its_gain_and_what_it_takes() -> None:
+    book = answers.study()
+    here, there = ways_out(book, suite_of(book))
+    assert "receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput" in here.said
+    assert "as good by the count of instructions" in there.said and "mipsel" in there.place
+
+
+def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> None:
+    """Avoiding them takes 100 ns a frame: with traps of 80 ns the second is dearer."""
+    book = answers.study()
+    (even,) = break_evens(book, suite_of(book))
+    assert (even.each_ns, even.once_ns) == (answers.TRAP, (answers.COPIED - answers.SHIFTED) / 2)
+    assert "from 2 of the misaligned accesses on it is better, and up to 1 it is not" in even.said
+
+
+def test_the_break_even_s_lines_cross_where_its_sentence_says() -> None:
+    drawn = chart("break-even")
+    assert drawn is not None
+    each, once = (
+        {float(d["x"]): float(d["y"]) for d in points(drawn) if d["series"] == name} for name in ("each", "once")
+    )
+    assert set(once.values()) == {100.0}
+    cheaper = [x for x in each if each[x] < once[x]]
+    dearer = [x for x in each if each[x] > once[x]]
+    assert max(cheaper) < 100 / answers.TRAP < min(dearer)
+    assert "from 2 of the misaligned accesses on" in drawn.said
+
+
+def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
+    drawn = chart("profiles")
+    assert drawn is not None
+    parts = points(drawn)
+    bars = {str(d["label"]) for d in parts}
+    assert len(bars) == 2 and not any("mipsel" in bar for bar in bars)
+    for bar in bars:
+        assert sum(float(d["y"]) for d in parts if d["label"] == bar) == pytest.approx(100, abs=0.1)
+    copied = [float(d["y"]) for d in parts if d["series"] == "copy_words_else_bytes"]
+    assert copied == [55.0, 41.0]
+    assert drawn.said.startswith("From patches to ipalign: copy_words_else_bytes 55 → 41 %")
+
+
+def test_without_a_profile_or_a_trap_neither_is_drawn() -> None:
+    book = answers.study()
+    bare = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, profiles=()))
+    assert chart("profiles", bare) is None
+    rows = tuple(row for row in book.index.rows if row.probe != "alignment.access")
+    bare = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=rows))
+    assert chart("break-even", bare) is None
