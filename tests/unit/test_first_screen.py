@@ -38,6 +38,19 @@ def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
     assert len(printed(book, whole=True).splitlines()) > len(printed(book).splitlines())
 
 
+def test_it_fits_with_long_findings_and_a_number_beside_somebody_too() -> None:
+    book = books.small()
+    long = [msgspec.structs.replace(finding(f"memory.rule_{number}"), claim="as long as a claim can be " * 4)
+            for number in range(9)]  # fmt: skip
+    both = tuple(State(state=name, share=0.5, median=9.0, low=8.0, high=10.0) for name in ("whole", "shared"))
+    entry = next(toll for toll in book.index.tolls if toll.typical)
+    tolls = tuple(msgspec.structs.replace(toll, states=both) if toll is entry else toll for toll in book.index.tolls)
+    index = msgspec.structs.replace(book.index, findings=tuple(long), tolls=tolls)
+    text = printed(msgspec.structs.replace(book, index=index))
+    assert len(text.splitlines()) <= SCREEN_AND_A_HALF
+    assert "core shared" not in text and "and 6 more" in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
     text = printed(books.small(), width)
@@ -136,6 +149,13 @@ def test_a_level_of_few_visits_has_no_interval() -> None:
     memory = [line for line in text.splitlines() if re.match(r"  (L\d|memory)", line)]
     assert len(memory) == 4 and all("(6 samples)" in line and "±" not in line for line in memory)
     assert "takes about" in text.splitlines()[0]
+
+
+def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
+    book = books.small()
+    flat = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()))
+    assert "No memory table:" in printed(flat) and "No memory table:" not in printed(book)
+    assert "No memory table:" not in printed(books.empty())
 
 
 def test_a_row_of_two_states_is_two_numbers() -> None:

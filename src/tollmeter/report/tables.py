@@ -38,6 +38,7 @@ Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 DISAGREES_BY = 1.25
+NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
 ENDED = ("ok", "settled", "budget")
 
 
@@ -73,6 +74,12 @@ def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
     sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)
             for place in range(len(columns))]  # fmt: skip
     return Table(title, tuple(replace(c, sure=s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
+
+
+def without_column(table: Table, gone: int) -> Table:
+    """The same less one column, by its place."""
+    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
+    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
 def machine_facts(book: Book) -> tuple[str, ...]:
@@ -127,6 +134,12 @@ def memory_table(book: Book) -> Table | None:
     return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
 
 
+def no_levels(book: Book) -> str:
+    """Why a run that walked through memory has no memory table; empty where it has one, or never walked."""
+    walked = any(row.status == "ok" and meaning(row, book.probes) == "latency-of-size" for row in book.index.rows)
+    return NO_LEVELS if walked and not book.index.hierarchy else ""
+
+
 def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
@@ -146,6 +159,10 @@ def disagrees(level: Level) -> bool:
         return False
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
     return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
+
+
+BESIDE = 2
+"""Place of the toll table's column beside the time: on a shared core, or in cycles."""
 
 
 def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:

@@ -129,11 +129,12 @@
     drawn.set(plot, { result, width });
   }
 
-  // A chart in a part that is folded has no width, and waits until it is opened.
+  // A chart in a part that is folded waits until it is opened: it may have a width, and nobody sees it.
+  const isSeen = (plot) => plot.clientWidth && !plot.closest("details:not([open])");
   async function drawAll() {
     delete document.documentElement.dataset.drawnFor;
     for (const plot of plots) {
-      if (!plot.clientWidth || drawn.get(plot)?.width === plot.clientWidth) continue;
+      if (!isSeen(plot) || drawn.get(plot)?.width === plot.clientWidth) continue;
       await draw(plot);
       await new Promise((resume) => setTimeout(resume));
     }
