@@ -11,6 +11,8 @@ from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
 
 MOST_NAMED = 4
+LEAST_ASIDE = 0.02
+"""What is less changes nothing, and is told with how the run was measured."""
 LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
@@ -30,7 +32,7 @@ def verdict(book: Book) -> str:
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share else []
-    told += [f"{percent(aside)} set aside"] if aside else []
+    told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
     return f"{run.verdict}: {', '.join(told)}" if told else f"{run.verdict}: {MEANINGS[run.verdict]}"
 
 
