@@ -62,12 +62,52 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
     """One line of a study's listing: loops a second, attempt by attempt. test: as the study names it; differs: how what
-    is measured here is another thing than the study's."""
+    is measured here is another thing than the study's. published: loops a second in each of the study's builds, 0 where
+    one of them has none."""
 
     test: str
     what: str
     row: RowOf
     differs: str = ""
+    published: tuple[float, ...] = ()
+
+
+class FigureLine(Record, frozen=True, forbid_unknown_fields=True):
+    """A line of a figure: rows over its axis, each held against the row of `over` at the same place; without that,
+    against this line's own row nearest to the figure's `base`."""
+
+    name: str
+    row: RowOf
+    over: RowOf | None = None
+
+
+class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
+    """What a study says of a figure that can be drawn into it: a place `at` of its axis, or a height, in its unit."""
+
+    what: str
+    at: float | None = None
+    height: float | None = None
+
+
+class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
+    """One of a study's own figures, and from what it is drawn anew.
+
+    drawn: "curve" from the rows of `line` over the parameter `axis`; "listing", "profiles" or "programs" from what the
+    suite has under these names; empty where nothing here can draw it, and missing says why. axis: of programs, "memory"
+    or "time". faster: heights are how many times as fast, else how many times as long. shows: what it is there to show.
+    """
+
+    name: str
+    what: str
+    shows: str
+    drawn: Literal["", "curve", "listing", "profiles", "programs"] = ""
+    axis: str = ""
+    title: str = ""
+    base: float = 0.0
+    faster: bool = False
+    line: tuple[FigureLine, ...] = ()
+    mark: tuple[FigureMark, ...] = ()
+    missing: str = ""
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
@@ -169,9 +209,10 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
     worth: of a study.
 
-    profile: what is profiled once all is measured; modelled: for what a cache is modelled then; beside, option,
-    break_even: a study's own answer. budget: wall time that it needs, as --budget takes it; empty: the usual one. mend:
-    what to do for a machine's own time, said wherever an emulator's stands beside a claim, or none.
+    figure: a study's own, drawn anew. profile: what is profiled once all is measured; modelled: for what a cache is
+    modelled then; beside, option, break_even: a study's own answer. budget: wall time that it needs, as --budget
+    takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever an emulator's stands
+    beside a claim, or none.
     """
 
     name: str
@@ -190,6 +231,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     beside: Beside | None = None
     option: tuple[Option, ...] = ()
     break_even: BreakEven | None = None
+    figure: tuple[StudyFigure, ...] = ()
 
 
 class Point(Record, frozen=True):

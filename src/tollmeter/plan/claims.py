@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tollmeter.model import Machine, Point, Program, RowOf, Suite, Value
+from tollmeter.model import Machine, Point, Program, RowOf, StudyFigure, Suite, Value
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.values import relative_bytes
 
@@ -22,12 +22,22 @@ def on_machine(suite: Suite, machine: Machine) -> Suite:
         msgspec.structs.replace(claim, row=_row(claim.row, machine), over=_row(claim.over, machine))
         for claim in suite.published
     )
-    return msgspec.structs.replace(suite, published=claims)
+    return msgspec.structs.replace(suite, published=claims, figure=tuple(_figure(one, machine) for one in suite.figure))
+
+
+def _figure(figure: StudyFigure, machine: Machine) -> StudyFigure:
+    lines = (
+        msgspec.structs.replace(line, row=_named(line.row, machine), over=_row(line.over, machine))
+        for line in figure.line
+    )
+    return msgspec.structs.replace(figure, line=tuple(lines))
 
 
 def _row(row: RowOf | None, machine: Machine) -> RowOf | None:
-    if row is None:
-        return None
+    return None if row is None else _named(row, machine)
+
+
+def _named(row: RowOf, machine: Machine) -> RowOf:
     values = {name: _value(value, machine) for name, value in row.parameters.items()}
     return msgspec.structs.replace(row, parameters=values)
 

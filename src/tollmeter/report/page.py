@@ -20,9 +20,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tollmeter.files import write_whole
-from tollmeter.judgement import opposed
 from tollmeter.model import Book, Failure
-from tollmeter.report import look, tables, ways_out, worth
+from tollmeter.report import in_turns, look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
@@ -31,11 +30,10 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
-from tollmeter.report.studies import claims_table, remarks, told
+from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY = "latency"
-PUBLISHED = "published-"
 LADDER = "ladder"
 """Drawn by the page itself, as its table of tolls."""
 
@@ -96,8 +94,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
-        "in_turns": [opposed.sentence(pair) for pair in index.opposed],
+        "in_turns": in_turns.sentences(book),
         "memory": tables.memory_table(book),
+        "no_levels": tables.no_levels(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),
@@ -113,7 +112,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _is_folded(chart: Chart) -> bool:
-    return chart.general and not chart.name.startswith(PUBLISHED) and chart.name not in (BESIDE_MEMORY, *FEATURED)
+    return chart.general and not chart.name.startswith(REDRAWN) and chart.name not in (BESIDE_MEMORY, *FEATURED)
 
 
 def _worth(book: Book) -> dict[str, str]:
@@ -131,7 +130,8 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "study": suite,
         "claims": claims_table(found.answers) if found else None,
         "remarks": remarks(found.answers) if found else (),
-        "redrawn": [chart for chart in drawn if chart.name.startswith(PUBLISHED)],
+        "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
+        "not_redrawn": not_redrawn(book, suite, [chart.name for chart in drawn]) if suite else [],
         "common": (found.tally, *found.common) if found else (),
         "listings": listings(book),
         "programs": program_tables(book),

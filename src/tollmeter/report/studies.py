@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.attempts import OWN_EXITS, exits_of
-from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, picked, timed_by
-from tollmeter.model import Book, ClaimVerdict, Published, Suite
+from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, own_reason, picked, timed_by
+from tollmeter.model import Book, ClaimVerdict, Published, StudyFigure, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
 
@@ -17,6 +17,8 @@ Here = Figure | str
 SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
 MANY = 3
 ABOVE = "above"
+REDRAWN = "published-"
+"""What the name of a chart begins with that holds what was published."""
 FREE = "There an exception itself is free: only the instructions of its handler's path count."
 ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
@@ -58,6 +60,18 @@ def told(book: Book, suite: Suite) -> Told:
     common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
     kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
     return Told(kept, common)
+
+
+def not_redrawn(book: Book, suite: Suite, drawn: Sequence[str]) -> list[str]:
+    """Of the study's figures those that no chart of this run stands for, and why. drawn: names of charts."""
+    lost = [figure for figure in suite.figure if not any(name.startswith(f"{REDRAWN}{figure.name}") for name in drawn)]
+    return [f"Not drawn anew: {figure.what}. {figure.missing or _too_few(book, figure)}" for figure in lost]
+
+
+def _too_few(book: Book, figure: StudyFigure) -> str:
+    """The reason of its first row that has none of its own; else that there are too few numbers."""
+    told = (own_reason(book, line.row) for line in figure.line)
+    return next(filter(None, told), "This run has too few numbers for it.")
 
 
 def _gap(answer: Answer) -> str:

@@ -23,6 +23,7 @@ from tollmeter.report.charts import (
     memory,
     programs,
     published,
+    redrawn,
     sentences,
     steadiness,
     transfer,
@@ -33,6 +34,7 @@ from tollmeter.report.charts.files import save
 __all__ = ["Chart", "charts", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
+    redrawn.redrawn,
     published.published,
     answer.profiles,
     answer.break_even,
@@ -60,7 +62,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     abis.abi_ratios,
 )
 
-OF_ALL = (kernel.ladder, abis.abi_ratios, published.published, answer.profiles, answer.break_even)
+OF_ALL = (kernel.ladder, abis.abi_ratios, redrawn.redrawn, published.published, answer.profiles, answer.break_even)
 """Drawings that a probe may stand in and still have one of its own."""
 
 LEAST_POINTS = 4

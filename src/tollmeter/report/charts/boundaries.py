@@ -21,14 +21,12 @@ def sizes_told(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
     """What the system says of each cache: a dashed rule with its label at the top."""
     caches = bench.book.index.machine.caches
     told = sorted({(c.level, c.size_bytes) for c in caches if c.kind != "instruction" and c.size_bytes})
-    return _rules(
-        [(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in told], _reach(rows, "size")
-    )
+    return rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in told], _reach(rows, "size"))
 
 
 def lines_told(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
     told = sorted({c.line_bytes for c in bench.book.index.machine.caches if c.line_bytes})
-    return _rules([(line, f"OS: line of {size(line)}") for line in told], _reach(rows, "distance"))
+    return rules([(line, f"OS: line of {size(line)}") for line in told], _reach(rows, "distance"))
 
 
 def knees_found(bench: Bench) -> list[alt.Chart]:
@@ -62,7 +60,7 @@ def _reach(rows: Sequence[Row], axis: str) -> int:
     return max((value for row in rows if isinstance(value := row.parameters.get(axis), int)), default=0)
 
 
-def _rules(told: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
+def rules(told: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
     """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`."""
     data = [
         {"x": place, "text": text, "late": place * LATE > end, "down": 2 + STAGGER * (turn % 3)}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's own figures drawn anew from what is measured here: curves over one parameter, in a unit that carries from
+one machine to another, with what the study says of them drawn into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log
+
+import altair as alt
+
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.studies import matching
+from tollmeter.model import FigureLine, Row, RowOf, StudyFigure
+from tollmeter.report.charts.boundaries import rules
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, names
+from tollmeter.report.charts.curves import HEADROOM, is_size
+from tollmeter.report.charts.marks import Curve, curve_layers, finished, hover, is_firm, log_y, number_x, series_colour
+from tollmeter.report.charts.marks import values as data_of
+from tollmeter.report.charts.sides import listing, profiles, programs
+from tollmeter.report.numbers import quantity, size
+from tollmeter.report.tables import upper
+
+MOST_TOLD = 4
+UNCOUNTED = "instructions"
+"""A count of the program's own instructions knows neither caches nor what a trap costs."""
+
+
+def redrawn(bench: Bench) -> Iterator[Chart]:
+    """In the suite's order; none for a run of no study."""
+    suite = bench.book.suite
+    for figure in suite.figure if suite is not None and bench.clock != UNCOUNTED else ():
+        if figure.drawn in DRAWN:
+            yield from DRAWN[figure.drawn](bench, figure)
+
+
+def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+    """A line for each of the figure's: a row over the one that it is held against, at each place of the axis."""
+    pairs = {line.name: list(_pairs(bench, figure, line)) for line in figure.line}
+    rows = [row for told in pairs.values() for row, _ in told]
+    if not rows:
+        return
+    in_bytes = is_size(bench, rows[0], figure.axis)
+    data = [_datum(figure, name, *pair, in_bytes=in_bytes) for name, told in pairs.items() for pair in told]
+    said = _said(figure, data)
+    yield Chart(f"published-{figure.name}", figure.what, figure.shows, _spec(figure, data, in_bytes), (), names(rows),
+                said=said)  # fmt: skip
+
+
+def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine) -> Iterator[tuple[Row, Row]]:
+    """Each row of the line and the one that it is held against."""
+    rows = _found(bench, figure, line.row)
+    others = {_at(figure, row): row for row in _found(bench, figure, line.over)} if line.over else {}
+    nearest = min(rows, key=lambda row: abs(log(_at(figure, row) / (figure.base or 1.0))), default=None)
+    for row in rows:
+        other = others.get(_at(figure, row)) if line.over else nearest
+        if other is not None:
+            yield row, other
+
+
+def _found(bench: Bench, figure: StudyFigure, wanted: RowOf) -> list[Row]:
+    """Of this bench and of the first ABI that has any, along the axis."""
+    here = [row for row in matching(bench.book, wanted) if (row.target, row.clock) == (bench.target, bench.clock)]
+    usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and _at(figure, row) > 0]
+    return sorted(bench.own(usable), key=lambda row: _at(figure, row))
+
+
+def _at(figure: StudyFigure, row: Row) -> float:
+    place = row.parameters.get(figure.axis)
+    return place if isinstance(place, int) else 0
+
+
+def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
+    """How many times as fast as the other, or as long: of a rate more is faster, of a time less."""
+    place = _at(figure, row)
+    upward = figure.faster == (row.better == "more")
+    ratio = ratio_of(other, row) if upward else ratio_of(row, other)
+    itself, firm = row is other, is_firm(row) and is_firm(other)
+    low, high = (ratio.low, ratio.high) if firm and not itself else (ratio.value, ratio.value)
+    return {
+        "x": place, "at": str(size(place)) if in_bytes else f"{place:,}", "series": name, "firm": firm,
+        "y": round(ratio.value, 5), "lo": round(low, 5), "hi": round(high, 5),
+        "value": str(quantity(ratio.value, "ratio", *((low, high) if firm and not itself else (None, None)))),
+        "interval": "it is held against this" if itself else f"{low:.3g} to {high:.3g}" if firm else "none",
+        "samples": f"{row.samples} in {row.visits} visits",
+    }  # fmt: skip
+
+
+def _spec(figure: StudyFigure, data: Sequence[Datum], in_bytes: bool) -> Spec:
+    order = tuple(dict.fromkeys(str(d["series"]) for d in data))
+    heights = [{"y": mark.height, "lo": None, "hi": None, "what": mark.what} for mark in figure.mark if mark.height]
+    x = number_x([float(d["x"]) for d in data], figure.axis, in_bytes)
+    y = log_y([*data, *heights], "ratio", figure.title, HEADROOM)
+    tips = hover(("series", "line"), ("at", figure.axis))
+    drawn = Curve(data_of(data), x, y, tips, dense=False)
+    places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
+    told = [*rules(places, max(int(d["x"]) for d in data)), *_heights(heights)]
+    return finished(alt.layer(*told, *curve_layers(drawn, series_colour("series", order))))
+
+
+def _heights(told: Sequence[Datum]) -> list[alt.Chart]:
+    """A dashed rule at each published height, named at its right end."""
+    if not told:
+        return []
+    base = alt.Chart(data_of(told)).encode(alt.Y("y:Q"))
+    label = base.mark_text(style="told-label", align="right", baseline="bottom", dy=-2)
+    return [base.mark_rule(style="told"), label.encode(text="what:N", x=alt.value("width"))]
+
+
+def _said(figure: StudyFigure, data: Sequence[Datum]) -> str:
+    """Both ends of each line, and what was published."""
+    lines = list(dict.fromkeys(str(d["series"]) for d in data))[:MOST_TOLD]
+    told = [_line_said(name, [d for d in data if d["series"] == name]) for name in lines]
+    return " ".join(f"{upper(sentence)}." for sentence in ("; ".join(told), *(mark.what for mark in figure.mark)))
+
+
+def _line_said(name: str, line: Sequence[Datum]) -> str:
+    ends = dict.fromkeys(f"{d['value']} at {d['at']}" for d in (line[0], line[-1]))
+    return f"{name} {', '.join(ends)}"
+
+
+DRAWN = {"curve": curve, "listing": listing, "profiles": profiles, "programs": programs}

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's figures of which the numbers are in its text: each published point, and this machine's beside it, in the
+same unit: turns of a control loop, shares of the busy time, times what the machine's own ABI takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import altair as alt
+
+from tollmeter.judgement.attempts import Place, Test
+from tollmeter.judgement.attempts import listing as listed
+from tollmeter.model import PublishedShare, Relative, StudyFigure
+from tollmeter.numbers.stats import Estimate
+from tollmeter.report.charts.chart import Bench, Chart, Datum
+from tollmeter.report.charts.marks import COUNT_LABEL, bounds, finished, hover, log_ticks, series_colour, values
+from tollmeter.report.numbers import MINUS, plain, quantity
+from tollmeter.report.profiles import part_like
+from tollmeter.report.ways_out import Pair, pairs
+
+STEP, ROOM = 15, 44
+PUBLISHED, HERE = "published", "here"
+BUILDS = (PUBLISHED, "published, rebuilt")
+MOST_TOLD = 3
+PER_CENT = re.compile(r"([+-]?\d+(?:\.\d+)?) %")
+
+
+# ---- a listing ----------------------------------------------------------------------------------------------------
+
+
+def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+    """What each test takes in turns of the loop A of its own machine and build."""
+    places = [place for place in listed(bench.book) if (place.target, place.clock) == (bench.target, bench.clock)]
+    told = {place.abi: found for place in places if (found := list(_turns_here(place)))}
+    here = [{**d, "series": abi if len(told) > 1 else HERE} for abi, found in told.items() for d in found]
+    data = [*_turns_published(bench), *here]
+    if here:
+        probes = {test.row.probe for place in places for test in place.tests}
+        yield _chart(figure, data, sorted(probes), log=True)
+
+
+def _turns_published(bench: Bench) -> Iterator[Datum]:
+    lines = bench.book.suite.listing if bench.book.suite else ()
+    loops = next((line.published for line in lines if line.published), ())
+    for line in lines:
+        for build, own, loop in zip(BUILDS, line.published, loops, strict=False):
+            if own and own != loop:
+                yield _published(f"{line.test} {line.what}", build, loop / own, "turns")
+
+
+def _turns_here(place: Place) -> Iterator[Datum]:
+    loop = next((test.loops_hz for test in place.tests if test.loops_hz), None)
+    for test in place.tests:
+        if loop and test.loops_hz and test.listed.test != place.tests[0].listed.test:
+            turns = Estimate(loop / test.loops_hz, *_ends(test, loop))
+            yield _here(f"{test.listed.test} {test.listed.what}", HERE, turns, "turns")
+
+
+def _ends(test: Test, loop_hz: float) -> tuple[float, float]:
+    """The quickest and the slowest of its attempts."""
+    kept = [one.loops_hz for one in test.attempts if one.state != "differs"]
+    return loop_hz / max(kept), loop_hz / min(kept)
+
+
+# ---- two profiles -------------------------------------------------------------------------------------------------
+
+
+def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+    """A function's share of the busy time in either profile. What has no like here, as an idle loop, is taken out of
+    the whole."""
+    suite = bench.book.suite
+    found = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
+    if not found or suite is None or suite.beside is None:
+        return
+    busy = [share for share in suite.beside.shares if share.here]
+    idle = [share for share in suite.beside.shares if not share.here]
+    wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
+    data = [d for share in busy for d in _shares(share, wholes, found[0])]
+    yield _chart(figure, data, sorted({found[0].left.probe, found[0].right.probe}), log=False)
+
+
+def _shares(share: PublishedShare, wholes: tuple[float, float], pair: Pair) -> Iterator[Datum]:
+    for title, part, whole, profile in zip(
+        pair.titles, (share.left, share.right), wholes, (pair.left, pair.right), strict=True
+    ):
+        here = part_like(profile, share.here)
+        yield _published(share.function, f"{PUBLISHED}, {title}", 100 * part / whole, "%")
+        yield _here(share.function, f"{HERE}, {title}", Estimate(here, here, here), "%")
+
+
+# ---- programs of a study --------------------------------------------------------------------------------------------
+
+
+def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+    """Memory or time of each program under another ABI, in times what it takes under the machine's own."""
+    study = bench.book.index.study
+    told = [one for one in study.relatives if one.measure == figure.axis and not one.primitive] if study else []
+    data, suite = [d for one in told for d in _relative(one)], bench.book.suite
+    here = {str(d["series"]) for d in data if _is_ours(str(d["series"]))}
+    if suite is not None and bench.is_first and here:
+        chart = _chart(figure, data, sorted({program.probe for program in suite.program}), log=False)
+        yield chart if suite.worth in here else replace(chart, said=f"{chart.said} No {suite.worth} here: {suite.mend}")
+
+
+def _relative(one: Relative) -> Iterator[Datum]:
+    found = PER_CENT.search(one.published.replace(MINUS, "-"))
+    if found:
+        yield _published(one.what, f"{PUBLISHED}, {one.abi}", 1 + float(found[1]) / 100, "ratio")
+    if one.value:
+        low, high = (one.value, one.value) if one.thin else (one.low or one.value, one.high or one.value)
+        yield _here(one.what, one.abi, Estimate(one.value, low, high), "ratio")
+
+
+# ---- what they have in common ---------------------------------------------------------------------------------------
+
+
+def _published(label: str, series: str, value: float, unit: str) -> Datum:
+    return {**_here(label, series, Estimate(value, value, value), unit), "interval": "as published"}
+
+
+def _here(label: str, series: str, found: Estimate, unit: str) -> Datum:
+    """Without an interval where its ends are one."""
+    value, low, high = found.value, found.low, found.high
+    known = (low, high) if low < high else (None, None)
+    return {"label": label, "series": series, "y": round(value, 5), "lo": round(low, 5), "hi": round(high, 5),
+            "value": str(quantity(value, unit, *known)),
+            "interval": f"{plain(low)} to {plain(high)}" if low < high else "none"}  # fmt: skip
+
+
+def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *, log: bool) -> Chart:
+    """A line a label, its points below each other in it, each kind by its colour and shape."""
+    series = dict.fromkeys(str(d["series"]) for d in data)
+    order, labels = sorted(series, key=_is_ours), list(dict.fromkeys(str(d["label"]) for d in data))
+    by, base = series_colour("series", order), alt.Chart(values(data))
+    x, beside = _x(figure, data, log=log), alt.YOffset("series:N", sort=order)
+    y = alt.Y("label:N", title=None, sort=labels, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
+    reach = base.mark_rule(style="whisker", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, beside, by["color"])
+    tips = hover(("label", "of"), ("series", "whose"))[:-1]
+    dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
+    spec = finished(alt.layer(reach, dot), len(labels) * len(order) * STEP + ROOM)
+    return Chart(f"published-{figure.name}", figure.what, figure.shows, spec, (), tuple(probes), said=_said(data))
+
+
+def _x(figure: StudyFigure, data: Sequence[Datum], *, log: bool) -> alt.X:
+    ends = [float(d[end]) for d in data for end in ("lo", "hi")]
+    if not log:
+        return alt.X("y:Q", title=figure.title, scale=alt.Scale(domain=[0, max(ends)], nice=True))
+    domain = bounds(ends)
+    axis = alt.Axis(values=log_ticks(domain), labelExpr=COUNT_LABEL)
+    return alt.X("y:Q", title=figure.title, scale=alt.Scale(type="log", domain=list(domain), nice=False), axis=axis)
+
+
+def _is_ours(series: str) -> bool:
+    return not series.startswith(PUBLISHED)
+
+
+def _said(data: Sequence[Datum]) -> str:
+    """Of the lines that have both what was published and what is here."""
+    told = []
+    for label in dict.fromkeys(str(d["label"]) for d in data):
+        there, here = ([d for d in data if d["label"] == label and _is_ours(str(d["series"])) == side]
+                       for side in (False, True))  # fmt: skip
+        if there and here:
+            told.append(f"{label}: {_list([*there, *here])}")
+    both = f"{'; '.join(told[:MOST_TOLD])}." if told else "Nothing that was published has its like here yet."
+    return both + (f" {len(told) - MOST_TOLD} more below." if len(told) > MOST_TOLD else "")
+
+
+def _list(data: Sequence[Datum]) -> str:
+    return ", ".join(f"{d['value']} ({d['series']})" for d in data)
