@@ -233,6 +233,26 @@ def test_the_page_opens_short_and_with_its_answer_first(gallery: Gallery) -> Non
         assert shown.complaints == []
 
 
+def test_on_a_phone_the_page_is_short_and_its_ladder_opens(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+        page, rungs = shown.page, shown.page.locator("#tolls tbody tr:visible")
+        assert page.evaluate("document.documentElement.scrollHeight") < MOST_PIXELS
+        few = rungs.count()
+        page.locator("label[for='all-tolls']").tap()
+        assert 0 < few < rungs.count() == page.locator("#tolls tbody tr").count()
+
+
+def test_what_is_folded_is_drawn_when_it_opens_and_not_before(gallery: Gallery) -> None:
+    with gallery.show(books.healthy, folded=True) as shown:
+        plots = shown.page.locator("details.family .plot")
+        assert plots.count() > 3 and plots.locator("svg").count() == 0
+        family = shown.page.locator("details.family:has(.plot)").first
+        family.locator("summary").first.click()
+        expect(family.locator(".plot svg")).not_to_have_count(0)
+        shown.drawn_for(1280)
+        assert 0 < plots.locator("svg").count() < plots.count()
+
+
 def test_a_tap_and_the_arrow_keys_tell_what_a_mark_says(gallery: Gallery) -> None:
     with gallery.show(books.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
         page, tip = shown.page, shown.page.locator(".tip")

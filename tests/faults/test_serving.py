@@ -87,10 +87,12 @@ def test_a_run_that_is_measured_is_renewed(server: serving.Server, run: Path) ->
     with (run / NAME).open("r+b") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         assert is_written(run / NAME)
-        assert "measuring now" in asked(server, f"/{server.token}/")[1]
+        _, listed, headers = asked(server, f"/{server.token}/")
+        assert "measuring now" in listed and headers["Refresh"] == str(serving.RENEW_S)
         assert asked(server, f"/{server.token}/{run.name}")[2]["Refresh"] == str(serving.RENEW_S)
     assert not is_written(run / NAME)
-    assert "measuring now" not in asked(server, f"/{server.token}/")[1]
+    _, listed, headers = asked(server, f"/{server.token}/")
+    assert "measuring now" not in listed and "Refresh" not in headers
 
 
 def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_busy_sibling_is_named_with_its_share_and_its_price() -> None:
     # Of ten samples the one right before the visitor is in neither state: four were whole, five shared.
     assert evidence["samples beside somebody, of those whose state was seen"] == pytest.approx(5 / 9)
     assert evidence["the same beside somebody"] == pytest.approx(1.3, rel=0.01)
-    assert "30%" in one.claim
+    assert "30 %" in one.claim
 
 
 def test_an_empty_sibling_is_not_accused() -> None:

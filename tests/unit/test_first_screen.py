@@ -15,7 +15,7 @@ from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
 from tollmeter.report import groups, markdown, tables, worth
-from tollmeter.report.doubt import of_row
+from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
 
 SCREEN_AND_A_HALF = 36
@@ -38,6 +38,19 @@ def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
     assert len(printed(book, whole=True).splitlines()) > len(printed(book).splitlines())
 
 
+def test_it_fits_with_long_findings_and_a_number_beside_somebody_too() -> None:
+    book = books.small()
+    long = [msgspec.structs.replace(finding(f"memory.rule_{number}"), claim="as long as a claim can be " * 4)
+            for number in range(9)]  # fmt: skip
+    both = tuple(State(state=name, share=0.5, median=9.0, low=8.0, high=10.0) for name in ("whole", "shared"))
+    entry = next(toll for toll in book.index.tolls if toll.typical)
+    tolls = tuple(msgspec.structs.replace(toll, states=both) if toll is entry else toll for toll in book.index.tolls)
+    index = msgspec.structs.replace(book.index, findings=tuple(long), tolls=tolls)
+    text = printed(msgspec.structs.replace(book, index=index))
+    assert len(text.splitlines()) <= SCREEN_AND_A_HALF
+    assert "core shared" not in text and "and 6 more" in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
     text = printed(books.small(), width)
@@ -57,7 +70,7 @@ def test_a_number_stands_on_one_line_with_its_unit(width: int) -> None:
 def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     text = printed(with_run(books.small(), verdict="busy", points=10, settled=3, shared_share=0.51))
     lines = text.splitlines()
-    assert lines[0].startswith("A load takes 0.98 ns from L1d and 110 ns from memory")
+    assert lines[0].startswith("A load takes 0.976 ns from L1d and 112 ns from memory")
     assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
 
 
@@ -72,6 +85,13 @@ def test_what_to_do_next_can_be_typed() -> None:
     typed = "./toll run memory.latency kernel.switch size=4096 --abi ia32"
     book = msgspec.structs.replace(book, request={"anew": typed})
     assert worth.next_step(book).startswith("./toll run memory.latency kernel.switch size=4096 --abi ia32 when")
+
+
+def test_a_budget_that_was_spent_in_vain_is_not_advised_again() -> None:
+    """A guest may take most of it to boot."""
+    book = with_run(books.small(), verdict="too short", unanswered="x", seconds=14, status="budget")
+    book = msgspec.structs.replace(book, request={"anew": "./toll run x32-2013", "budget_seconds": 60})
+    assert worth.next_step(book) == "./toll run x32-2013 --budget 120s"
 
 
 def refused(reason: str) -> Book:
@@ -112,6 +132,37 @@ def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
     assert re.search(r"system call ~ 1\d\d ns \(4 samples\)", text)
     assert "a system call takes about 1" in text
     assert "(4 samples)" not in printed(book)
+
+
+def test_headline_and_table_say_the_same_with_the_same_doubt() -> None:
+    book = books.small()
+    wide = [
+        msgspec.structs.replace(row, low=114.0, median=130.0, high=187.0)
+        if row.probe == "kernel.enter_syscall"
+        else row
+        for row in book.index.rows
+    ]
+    text = " ".join(printed(books.with_rows(book, wide)).split())
+    assert "a system call takes 114 to 187 ns" in text and "system call 114 to 187 ns" in text
+    far = book.index.hierarchy[-1]
+    assert f"{of_level(far).number} {of_level(far).unit} from memory" in " ".join(printed(book).split())
+
+
+def test_a_level_of_few_visits_has_no_interval() -> None:
+    book = books.small()
+    thin = tuple(msgspec.structs.replace(level, few_samples=6, latency_low=None, latency_high=None)
+                 for level in book.index.hierarchy)  # fmt: skip
+    text = printed(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=thin)))
+    memory = [line for line in text.splitlines() if re.match(r"  (L\d|memory)", line)]
+    assert len(memory) == 4 and all("(6 samples)" in line and "±" not in line for line in memory)
+    assert "takes about" in text.splitlines()[0]
+
+
+def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
+    book = books.small()
+    flat = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()))
+    assert "No memory table:" in printed(flat) and "No memory table:" not in printed(book)
+    assert "No memory table:" not in printed(books.empty())
 
 
 def test_a_row_of_two_states_is_two_numbers() -> None:

@@ -73,6 +73,21 @@ def walk(top: int = 24 * MIB, pages: str = "huge", factor: float = 1.0, per_octa
     ]
 
 
+def test_a_latency_of_too_few_visits_is_a_guess_of_so_many_samples() -> None:
+    few = [msgspec.structs.replace(row, visits=2, samples=3) for row in walk()]
+    found = hierarchy(few, PROBES, SOUND)
+    assert all(level.few_samples >= 3 and level.latency_low is None for level in found) and len(found) > 2
+    assert not any(level.few_samples for level in hierarchy(walk(), PROBES, SOUND))
+
+
+def test_a_curve_that_parts_no_levels_makes_none() -> None:
+    """One step somewhere between the first cache and the last is two levels or three, and nobody knows which."""
+    costs = {KIB: 1.0, 2 * KIB: 1.0, 16 * KIB: 1.0, 256 * MIB: 140.0, 512 * MIB: 140.0}
+    ends = [row(cost, 0.03, of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
+            for size, cost in costs.items()]  # fmt: skip
+    assert hierarchy(ends, PROBES, SOUND) == ()
+
+
 def reads(rates: dict[int, float], kernel: str = "wide") -> list[Row]:
     def at(size: int) -> dict[str, Value]:
         return {"size": size, "kernel": kernel}

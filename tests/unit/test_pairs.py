@@ -15,10 +15,11 @@ from rich.console import Console
 import books
 from made import metric, outcome, probe, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import opposed, sentence, visits_wanted
-from tollmeter.model import Metric, Opposed, Outcome, Point
+from tollmeter.judgement.opposed import opposed, visits_wanted
+from tollmeter.model import Book, Metric, Opposed, Outcome, Point
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page
+from tollmeter.report.in_turns import sentences
 from tollmeter.report.terminal import summary
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))
@@ -123,16 +124,29 @@ def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:
 
 
 def test_the_sentence_says_what_stands_against_what() -> None:
-    said = sentence(told(visits(1, change=1.01, layouts=0.001)))
+    (said,) = sentences(with_pair(told(visits(1, change=1.01, layouts=0.001))))
     assert said.startswith("any.probe way=1 x86_64, cost, against any.probe way=0 x86_64: slower, +1.")
-    assert "no difference is told" in sentence(told(visits(2)))
+    (alike,) = sentences(with_pair(told(visits(2))))
+    assert "no difference is told" in alike
+
+
+def test_a_size_is_told_in_its_unit_and_many_times_as_much_as_times() -> None:
+    found = Opposed(metric="load", unit="ns", point="memory.latency size=16384 x86_64", blocks=9, verdict="slower",
+                    against="memory.latency size=8192 x86_64", ratio=301.66, low=299.0, high=304.0)  # fmt: skip
+    (said,) = sentences(with_pair(found))
+    assert "size=16 KiB" in said and "size=8 KiB" in said
+    assert "slower, 302 × (299 to 304 ×), from 9" in said
+
+
+def with_pair(found: Opposed) -> Book:
+    book = books.small()
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, opposed=(found,)))
 
 
 def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:
     found = told(visits(1, change=1.01, layouts=0.001))
-    book = books.small()
-    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, opposed=(found,)))
+    book = with_pair(found)
     stream = io.StringIO()
     summary(book, Console(file=stream, width=80))
     for drawn in (stream.getvalue(), page.render(book), markdown.render(book).replace("\\", "")):
-        assert sentence(found) in " ".join(drawn.split())
+        assert sentences(book)[0] in " ".join(drawn.split())

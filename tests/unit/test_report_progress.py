@@ -48,7 +48,7 @@ def test_a_terminal_shows_the_place_the_share_the_time_left_and_the_numbers() ->
     watched.progress.numbers(books.healthy().index.rows)
     watched.seconds = 2.0
     text = watched.visit(0.47, 52)
-    for part in ("memory.latency", "384 KiB", "huge", "47%", "0:52 left", "L1d 0.9", "memory 1", "system call 12"):
+    for part in ("memory.latency", "384 KiB", "huge", "47 %", "0:52 left", "L1d 0.9", "memory 1", "system call 12"):
         assert part in text, part
 
 
@@ -59,7 +59,7 @@ def test_a_terminal_that_cannot_go_back_gets_lines(monkeypatch: pytest.MonkeyPat
     assert "memory.latency" in watched.visit(0.1, 100)
     watched.seconds = 11.0
     text = watched.visit(0.47, 52)
-    assert "47%" in text and "0:52 left" in text and "\x1b" not in text
+    assert "47 %" in text and "0:52 left" in text and "\x1b" not in text
 
 
 def test_it_draws_only_when_called_and_not_too_often() -> None:

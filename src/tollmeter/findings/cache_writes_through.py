@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import inferences, value_of
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.percent import in_percent
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -18,7 +19,7 @@ def find(book: Book) -> Iterable[Finding]:
         name="memory.cache_writes_through",
         severity="warning",
         claim=(
-            f"a store to lines that fit the first cache takes {ratio:.0%} of one to lines that do not: "
+            f"a store to lines that fit the first cache takes {in_percent(ratio)} of one to lines that do not: "
             "the cache writes through"
         ),
         evidence=(Evidence(what="store that fits over store that does not", value=ratio, unit="ratio"),),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import of_row, own_rows
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.percent import in_percent
 
 SLOW_SHARE = 0.6
 """Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""
@@ -23,7 +24,7 @@ def find(book: Book) -> Iterable[Finding]:
         share = (read.median or 0.0) / (entry.median or 1.0)
         if share > SLOW_SHARE:
             yield _finding(
-                f"reading the clock costs {share:.0%} of a system call", (of_row(read), of_row(entry)), source
+                f"reading the clock costs {in_percent(share)} of a system call", (of_row(read), of_row(entry)), source
             )
             return
     if slow_source:

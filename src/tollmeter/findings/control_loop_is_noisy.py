@@ -9,6 +9,7 @@ import numpy as np
 
 from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.percent import in_percent
 
 TOLERATED = 0.03
 LEAST_READINGS = 20
@@ -26,7 +27,8 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.control_loop_is_noisy",
         severity="warning",
-        claim=f"the control loop's rate scatters by {spread:.1%}: neighbours or the power management disturb the core",
+        claim=f"the control loop's rate scatters by {in_percent(spread, 1)}: neighbours or the power management "
+        "disturb the core",
         evidence=(
             Evidence(what="middle half of the control loop's rates", value=spread, unit="ratio"),
             Evidence(what="median rate of dependent additions", value=float(middle), unit="op/s"),

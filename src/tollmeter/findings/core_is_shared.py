@@ -8,6 +8,7 @@ from statistics import median
 
 from tollmeter.findings._evidence import native_rows, of_row
 from tollmeter.model import Book, Evidence, Finding, Row
+from tollmeter.numbers.percent import in_percent
 
 LEAST_SHARE = 0.05
 LEAST_ROWS = 3
@@ -21,11 +22,15 @@ def find(book: Book) -> Iterable[Finding]:
         return
     both = [(row, cost) for row in native_rows(book) if (cost := _cost(row)) is not None]
     dearest = max(both, key=lambda pair: pair[1], default=None)
-    usual = f": {median(cost for _, cost in both):+.0%} on what was seen both ways" if len(both) >= LEAST_ROWS else ""
+    usual = (
+        f": {in_percent(median(cost for _, cost in both), sign='+')} on what was seen both ways"
+        if len(both) >= LEAST_ROWS
+        else ""
+    )
     yield Finding(
         name="machine.core_is_shared",
         severity="warning",
-        claim=f"somebody else runs on this core's other thread {share:.0%} of the time{usual}",
+        claim=f"somebody else runs on this core's other thread {in_percent(share)} of the time{usual}",
         evidence=(
             Evidence(what="samples beside somebody, of those whose state was seen", value=share, unit="ratio"),
             Evidence(what="rows seen on a whole core and on a shared one", value=float(len(both)), unit="count"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.experiment.evidence import unseen
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.percent import in_percent
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -18,8 +19,8 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.evidence_is_missing",
         severity="warning",
-        claim=f"of {share:.0%} of the samples nobody could see {' or '.join(sorted(lacks))}: they were not found calm, "
-        "but not looked at, and their intervals are wider for it",
+        claim=f"of {in_percent(share)} of the samples nobody could see {' or '.join(sorted(lacks))}: they were not "
+        "found calm, but not looked at, and their intervals are wider for it",
         evidence=(Evidence(what="samples that lack evidence", value=share, unit="ratio"),),
         remedy="let the probes call getrusage and sched_getaffinity, and read /proc (a sandbox may deny it)",
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 
 TOLERATED = 0.03
@@ -32,7 +33,8 @@ def _drift(first: Sequence[float], last: Sequence[float]) -> Iterable[Finding]:
     yield Finding(
         name="machine.frequency_is_not_steady",
         severity="warning",
-        claim=f"the core ran {abs(ratio.value - 1):.1%} {direction} at the end of the run than at its beginning",
+        claim=f"the core ran {in_percent(abs(ratio.value - 1), 1)} {direction} at the end of the run than at its "
+        "beginning",
         evidence=(
             Evidence(what="core clock, last third of the run over its first", value=ratio.value, unit="ratio"),
             Evidence(what="least ratio, 95 %", value=ratio.low, unit="ratio"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import apart, number, of_row, own_rows
 from tollmeter.model import Book, Finding, Row
+from tollmeter.numbers.percent import in_percent
 
 WORTH = 0.10
 
@@ -30,7 +31,8 @@ def _gain(small: Row, huge: Row) -> Iterable[Finding]:
     yield Finding(
         name="memory.huge_pages_would_gain",
         severity="note",
-        claim=f"huge pages would cut a random walk's latency over {number(small, 'size') >> 20} MiB by {saved:.0%}",
+        claim=f"huge pages would cut a random walk's latency over {number(small, 'size') >> 20} MiB by "
+        f"{in_percent(saved)}",
         evidence=(of_row(small), of_row(huge)),
         remedy="echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
     )

@@ -8,6 +8,7 @@ from math import inf
 
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Book, Evidence, Finding, Level, Machine
+from tollmeter.numbers.percent import in_percent
 
 LEAST_LEFT = 0.75
 
@@ -41,8 +42,8 @@ def _finding(level: Level, told: int) -> Finding:
     return Finding(
         name="memory.neighbours_take_cache",
         severity="warning",
-        claim=f"of {level.level} {size / told:.0%} serves this machine by latency, {low / told:.0%} to "
-        f"{high / told:.0%} by reading: neighbours hold the rest",
+        claim=f"of {level.level} {in_percent(size / told)} serves this machine by latency, {in_percent(low / told)} to "
+        f"{in_percent(high / told)} by reading: neighbours hold the rest",
         evidence=(
             Evidence(what=f"{level.level} size by latency", value=size, unit="B"),
             Evidence(what=f"{level.level} is read at its own rate up to", value=low, unit="B"),

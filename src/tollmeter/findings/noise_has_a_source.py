@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import of_row, own_rows
 from tollmeter.model import Book, Finding
+from tollmeter.numbers.percent import in_percent
 
 MATTERS = 0.001
 REGULAR = 0.25
@@ -31,7 +32,7 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.noise_has_a_source",
         severity="note",
-        claim=f"detours take {share.median:.2%} of a busy loop's time; likely source: {source}",
+        claim=f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}",
         evidence=tuple(of_row(row) for row in (share, period, regular) if row is not None),
         remedy=REMEDIES[is_tick],
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tollmeter.judgement.verdict import is_emulated
 from tollmeter.model import Book, Evidence, Finding
+from tollmeter.numbers.percent import in_percent
 
 LEAST_SHARE = 0.2
 """The kernel's own threads, and the ticks by which time is counted, come to a tenth where nobody else is."""
@@ -14,12 +16,12 @@ LEAST_SHARE = 0.2
 def find(book: Book) -> Iterable[Finding]:
     """Where a fifth of the measured CPUs' time or more went neither to the run nor to nobody."""
     seen = book.index.run.surroundings
-    if seen is None or (seen.others or 0.0) < LEAST_SHARE:
+    if seen is None or (seen.others or 0.0) < LEAST_SHARE or is_emulated(book.index.rows):
         return
     yield Finding(
         name="machine.other_programs_work",
         severity="warning",
-        claim=f"other programs had {seen.others:.0%} of the time of the CPUs that were measured",
+        claim=f"other programs had {in_percent(seen.others or 0.0)} of the time of the CPUs that were measured",
         evidence=(Evidence(what="CPU time of others, of all there was", value=seen.others or 0.0, unit="ratio"),),
         remedy="end them, or measure on CPUs that they do not use (--cpus)",
     )

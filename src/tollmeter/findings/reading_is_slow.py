@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tollmeter.findings._evidence import inferences
 from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
 from tollmeter.model import Book, Evidence, Finding, Inference
+from tollmeter.numbers.percent import in_percent
 
 LEAST_SHARE = 0.4
 FEATURE_BYTES = 16
@@ -35,7 +36,7 @@ def _finding(held: Inference, share: float, rate: float) -> Finding:
     return Finding(
         name="memory.reading_is_slow",
         severity="warning",
-        claim=f"reading from {held.level} goes at {share:.0%} of {rate / 1e9:.0f} GB/s, what {by} would carry",
+        claim=f"reading from {held.level} goes at {in_percent(share)} of {rate / 1e9:.0f} GB/s, what {by} would carry",
         evidence=(
             Evidence(what=f"best read bandwidth, {held.level}", value=share * rate, unit="B/s"),
             Evidence(what=by, value=rate, unit="B/s"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import inferences
 from tollmeter.model import Book, Evidence, Finding, Inference
+from tollmeter.numbers.percent import in_percent
 
 LEAST_ALONE = 0.8
 WELL_INSIDE = 0.7
@@ -41,7 +42,8 @@ def _private(shares: list[Inference]) -> Iterable[Finding]:
         yield Finding(
             name="memory.cpus_share_a_core",
             severity="warning",
-            claim=f"{_instances(share)} CPUs, each in its own cache, reach {_of_one(share):.0%} of as many times one",
+            claim=f"{_instances(share)} CPUs, each in its own cache, reach {in_percent(_of_one(share))} of as many "
+            "times one",
             evidence=(_evidence(share),),
             remedy="they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
         )
@@ -53,7 +55,8 @@ def _shared(shares: list[Inference]) -> Iterable[Finding]:
         yield Finding(
             name="memory.more_cpus_get_less",
             severity="warning",
-            claim=f"{_instances(share)} CPUs over {_size(share) >> 10} KiB each get {together:.0%} of what one gets",
+            claim=f"{_instances(share)} CPUs over {_size(share) >> 10} KiB each get {in_percent(together)} of what "
+            "one gets",
             evidence=(_evidence(share),),
             remedy="run fewer at once, or look for what they take from each other: cache, memory channels, quota",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.percent import in_percent
 
 TICK_NS = 1e7
 TOLERATED = 0.01
@@ -23,7 +24,7 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.time_is_stolen",
         severity="warning",
-        claim=f"the hypervisor gave {stolen_ns / measured_ns:.1%} of the measured time to others",
+        claim=f"the hypervisor gave {in_percent(stolen_ns / measured_ns, 1)} of the measured time to others",
         evidence=(
             Evidence(what="time stolen during samples", value=stolen_ns, unit="ns"),
             Evidence(what="time of all samples", value=float(measured_ns), unit="ns"),

@@ -2,7 +2,7 @@
 """The measured memory hierarchy: levels with their size, latency, read bandwidth and parallelism.
 
 All from rows by what they mean; what the operating system says stands beside and decides nothing but a level's name.
-A level that was not measured is not there.
+A level that was not measured is not there, and none is where the curve is too poor to part them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, log, sqrt
-from statistics import median
+from statistics import median, median_low
 
 import msgspec
 import numpy as np
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.knees import Fit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
@@ -27,6 +28,8 @@ MOST_CACHES = 4
 ON_LEVEL = 0.1
 FAR_FROM_KNEE = 1.5
 BEYOND = 1.5
+MOST_APART = 64
+"""What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
 SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
 
@@ -76,6 +79,8 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
         joined = _less_translation(fits[best], fits["local"], curves[best])
+    if any(knee.high > MOST_APART * knee.low for knee in joined.knees):
+        return ()
     reading = reading_rows(own, probes)
     seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
     names = _names(joined, float(size_of(seen.sweep[-1])), machine)
@@ -186,6 +191,7 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     by_turns = seen.by_turns(place)
     size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
     latency, low, high = _latency(seen, place)
+    few = _few_samples(_plateau(seen, place))
     reads = None if missing_kernels(seen.rows, seen.probes, within) else fastest(seen.reading, within)
     loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
     return Level(
@@ -199,11 +205,12 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         read_bytes_per_second=reads[0] if reads else None,
         read_by=reads[1] if reads else None,
         parallelism=parallelism(_most_inside(loads, within)),
-        latency_low=low,
-        latency_high=high,
+        latency_low=None if few else low,
+        latency_high=None if few else high,
         reading_low=reading[0] if reading else None,
         reading_high=reading[1] if reading else None,
         states=_states(by_turns),
+        few_samples=few,
     )
 
 
@@ -239,16 +246,23 @@ def _os_size(name: str, machine: Machine) -> int | None:
 
 def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
     """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
-    fitted, spread, bounds = seen.fit.latencies[place], seen.fit.spreads[place], seen.bounds(place)
-    on = [
-        row
-        for row in seen.sweep
-        if bounds[0] < size_of(row) < bounds[1] and abs((row.median or 0) - fitted) < ON_LEVEL * fitted
-    ]
+    fitted, spread = seen.fit.latencies[place], seen.fit.spreads[place]
+    on = [row for row in _plateau(seen, place) if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
     low, middle, high = (median(float(end or 0) for end in ends) for ends in zip(*map(_interval, on), strict=True))
     return middle, min(low, middle), max(high, middle)
+
+
+def _plateau(seen: _Seen, place: int) -> list[Row]:
+    low, high = seen.bounds(place)
+    return [row for row in seen.sweep if low < size_of(row) < high]
+
+
+def _few_samples(rows: Sequence[Row]) -> int:
+    """Of all of them, where more than half rest on too few visits."""
+    thin = bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
+    return sum(row.samples for row in rows) if thin else 0
 
 
 def _interval(row: Row) -> tuple[float | None, float | None, float | None]:

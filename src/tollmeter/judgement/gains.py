@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Relative
+from tollmeter.numbers.percent import in_percent
 
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
@@ -77,4 +78,4 @@ def _change(one: Relative) -> str:
         return "as much"
     if share + 1 >= MULTIPLE:
         return f"{share + 1:.0f} times the"
-    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}".replace("%", " %")
+    return f"{in_percent(abs(share))} {'less' if share < 0 else 'more'}"

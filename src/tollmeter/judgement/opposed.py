@@ -135,11 +135,3 @@ def _verdict(found: Ratio, metric: Metric, adjusted: float) -> OpposedVerdict:
     if metric.better == "neither":
         return "differs"
     return "slower" if found.found.value > 1 else "faster"
-
-
-def sentence(told: Opposed) -> str:
-    """What a pair says, with its interval in percent."""
-    low, high = sorted(100 * (end - 1) for end in (told.low, told.high))
-    span = f"{100 * (told.ratio - 1):+.2f} % ({low:+.2f} to {high:+.2f} %), from {told.blocks} layouts in turns"
-    verdict = "no difference is told" if told.verdict == "cannot tell" else told.verdict
-    return f"{told.point}, {told.metric}, against {told.against}: {verdict}, {span}"

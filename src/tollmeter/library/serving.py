@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
         elif not name:
-            self._answer(HTTPStatus.OK, _list_of_runs().encode(), KIND)
+            self._answer(HTTPStatus.OK, _list_of_runs().encode(), KIND, _renewed(any(map(_is_measured, _folders()))))
         else:
             self._run(unquote(name))
 
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
             sentence = error.sentence if isinstance(error, Failure) else str(error)
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
             return
-        self._answer(HTTPStatus.OK, page, KIND, {"Refresh": str(RENEW_S)} if is_written(folder / NAME) else {})
+        self._answer(HTTPStatus.OK, page, KIND, _renewed(_is_measured(folder)))
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -125,9 +125,22 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: the person sees the browser, and the token stays out of logs."""
 
 
+def _renewed(measuring: bool) -> dict[str, str]:
+    """What tells the browser to come again."""
+    return {"Refresh": str(RENEW_S)} if measuring else {}
+
+
+def _folders() -> list[Path]:
+    return [places.RUNS / name for name in reversed(places.run_names())]
+
+
+def _is_measured(folder: Path) -> bool:
+    return is_written(folder / NAME)
+
+
 def _list_of_runs() -> str:
     """The newest first, with the verdict of each, and which is measured now."""
-    lines = "".join(_line(places.RUNS / name) for name in reversed(places.run_names()))
+    lines = "".join(map(_line, _folders()))
     light, dark = (f":root{{{look.variables(palette)}}}" for palette in (look.LIGHT, look.DARK))
     style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
     table = f"<table><thead><tr><th>run<th>began<th>verdict<th>known</thead><tbody>{lines}</tbody></table>"
@@ -140,7 +153,7 @@ def _list_of_runs() -> str:
 
 def _line(folder: Path) -> str:
     link = f'<a href="{quote(folder.name)}">{html.escape(folder.name)}</a>'
-    if is_written(folder / NAME):
+    if _is_measured(folder):
         return f"<tr><td>{link}<td><td>measuring now<td></tr>"
     try:
         run = open_index(folder).run

@@ -74,7 +74,10 @@ def _described(path: Path, target: str) -> bytes:
 
 
 def _asked_here(path: Path) -> bytes:
-    done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
+    try:
+        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"{path.name} cannot be asked what it is: {error}", 1) from error
     if done.returncode != 0:
         raise Failure(f"{path.name} does not describe itself: status {done.returncode}", 1)
     return done.stdout

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -80,7 +81,8 @@ class Level(Record, frozen=True):
     of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
     states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
     read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
-    level has no number there, and may be the fastest.
+    level has no number there, and may be the fastest. few_samples: how many its latency rests on, where these are
+    of too few visits for an interval; else 0.
     """
 
     level: str
@@ -98,6 +100,7 @@ class Level(Record, frozen=True):
     reading_high: float | None = None
     states: tuple[State, ...] = ()
     read_by: str | None = None
+    few_samples: int = 0
 
 
 class Fall(Record, frozen=True):
@@ -287,6 +290,6 @@ class Book(Record, frozen=True):
     index: Index
     probes: dict[str, Probe]
     builds: tuple[Build, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: Sequence[Outcome] = ()
     request: dict[str, Any] = {}
     suite: Suite | None = None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tollmeter.model import Probe, Row, State, Toll
 from tollmeter.numbers.meanings import metric_of, native
+from tollmeter.numbers.percent import in_percent
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
@@ -123,7 +124,7 @@ def _note(row: Row, value: float, ns_per_unit: float) -> str:
     heaps = {state.state: state for state in row.states if state.state in ("first", "second")}
     if row.state in heaps and len(heaps) == 2:
         other = heaps["second" if row.state == "first" else "first"]
-        return f"or {_duration(other.median * ns_per_unit)}, in {other.share:.0%} of the samples"
+        return f"or {_duration(other.median * ns_per_unit)}, in {in_percent(other.share)} of the samples"
     if len(row.modes) == 2:
         mode = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit
         return f"second mode {_duration(mode)}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tollmeter.judgement.attempts import OWN_EXITS, SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.model import Book
+from tollmeter.numbers.percent import in_percent
 from tollmeter.report.numbers import DASH, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
@@ -60,15 +61,15 @@ def lesson(place: Place) -> str:
     if "differs" in states:
         flagged = states.count("differs")
         return (
-            f"{usual}, and more than {SUSPECT:.0%} off around {flagged} of {len(states)}, each time: those "
+            f"{usual}, and more than {in_percent(SUSPECT)} off around {flagged} of {len(states)}, each time: those "
             "ran in another state of the machine, are marked ! and stand alone."
         )
     if "suspect" in states:
         return (
-            f"{usual}, {VALID:.0%} to {SUSPECT:.0%} off around {states.count('suspect')} of {len(states)}: marked ?, "
-            "to be believed where others agree."
+            f"{usual}, {in_percent(VALID)} to {in_percent(SUSPECT)} off around {states.count('suspect')} of "
+            f"{len(states)}: marked ?, to be believed where others agree."
         )
-    return f"{usual}, within {VALID:.0%} each time: one state of the machine, and the tests may be compared."
+    return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
 
 
 def _left(place: Place) -> list[str]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
 from tollmeter.report.numbers import Figure
-from tollmeter.report.tables import Cell, Line, Table
+from tollmeter.report.tables import Cell, Line, Table, without_column
 from tollmeter.report.wrapping import wrap
 
 WIDEST, NARROWEST = 100, 40
@@ -73,8 +72,7 @@ def _least_width(table: Table, words: int) -> int:
 
 def _without_spare(table: Table) -> Table:
     gone = max(range(len(table.columns)), key=lambda place: table.columns[place].spare)
-    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
-    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
+    return without_column(table, gone)
 
 
 def _is_words(table: Table, place: int) -> bool:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import is_known
-from tollmeter.model import Row, State, Toll
-from tollmeter.report.numbers import Figure, either, quantity, roughly
+from tollmeter.model import Level, Row, State, Toll
+from tollmeter.report.numbers import Figure, either, quantity, roughly, size, time, two_digits
 
 HEAPS = ("first", "second")
 
@@ -25,6 +26,29 @@ def of_toll(toll: Toll) -> Figure:
         return roughly(toll.value, toll.unit, toll.samples)
     heaps = _heaps(toll.states)
     return either(*heaps, toll.unit) if heaps else quantity(toll.value, toll.unit, toll.low, toll.high)
+
+
+def of_level(level: Level) -> Figure:
+    """Its latency; two of them where some of its sizes are answered from beyond it in some visits."""
+    if level.few_samples or not level.latency_ns:
+        return roughly(level.latency_ns, "ns", level.few_samples)
+    beyond = [state for state in level.states if state.state == "second"]
+    if beyond:
+        return either(level.latency_ns, beyond[0].median, "ns")
+    return time(level.latency_ns, level.latency_low, level.latency_high)
+
+
+def size_of_level(level: Level) -> Figure:
+    """How much it holds; of too few visits two digits."""
+    if not level.few_samples or not level.size_bytes:
+        return size(level.size_bytes, level.size_low, level.size_high)
+    held = two_digits(level.size_bytes, "B")
+    return Figure(f"~ {held.number}", held.unit)
+
+
+def in_a_sentence(figure: Figure) -> str:
+    """With the digits that stand in the tables, and without how sure it is: 130 ns, 114 to 187 ns, about 96 ns."""
+    return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
 
 
 def _heaps(states: Sequence[State]) -> tuple[float, float] | tuple[()]:

@@ -23,7 +23,7 @@ BEST_KNOWN = {
 }
 """Meanings that a stranger looks for, and how many lines of each are worth a place among the few."""
 
-MOST_LONERS = 2
+MOST_LONERS, MOST_LINES = 2, 9
 
 
 def grouped(book: Book) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
@@ -42,7 +42,7 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
 
 
 def best_known(book: Book) -> tuple[Toll, ...]:
-    """Nine or ten lines that stand for the table, cheapest first: of each meaning those in the middle, and of what has
+    """At most nine lines that stand for the table, cheapest first: of each meaning those in the middle, and of what has
     no meaning that analysis uses the dearest that are one line alone.
     """
     paid = [toll for toll in book.index.tolls if toll.value is not None and toll.typical]
@@ -51,7 +51,7 @@ def best_known(book: Book) -> tuple[Toll, ...]:
         chosen += _middle([toll for toll in paid if meaning(toll, book.probes) == means], most)
     loners = [toll for toll in paid if not meaning(toll, book.probes) and _is_alone(toll, paid)]
     chosen += loners[-MOST_LONERS:]
-    return tuple(toll for toll in paid if toll in chosen)
+    return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
 
 
 def _middle(tolls: Sequence[Toll], most: int) -> list[Toll]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Book, Toll
 from tollmeter.report.doubt import of_toll
-from tollmeter.report.groups import grouped
+from tollmeter.report.groups import best_known, grouped
 from tollmeter.report.numbers import DASH, Figure, about, cycles, time
 from tollmeter.report.tables import per_ms, shared_state
 
@@ -34,7 +34,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark is None for a toll without a number, whose reason note then says."""
+    """mark is None for a toll without a number, whose reason note then says. known: it stands for others where there is
+    little room."""
 
     toll: str
     mark: Mark | None
@@ -42,6 +43,7 @@ class Rung:
     beside: Figure | str
     fit: str
     note: str
+    known: bool
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,19 @@ def ladder(book: Book) -> Ladder | None:
         return None
     scale = _Scale.over(paid)
     both = any(shared_state(toll) for toll in paid)
-    groups = tuple((name, tuple(_rung(toll, scale, both) for toll in tolls)) for name, tolls in grouped(book))
+    known = best_known(book)
+    groups = tuple(
+        (name, tuple(_rung(toll, scale, both, known=toll in known) for toll in tolls)) for name, tolls in grouped(book)
+    )
     return Ladder("core shared" if both else "in cycles", scale.ticks(), groups)
 
 
-def _rung(toll: Toll, scale: _Scale, both: bool) -> Rung:
+def _rung(toll: Toll, scale: _Scale, both: bool, *, known: bool) -> Rung:
     if toll.value is None:
-        return Rung(toll.toll, None, DASH, DASH, DASH, f"no number: {toll.reason}")
+        return Rung(toll.toll, None, DASH, DASH, DASH, f"no number: {toll.reason}", known)
     shared = shared_state(toll)
     beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
-    return Rung(toll.toll, scale.mark(toll), of_toll(toll), beside, about(per_ms(toll.value)), toll.note)
+    return Rung(toll.toll, scale.mark(toll), of_toll(toll), beside, about(per_ms(toll.value)), toll.note, known)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tollmeter.judgement import opposed
 from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
-from tollmeter.report import tables, ways_out, worth
+from tollmeter.report import in_turns, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
@@ -49,7 +48,7 @@ def _head(book: Book) -> str:
 
 
 def _in_turns(book: Book) -> str:
-    return _listed([opposed.sentence(pair) for pair in book.index.opposed])
+    return _listed(in_turns.sentences(book))
 
 
 def _study(book: Book) -> list[str]:

@@ -20,9 +20,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tollmeter.files import write_whole
-from tollmeter.judgement import opposed
 from tollmeter.model import Book, Failure
-from tollmeter.report import look, tables, ways_out, worth
+from tollmeter.report import in_turns, look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
@@ -95,8 +94,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
-        "in_turns": [opposed.sentence(pair) for pair in index.opposed],
+        "in_turns": in_turns.sentences(book),
         "memory": tables.memory_table(book),
+        "no_levels": tables.no_levels(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),

@@ -19,6 +19,7 @@ from rich.text import Text
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, with_meaning
+from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
 from tollmeter.report.columns import WIDEST, clean
@@ -102,9 +103,8 @@ class Progress:
             self._live.update(self._picture(), refresh=True)
         else:
             first = ", ".join(f"{label} {text}" for label, text in list(self._numbers.items())[:3])
-            self._say(
-                f"{self._share:4.0%}  {clock_face(self._left)} left  {self._place}{f'  ({first})' if first else ''}"
-            )
+            left, known = f"{clock_face(self._left)} left", f"  ({first})" if first else ""
+            self._say(f"{in_percent(self._share):>5}  {left}  {self._place}{known}")
 
     def _picture(self) -> Group:
         """Never wider than the terminal: a wrapped line could not be taken away again."""
@@ -118,7 +118,7 @@ class Progress:
         return Group(*heads, self._bar(width), numbers)
 
     def _bar(self, width: int) -> Text:
-        end = f" {self._share:4.0%}  {clock_face(self._left):>5} left"
+        end = f" {in_percent(self._share):>5}  {clock_face(self._left):>5} left"
         bar = max(4, min(BAR, width - PLACE - len(end)))
         full = round(bar * self._share)
         line = Text(self._place, no_wrap=True)

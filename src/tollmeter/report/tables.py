@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import reasons
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
-from tollmeter.report.doubt import of_toll
+from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -27,20 +26,19 @@ from tollmeter.report.numbers import (
     count,
     cycles,
     duration,
-    either,
     percent,
     plain,
     quantity,
     rate,
     size,
     time,
-    two_digits,
 )
 
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 DISAGREES_BY = 1.25
+NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
 ENDED = ("ok", "settled", "budget")
 
 
@@ -76,6 +74,12 @@ def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
     sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)
             for place in range(len(columns))]  # fmt: skip
     return Table(title, tuple(replace(c, sure=s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
+
+
+def without_column(table: Table, gone: int) -> Table:
+    """The same less one column, by its place."""
+    rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
+    return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
 def machine_facts(book: Book) -> tuple[str, ...]:
@@ -130,25 +134,23 @@ def memory_table(book: Book) -> Table | None:
     return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
 
 
+def no_levels(book: Book) -> str:
+    """Why a run that walked through memory has no memory table; empty where it has one, or never walked."""
+    walked = any(row.status == "ok" and meaning(row, book.probes) == "latency-of-size" for row in book.index.rows)
+    return NO_LEVELS if walked and not book.index.hierarchy else ""
+
+
 def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
-        size(level.size_bytes, level.size_low, level.size_high) if level.size_bytes else "",
+        size_of_level(level) if level.size_bytes else "",
         "!" if disagrees(level) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
-        _answers_in(level),
+        of_level(level),
         cycles(level.latency_cycles),
         rate(level.read_bytes_per_second),
         plain(level.parallelism, 2) if level.parallelism else DASH,
     )
-
-
-def _answers_in(level: Level) -> Cell:
-    """Its latency, or two of them where some of its sizes are answered from beyond it in some visits."""
-    beyond = [state for state in level.states if state.state == "second"]
-    if beyond and level.latency_ns:
-        return either(level.latency_ns, beyond[0].median, "ns")
-    return time(level.latency_ns, level.latency_low, level.latency_high)
 
 
 def disagrees(level: Level) -> bool:
@@ -157,6 +159,10 @@ def disagrees(level: Level) -> bool:
         return False
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
     return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
+
+
+BESIDE = 2
+"""Place of the toll table's column beside the time: on a shared core, or in cycles."""
 
 
 def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
@@ -196,10 +202,15 @@ def findings(book: Book) -> tuple[Finding, ...]:
     return tuple(sorted(book.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
 
 
-def evidence(item: Evidence, book: Book) -> str:
-    """One number that a claim rests on, with its unit; sizes among a row's parameters as people write them."""
+def with_sizes(named: str, book: Book) -> str:
+    """A row's name with the sizes among its parameters as people write them."""
     sizes = {p.name for probe in book.probes.values() for p in probe.parameters if p.kind == "size"}
-    what = re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", item.what)
+    return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
+
+
+def evidence(item: Evidence, book: Book) -> str:
+    """One number that a claim rests on, with its unit."""
+    what = with_sizes(item.what, book)
     value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
     unit = item.unit if isinstance(item.value, str) else ""
     return " ".join(filter(None, (f"{what}:", value, unit)))
@@ -210,26 +221,16 @@ def answer(book: Book) -> str:
     levels = [level for level in book.index.hierarchy if level.latency_ns]
     parts = []
     if len(levels) > 1:
-        near, far = (f"{_brief(level.latency_ns)} from {level.level}" for level in (levels[0], levels[-1]))
+        near, far = (f"{in_a_sentence(of_level(level))} from {level.level}" for level in (levels[0], levels[-1]))
         parts.append(f"a load takes {near} and {far}")
     paid = {meaning(toll, book.probes): toll for toll in reversed(book.index.tolls) if toll.typical and toll.value}
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
-    parts += [f"{words} {_takes(paid[means])}" for means, words in named if means in paid]
+    parts += [f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
-
-
-def _takes(toll: Toll) -> str:
-    known = "" if toll.visits >= LEAST_VISITS else "about "
-    return f"takes {known}{_brief(toll.value)}"
 
 
 def upper(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
-
-
-def _brief(ns: float | None) -> str:
-    """Two digits: what is said in a sentence is not looked up."""
-    return str(two_digits(ns, "ns")) if ns else DASH
 
 
 Aside = Mapping[str, tuple[int, Counter[str]]]

@@ -13,20 +13,21 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.judgement import opposed
 from tollmeter.model import Book, Finding
-from tollmeter.report import groups, tables, worth
+from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, wrapped
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.listing import listing
-from tollmeter.report.numbers import duration
-from tollmeter.report.tables import Table
+from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.tables import BESIDE, Table
 from tollmeter.report.terminal_studies import study
 from tollmeter.report.wrapping import wrap
 from tollmeter.root import COMMAND
 
-FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 4, 1, 5
+FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
+WORTH_A_REASON = 0.05
+"""Share of the rows that must lack a number before the first screen spends a line on why."""
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
@@ -39,10 +40,13 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
         console.print()
-    for pair in book.index.opposed:
-        wrapped(console, opposed.sentence(pair), width, hanging=INDENT)
+    for sentence in in_turns.sentences(book):
+        wrapped(console, sentence, width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
+    if tables.no_levels(book):
+        wrapped(console, tables.no_levels(book), width)
+        console.print()
     shown = _all_tables(book) if whole else _few_tables(book)
     for table in shown:
         print_table(table, console, width)
@@ -84,8 +88,13 @@ def _few_tables(book: Book) -> list[Table]:
 
 
 def _brief(table: Table | None) -> Table | None:
-    """Without the notes: they are in the whole table."""
-    return replace(table, rows=tuple(replace(row, note="") for row in table.rows)) if table else None
+    """Without the notes, and without the column beside the time, unless it tells of most what they become on a shared
+    core: both are in the whole table, and a line that has to be wrapped is a line less of the answer."""
+    if table is None:
+        return None
+    bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
+    told = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
+    return bare if 2 * len(told) >= len(table.rows) else tables.without_column(bare, BESIDE)
 
 
 def _left_out(book: Book, console: Console, width: int) -> None:
@@ -97,7 +106,9 @@ def _left_out(book: Book, console: Console, width: int) -> None:
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
-    for _, reason, number in tables.gaps(lost)[: FEW_REASONS if numbered else MORE_REASONS]:
+    gaps = tables.gaps(lost)
+    few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(book.index.rows) else 0
+    for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
         wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 

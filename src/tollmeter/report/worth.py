@@ -11,6 +11,8 @@ from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
 
 MOST_NAMED = 4
+LEAST_ASIDE = 0.02
+"""What is less changes nothing, and is told with how the run was measured."""
 LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
@@ -30,7 +32,7 @@ def verdict(book: Book) -> str:
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share else []
-    told += [f"{percent(aside)} set aside"] if aside else []
+    told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
     return f"{run.verdict}: {', '.join(told)}" if told else f"{run.verdict}: {MEANINGS[run.verdict]}"
 
 
@@ -70,12 +72,19 @@ def next_step(book: Book) -> str:
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
-        return f"{again} --budget {max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1)):.0f}s"
+        return f"{again} --budget {_longer_s(book):.0f}s"
     if run.verdict == "held back":
         return f"{again} at an ordinary priority and without a quota"
     if run.verdict == "busy":
         return f"{again} when the machine is quiet, or with a longer --budget"
     return f"{COMMAND} serve: this and other runs in a browser"
+
+
+def _longer_s(book: Book) -> float:
+    """Beyond what was spent in vain, some of it on booting a guest."""
+    run = book.index.run
+    asked_s = float(book.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
+    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s)
 
 
 def _instead(book: Book) -> str:

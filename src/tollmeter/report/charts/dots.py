@@ -22,7 +22,7 @@ from tollmeter.report.charts.marks import (
     values,
     within_reach,
 )
-from tollmeter.report.doubt import of_row
+from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.numbers import cycles, time
 
 STEP = 34
@@ -43,7 +43,7 @@ def level_rungs(bench: Bench) -> list[Datum]:
 
 def _level(level: Level) -> Datum:
     """A level of the hierarchy has an interval but no visits of its own."""
-    text = str(time(level.latency_ns, level.latency_low, level.latency_high))
+    text = str(of_level(level))
     low, high = level.latency_low or level.latency_ns, level.latency_high or level.latency_ns
     return {
         "y": level.latency_ns,
@@ -54,7 +54,7 @@ def _level(level: Level) -> Datum:
         "brief": text,
         "tone": "rung-aside",
         "value": text,
-        "interval": f"{time(low)} to {time(high)}",
+        "interval": "none, of too few visits" if level.few_samples else f"{time(low)} to {time(high)}",
         "samples": "from the curve of latency over size",
     }
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from tollmeter.model import Level
 from tollmeter.report.charts.chart import Bench, Chart, Datum
-from tollmeter.report.numbers import percent, plain, rate, size, time
+from tollmeter.report.doubt import of_level, size_of_level
+from tollmeter.report.numbers import percent, plain, rate, size
 from tollmeter.report.tables import disagrees
 
 
@@ -46,18 +47,14 @@ def _named(datum: Datum) -> str:
 
 
 def _latency(levels: Sequence[Level]) -> str:
-    ends = [f"{level.level} ends at {_size(level)}" for level in levels if level.size_bytes]
+    ends = [f"{level.level} ends at {size_of_level(level)}" for level in levels if level.size_bytes]
     far = levels[-1]
     told = [", ".join(ends)] if ends else []
     if far.level == "memory" and far.latency_ns:
-        told.append(f"memory answers in {time(far.latency_ns, far.latency_low, far.latency_high)}")
+        told.append(f"memory answers in {of_level(far)}")
     parted = [level for level in levels if disagrees(level) and level.os_size_bytes]
     told += [f"the system says {size(level.os_size_bytes)} of {level.level}" for level in parted]
     return "; ".join(told) + "." if told else ""
-
-
-def _size(level: Level) -> str:
-    return str(size(level.size_bytes, level.size_low, level.size_high))
 
 
 def _bandwidth(levels: Sequence[Level]) -> str:

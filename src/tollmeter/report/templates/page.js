@@ -129,11 +129,12 @@
     drawn.set(plot, { result, width });
   }
 
-  // A chart in a part that is folded has no width, and waits until it is opened.
+  // A chart in a part that is folded waits until it is opened: it may have a width, and nobody sees it.
+  const isSeen = (plot) => plot.clientWidth && !plot.closest("details:not([open])");
   async function drawAll() {
     delete document.documentElement.dataset.drawnFor;
     for (const plot of plots) {
-      if (!plot.clientWidth || drawn.get(plot)?.width === plot.clientWidth) continue;
+      if (!isSeen(plot) || drawn.get(plot)?.width === plot.clientWidth) continue;
       await draw(plot);
       await new Promise((resume) => setTimeout(resume));
     }
@@ -190,7 +191,7 @@
     });
   }
 
-  const search = document.getElementById("search");
+  const search = document.getElementById("search"), every = document.getElementById("all-tolls");
   const sought = [...document.querySelectorAll("#tolls tbody tr, article, #families figure")];
   const words = new Map(sought.map((one) => [one, one.textContent.toLowerCase()]));
   const folded = [...document.querySelectorAll("#families > details")];
@@ -198,6 +199,7 @@
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (one) => wanted.every((word) => words.get(one).includes(word));
     for (const one of sought) one.hidden = wanted.length > 0 && !fits(one);
+    if (every && wanted.length) every.checked = true;
     for (const family of folded) {
       const found = wanted.length > 0 && sought.some((one) => !one.hidden && family.contains(one));
       family.hidden = wanted.length > 0 && !found;
