@@ -96,7 +96,8 @@ static bool begin_perf(void) {
 /* To switch the sampler off and on again takes 13 us in a guest, and what is timed between may be 30: it goes on, and
  * what it puts into the ring while the watch stands still is left out. */
 static void pause_ring(bool pause) {
-  const uint64_t head = __atomic_load_n(&sampler.ring->data_head, __ATOMIC_ACQUIRE);
+  /* Put there by this thread's own interrupts; of 32 bits, since a 32-bit program has no single load for more. */
+  const uint32_t head = (uint32_t)((const volatile struct perf_event_mmap_page *)sampler.ring)->data_head;
   if (pause)
     stretches[stretch_count].begin = head;
   else if (stretches[stretch_count].begin != head && stretch_count < MOST_SAMPLES - 1)
