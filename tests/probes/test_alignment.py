@@ -243,6 +243,17 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
         assert found.reason is None and found.part("copy_bytes") > 0.5, found
 
 
+def test_what_is_compared_while_the_watch_stands_still_is_not_in_the_profile(own_abi_name: str) -> None:
+    probe = "alignment.receive_path_packed"
+    receive(own_abi_name, "packed", samples=1)
+    values = (("copy", "halfwords"), ("checksum", "halfwords"), ("fault", "none"))
+    point = Point(probe=probe, abi=own_abi_name, target="local", parameters=values)
+    made = Executable(path=str(executable(own_abi_name, probe)), probe=describe(own_abi_name, probe), build=NO_BUILD)
+    found = take(Wanted(point, made), Asked(400))
+    compared = sum(share.hits for share in found.shares if "memcmp" in share.function or "memset" in share.function)
+    assert found.reason is None and compared < found.hits / 100, found
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may lock no memory")
 def test_where_the_sampler_s_ring_is_refused_a_signal_samples(own_abi_name: str) -> None:
     def as_nobody() -> None:
