@@ -5,10 +5,11 @@
 # The runtime's unit tests are tests/runtime/test_*.c, each a main that ends with a status other than 0 where it fails.
 # Each is built plain, plain for 32 bit where the compiler can, and under the address and undefined-behaviour
 # sanitizers. tests/runtime/fuzz_*.c are libFuzzer targets, run for FUZZ_SECONDS each; an input that breaks one is left
-# in build/tests/fuzz, and belongs into a unit test.
+# in build/tests/fuzz, and belongs into a unit test. The host's readers are given changed inputs for READ_SECONDS in all.
 
 PYTHON       := .venv/bin/python
 FUZZ_SECONDS ?= 10
+READ_SECONDS ?= 2
 TEST_SECONDS := 120
 
 # The version that Debian 12 has, since each formats a little differently from the last.
@@ -114,3 +115,4 @@ fuzz: $(FUZZ_TESTS:%=build/tests/fuzz/%)
 	@$(foreach one,$(FUZZ_TESTS),mkdir -p build/tests/fuzz/$(one).found; $(call run,build/tests/fuzz/$(one),\
 	  -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/tests/fuzz/$(one). build/tests/fuzz/$(one).found);)
 	@echo "$(words $(FUZZ_TESTS)) fuzz targets stood $(FUZZ_SECONDS) s each"
+	@PYTHONPATH=tests:src $(PYTHON) -m storm.readers $(READ_SECONDS)

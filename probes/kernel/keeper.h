@@ -8,6 +8,8 @@
 #ifndef TOLL_KERNEL_KEEPER_H
 #define TOLL_KERNEL_KEEPER_H
 
+#include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,8 +25,9 @@ static inline void keep(int life, void (*remove)(const void *what), const void *
   char nothing;
   setsid();
   for (int file = 0; file < life; file++) close(file);
-  if (write(life, "", 1) != 1) _exit(1);
-  while (read(life, &nothing, 1) < 0) continue;
+  if (write(life, "", 1) != 1) _exit(EXIT_FAILURE);
+  while (read(life, &nothing, 1) < 0)
+    if (errno != EINTR) break;
   remove(what);
   _exit(0);
 }
@@ -39,11 +42,11 @@ static inline bool keep_until_end(void (*remove)(const void *what), const void *
   keeper.life = life[1];
   keeper.process = fork();
   if (keeper.process == 0) {
-    close(life[1]);
+    if (close(life[1]) < 0) _exit(EXIT_FAILURE); /* who holds the owner's end himself would wait for ever */
     keep(life[0], remove, what);
   }
-  close(life[0]);
-  return keeper.process > 0 && read(life[1], &ready, 1) == 1; /* until then a signal to the visit's would reach it */
+  if (close(life[0]) < 0 || keeper.process < 0) return false;
+  return read(life[1], &ready, 1) == 1; /* until then a signal to the visit's would reach it */
 }
 
 /* Who ends in good order ends after it, so that nothing is left when the host reads of the end. */

@@ -36,6 +36,7 @@ struct paged {
   char *start;
   size_t next;
   uint64_t asked, served;
+  int refused; /* why the system took no page back, or 0 */
 };
 
 /* The handler's own view: a signal has no other argument. */
@@ -101,7 +102,7 @@ static enum toll_status take_charge(struct toll_run *r, char *start) {
 static void start_again(struct paged *paged) {
   const size_t bytes = PAGES * pager.page_bytes;
   toll_watch_stop();
-  madvise(paged->start, bytes, MADV_DONTNEED);
+  if (madvise(paged->start, bytes, MADV_DONTNEED) < 0) paged->refused = errno;
   if (pager.by == SIGNAL) mprotect(paged->start, bytes, PROT_NONE);
   paged->next = 0;
   toll_watch_go();
@@ -148,6 +149,7 @@ static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
 
 static enum toll_status check(struct toll_run *r) {
   const struct paged *paged = r->state;
+  if (paged->refused) return toll_skip(r, "the system takes no pages back: %s", strerror(paged->refused));
   const uint64_t served = pager.by == USERFAULT ? paged->served : pager.served;
   if (pager.by != KERNEL && served != paged->asked)
     return toll_wrong(r, "%llu of %llu touches were served by the pager", (unsigned long long)served,

@@ -164,11 +164,14 @@ static const char *const kinds[] = {"undefined_instruction",  "breakpoint", "div
                                     "privileged_instruction", "null_store", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "trap", .kind = TOLL_CHOICE, .summary = "what traps", .choices = kinds}, {0}};
+/* With a meaning, so that a run goes on until the parts are known as well as the whole. */
+#define PART(part, text) \
+  { .name = part, .unit = "ns", .summary = text, .source = TOLL_GAUGE, .means = "trap-part" }
 static const struct toll_metric metrics[] = {
     {.name = "round_trip", .unit = "ns", .summary = "a trap to a handler in the program and back"},
-    {.name = "entry", .unit = "ns", .summary = "until the kernel owes a signal", .source = TOLL_GAUGE},
-    {.name = "delivery", .unit = "ns", .summary = "from there to the handler", .source = TOLL_GAUGE},
-    {.name = "return", .unit = "ns", .summary = "from the handler to behind the trap", .source = TOLL_GAUGE},
+    PART("entry", "until the kernel owes a signal"),
+    PART("delivery", "from there to the handler"),
+    PART("return", "from the handler to behind the trap"),
     {0}};
 
 const struct toll_probe toll_probe = {

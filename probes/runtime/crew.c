@@ -237,12 +237,23 @@ static enum toll_status assign(struct toll_run *r) {
   return TOLL_OK;
 }
 
+/* Tried, since a sandbox may refuse it: the gate would then be spun at, and a CPU never given up, and what one worker
+ * takes from another would be told as the boundary's cost. */
+static enum toll_status try_to_wait(struct toll_run *r) {
+  _Atomic uint32_t word = 0;
+  if (toll_futex_wake(&word, 1) < 0)
+    return toll_skip(r, "the system does not let its workers sleep: %s", strerror(errno));
+  if (sched_yield() < 0) return toll_skip(r, "the system does not let its workers take turns: %s", strerror(errno));
+  return TOLL_OK;
+}
+
 enum toll_status toll_crew_start(struct toll_run *r) {
   worker_cpus[0] = r->cpus ? r->cpus[0] : -1;
   enum toll_status status = assign(r);
   if (status != TOLL_OK || worker_count == 1) return status;
   if (toll_counts_instructions())
     return toll_skip(r, "instructions are counted for one worker, and this has companions");
+  if ((status = try_to_wait(r)) != TOLL_OK) return status;
   crew = mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (crew == MAP_FAILED) return toll_fail(r, "no shared memory for the workers' gate: %s", strerror(errno));
   watch_processes();

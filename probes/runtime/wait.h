@@ -24,8 +24,9 @@ static inline void toll_futex_wait(_Atomic uint32_t *word, uint32_t value) {
   syscall(SYS_futex, word, TOLL_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-static inline void toll_futex_wake(_Atomic uint32_t *word, int most) {
-  syscall(SYS_futex, word, TOLL_FUTEX_WAKE, most, NULL, NULL, 0);
+/* How many it woke; below 0, with errno, where the system refuses it. */
+static inline long toll_futex_wake(_Atomic uint32_t *word, int most) {
+  return syscall(SYS_futex, word, TOLL_FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
 /* Now, on the clock that the kernel's timers ring by: for appointments, never for a result. */

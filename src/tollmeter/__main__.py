@@ -12,7 +12,7 @@ def main() -> int:
     """Returns the exit code. Signals wait until what answers them is there."""
     starting.hold_signals()
     starting.open_descriptors()
-    if lacking := starting.make_room():
+    if lacking := starting.make_room() or starting.read_clock():
         starting.complain(lacking)
         return INFRASTRUCTURE
     try:

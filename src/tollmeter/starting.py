@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -66,6 +67,15 @@ def make_room() -> str | None:
     if allowed == resource.RLIM_INFINITY or allowed >= LEAST_BYTES:
         return None
     return f"{LEAST_BYTES >> 20} MiB of address space are needed, and this may have {allowed >> 20} (ulimit -v)"
+
+
+def read_clock() -> str | None:
+    """Why nothing of Python can tell the time, if so: it counts nanoseconds since 1970 in 63 bits."""
+    try:
+        time.time()
+    except OverflowError:
+        return "the system's clock says a year after 2262, or before 1677: set it, as with `date -s 2026-01-31`"
+    return None
 
 
 def complain(sentence: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import shutil
@@ -14,10 +15,13 @@ from pathlib import Path
 import pytest
 
 import stands
+from noisy_line import noisy_line
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import qemu_system
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.initramfs import archive
+from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, Guest
+from tollmeter.targets.serial_line import SerialLine
 from tollmeter.toolchain.build import build_abi, find_compiler, read_abi
 
 COMPILER = "arm-linux-gnueabi-gcc-12"
@@ -121,7 +125,7 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
     return tree / "build" / abi.name
 
 
-def told(target: Guest, executable: Path, number: int = 5, **parameters: Value) -> Outcome:
+def told(target: Guest | SerialLine, executable: Path, number: int = 5, **parameters: Value) -> Outcome:
     point = Point(executable.name, executable.parent.name, target.name, tuple(sorted(parameters.items())))
     visit = Visit(id=number, point=point, round=2, cpus=(0,), samples=3, sample_ns=200_000, seed=1, deadline_ms=20000)
     return outcome(target.run(str(executable), visit, 1))
@@ -176,6 +180,29 @@ def test_virtual_time_repeats_to_the_instruction(probes: Path, name: str) -> Non
     first, second = times(1), times(12345)
     assert first == second
     assert first[: len(first) // 2] == first[len(first) // 2 :]
+
+
+def test_a_board_is_timed_by_this_machine_over_the_line_of_its_records(probes: Path, tmp_path: Path) -> None:
+    """Between its UART and the host. Here the emulator's time is the host's, and so both clocks tell of one."""
+    chosen, executable = BOARDS[BOARD], probes / "kernel.enter_syscall"
+    stands.need(chosen.emulator, COMPILER)
+    first_files = tmp_path / "initramfs"
+    first_files.write_bytes(archive({f"/{probes.name}/{executable.name}": executable.read_bytes()}))
+    with noisy_line() as ends:
+        words = [chosen.emulator, *_ALWAYS, *chosen.words, "-kernel", str(stands.emulator_file(chosen.ours)), "-append",
+                 f"{chosen.command_line} clock=real", "-initrd", str(first_files), "-serial", "null", "-serial",
+                 ends.far]  # fmt: skip
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as emulator:
+            try:
+                line = f"serial:{ends.near}"
+                with contextlib.closing(SerialLine(f"{line}+{line}", timed=True)) as target:
+                    back = told(target, executable, call="getppid")
+            finally:
+                emulator.kill()
+    assert (back.status, back.clock.kind, back.clock.source) == ("ok", "external", line), back.reason
+    assert back.marks and (back.marks.lost, back.marks.doubled, back.marks.inserted) == (0, 0, 0)
+    assert back.marks.empty_ns is not None and back.marks.own_ratio
+    assert 0.1 < back.marks.own_ratio < 10
 
 
 def test_own_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(probes: Path) -> None:

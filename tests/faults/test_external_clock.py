@@ -110,5 +110,8 @@ def test_a_line_makes_a_target_of_its_own_whose_clock_is_external() -> None:
     assert clocked((), "pty") == ("local+pty",)
     assert clocked(("local",), None) == ("local",)
     assert clock_of("local+pty") == "external"
-    with pytest.raises(Failure, match="is not timed over a line"):
+    with pytest.raises(Failure, match="is not timed over"):
         clock_of("bare:vexpress-a9+pty")
+    assert clock_of("serial:/dev/x@9600+serial:/dev/x@9600") == "external"
+    with pytest.raises(Failure, match="over that line itself"):
+        clock_of("serial:/dev/x+serial:/dev/y")

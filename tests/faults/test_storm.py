@@ -3,22 +3,40 @@
 
 from __future__ import annotations
 
+import platform
 import random
 
 import pytest
 
-from storm import command_lines, denials, journals
+from storm import command_lines, denials, journals, readers
 from storm.ended import Ended, Tally, ill
 from tollmeter.library.lies import HONEST, IN_PROBES
 from tollmeter.root import ROOT
 
 
-@pytest.mark.parametrize("storm", [journals, command_lines, denials])
+@pytest.mark.parametrize("storm", [journals, command_lines, denials, readers])
 def test_nothing_goes_wrong_in_a_short_storm(storm: object) -> None:
-    count = {journals: 22, command_lines: 5, denials: 2}[storm]  # type: ignore[index]
+    count = {journals: 22, command_lines: 5, denials: 2, readers: 300}[storm]  # type: ignore[index]
     tally = storm.storm(random.randrange(10**6), count)  # type: ignore[attr-defined]
     assert tally.count >= count
     assert tally.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("probe", "parameters", "call"),
+    [
+        ("kernel.call_object", "channel=futex placement=one_cpu", "futex"),
+        ("kernel.call_object", "channel=shared_memory placement=one_cpu", "sched_yield"),
+        ("kernel.supervise_fault", "by=kernel", "madvise"),
+        ("kernel.disk_file", "act=create size=0", "close"),
+    ],
+)
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")
+def test_what_a_denied_call_once_made_another_number_or_a_hang_is_a_sentence(
+    probe: str, parameters: str, call: str
+) -> None:
+    for error in denials.ERRORS:
+        assert denials._probe(denials.Denial(probe, parameters, call), error) is None
 
 
 def test_a_storm_complains_of_what_is_wrong() -> None:

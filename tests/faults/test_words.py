@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,20 @@ def test_a_report_is_not_written_through_a_link(root: Path) -> None:
     assert main(["export", "mine", "--out", "mine/rows.csv"]) == 0
     assert (root / "precious").read_text() == "precious"
     assert not (root / "mine/report.html").is_symlink()
+
+
+NO_TIME = """
+import sys, time
+def told(): raise OverflowError("timestamp too large to convert to C _PyTime_t")
+time.time = told
+from tollmeter.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_clock_in_the_year_2600_is_a_line() -> None:
+    words = [sys.executable, "-c", NO_TIME, "list"]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    assert told.returncode == 5
+    assert "clock" in told.stderr and "2262" in told.stderr
+    assert told.stderr.count("\n") == 1

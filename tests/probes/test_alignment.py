@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import resource
 import shutil
 import subprocess
 from collections import Counter
@@ -22,6 +24,7 @@ from tollmeter.targets.profiled import Asked
 pytestmark = pytest.mark.machine
 
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")
+NOBODY = 65534
 X86 = platform.machine() in ("x86_64", "i686")
 BREAKS = (
     (
@@ -238,6 +241,21 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
         made = Executable(path=str(path), probe=describe(own_abi_name, "alignment.copy"), build=NO_BUILD)
         found = take(Wanted(point, made), Asked(300, by_signal))
         assert found.reason is None and found.part("copy_bytes") > 0.5, found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may lock no memory")
+def test_where_the_sampler_s_ring_is_refused_a_signal_samples(own_abi_name: str) -> None:
+    def as_nobody() -> None:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+
+    with executable(own_abi_name, "alignment.copy").open("rb") as program:
+        told = subprocess.run(
+            [f"/proc/self/fd/{program.fileno()}", "routine=bytes"], env={"TOLL_PROFILE": "50"}, capture_output=True,
+            check=False, timeout=60, preexec_fn=as_nobody, pass_fds=(program.fileno(),),
+        )  # fmt: skip
+    assert told.returncode == 0 and b'"source":"SIGPROF"' in told.stdout, told
 
 
 # ---- traps that a handler makes good --------------------------------------------------------------------------------

@@ -180,6 +180,16 @@ def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: 
     assert 0.2 * cost(done) < done.gauges["cpu_time"] < 3 * cost(done)
 
 
+@pytest.mark.parametrize(("name", "where"), PROGRAMS)
+def test_a_programs_memory_is_told_the_same_twice(abi: str, name: str, where: dict[str, int]) -> None:
+    """But for two pages, which is where the system put its stack and heap."""
+    one, two = (visit(abi, f"datamodel.{name}", samples=2, **where) for _ in range(2))
+    if one.status == "unsupported":
+        pytest.skip(f"{one.reason}")
+    for metric in ("resident_peak", "resident", "heap", "mapped", "code", "data"):
+        assert one.gauges[metric] == pytest.approx(two.gauges[metric], rel=0.01, abs=2 * 4096), metric
+
+
 @pytest.mark.parametrize(("name", "answer"), [("network_simplex", "objective"), ("sparse", "checksum")])
 def test_a_program_answers_the_same_under_every_abi(name: str, answer: str) -> None:
     where = dict(PROGRAMS)[name]

@@ -145,6 +145,12 @@ BREAKS = (
         "done += (size_t)took, stream->received[0] ^= 1;",
         {"message": 1024},
     ),
+    (
+        "kernel/datagram_bandwidth.c",
+        "memcpy(&burst, all->received, sizeof burst);",
+        "memcpy(&burst, all->received, sizeof burst), all->received[20] ^= 1;",
+        {"message": 1024},
+    ),
     ("kernel/file_bandwidth.c", "sum[3] += words[i + 3];", "sum[3] += words[i + 2];", {"route": "kept_map"}),
     ("kernel/connect.c", "taken >= 0 && reset(taken);", "taken >= 0 && reset(taken) && i > 1;", {}),
     ("kernel/http_fetch.c", "page_fill(web->served, LARGEST_PAGE);", "page_fill(web->served, 1000);", {"size": 1024}),
@@ -416,6 +422,14 @@ def test_large_messages_go_faster_than_small_ones(abi: str, route: str) -> None:
     assert large.work.bytes / cost(large) > 1.5 * small.work.bytes / cost(small)
 
 
+def test_every_datagram_arrives_and_those_that_found_no_room_are_counted(abi: str) -> None:
+    """Each burst of small ones fits into the usual buffer; of the largest it takes a receiver who is quick."""
+    small, large = (visit(abi, "kernel.datagram_bandwidth", message=size, placement="one_cpu", samples=2)
+                    for size in (1024, 65507))  # fmt: skip
+    assert (small.status, large.status) == ("ok", "ok"), small.reason or large.reason
+    assert small.gauges["lost"] == 0 <= large.gauges["lost"] < 1
+
+
 def test_a_new_map_of_a_file_is_slower_to_read_than_one_that_stays(abi: str) -> None:
     new, kept = in_turns(
         *(partial(visit, abi, "kernel.file_bandwidth", route=route, size=1 << 20) for route in ("new_map", "kept_map"))
@@ -583,7 +597,8 @@ def test_a_full_disk_is_a_reason_and_leaves_nothing(own_abi_name: str, tmp_path:
 
 KERNELS = (
     "connect", "disk", "disk_file", "http_fetch", "jobs", "remote_call", "remote_bandwidth",
-    "call_object", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap", "file_bandwidth",
+    "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
+    "file_bandwidth",
     "file_call", "mapping", "page_fault", "process_create", "select", "signal_self", "stream_bandwidth",
     "supervise_call", "supervise_fault", "switch", "timer", "wake",
 )  # fmt: skip

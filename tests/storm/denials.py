@@ -1,65 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every system call that the runtime and the host use denied in turn: a sentence, or the right number.
+"""Every system call that each probe and a run make, denied in turn: a sentence, or the right number.
 
-The kernel's own filter denies them (seccomp(2)), as a sandbox does: the call is not there, or not permitted.
+The kernel's own filter denies them (seccomp(2)), as a sandbox does: the call is not there, or not permitted. What is
+right is what the same probe says under a filter of the same length that denies nothing, visited in turns with it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import itertools
 import os
 import platform
 import random
+import signal
 import struct
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from storm.ended import Ended, Tally, ended, ill
-from tollmeter.model import Failure
+from storm.ended import Ended, Tally, ended, ill, marked
+from storm.uses import BUILT, HOST, QUICK, ROOT, RUN, numbers, uses
+from tollmeter.library.derive import open_index
+from tollmeter.model import Failure, Outcome
 from tollmeter.protocol import outcome
 
-ROOT = Path(__file__).parents[2]
 ERRORS = (errno.EPERM, errno.ENOSYS)
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _NO_FILTER = 99
 _LOAD, _EQUAL, _RETURN, _ALLOW, _ERRNO = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
+_NOTHING = 0xFFFF
+"""No call has this number."""
 
-# By their numbers on x86_64 (asm/unistd_64.h). What no program can start without is left out: execve, mmap, exit.
-CALLS = {
-    "read": 0, "open": 2, "close": 3, "fstat": 5, "poll": 7, "mprotect": 10, "munmap": 11, "brk": 12,
-    "rt_sigaction": 13, "rt_sigprocmask": 14, "ioctl": 16, "pread64": 17, "pipe": 22, "sched_yield": 24, "madvise": 28,
-    "dup": 32, "dup2": 33, "nanosleep": 35, "setitimer": 38, "getpid": 39, "socketpair": 53, "clone": 56, "fork": 57,
-    "vfork": 58, "wait4": 61, "kill": 62, "uname": 63, "fcntl": 72, "flock": 73, "fsync": 74, "ftruncate": 77,
-    "getcwd": 79, "rename": 82, "mkdir": 83, "unlink": 87, "symlink": 88, "readlink": 89, "chmod": 90, "umask": 95,
-    "gettimeofday": 96, "getrlimit": 97, "getrusage": 98, "sysinfo": 99, "getppid": 110, "setsid": 112,
-    "sigaltstack": 131, "getpriority": 140, "sched_setparam": 142, "sched_setscheduler": 144,
-    "sched_getscheduler": 145, "prctl": 157, "gettid": 186, "futex": 202, "sched_setaffinity": 203,
-    "sched_getaffinity": 204, "getdents64": 217, "set_tid_address": 218, "clock_gettime": 228, "clock_getres": 229,
-    "clock_nanosleep": 230, "exit_group": 231, "tgkill": 234, "waitid": 247, "openat": 257, "mkdirat": 258,
-    "newfstatat": 262, "unlinkat": 263, "set_robust_list": 273, "utimensat": 280, "pipe2": 293, "prlimit64": 302,
-    "getcpu": 309, "renameat2": 316, "getrandom": 318, "memfd_create": 319, "copy_file_range": 326, "statx": 332,
-    "rseq": 334, "pidfd_open": 434, "clone3": 435, "close_range": 436, "openat2": 437, "faccessat2": 439,
-}  # fmt: skip
-UNENDING = {"exit_group"}
-"""A program that may not end does not: that it is ended by a deadline is the right end."""
-PROBES = ("kernel.loop", "memory.ping_pong")
-"""One that is alone, and one with a companion."""
+UNENDING = {"exit", "exit_group"}
+"""A program that may not end, or whose threads may not, does not: that a deadline ends it is the right end."""
+FAR, TURNS = 8, 3
+"""How many times more or less is another number, by the least of so many visits each: a neighbour only takes."""
 HOST_CODES = {0, 1, 2, 5, 6}
 
 
-def denying(call: str, error: int) -> Callable[[], None]:
+class Denial(NamedTuple):
+    probe: str
+    parameters: str
+    call: str
+
+
+def storm(seed: int, count: int) -> Tally:
+    tally = Tally("denied system calls")
+    if platform.machine() != "x86_64":
+        return tally
+    every = [Denial(*who, call) for who, calls in uses().items() for call in calls if call in numbers()]
+    for number, denial in enumerate(random.Random(seed).sample(every, min(count, len(every)))):
+        if denial.probe == HOST:
+            tally.one(f"{denial.call}, toll run", _host(denial.call, ERRORS[number % 2]))
+            continue
+        for error in ERRORS:
+            words = f"{denial.call} ({errno.errorcode[error]}), {denial.probe} {denial.parameters}"
+            tally.one(words, _probe(denial, error))
+    return tally
+
+
+def denying(number: int, error: int) -> Callable[[], None]:
     """For a child, before it becomes the program."""
     program = b"".join(
         struct.pack("HBBI", *step)
-        for step in (
-            (_LOAD, 0, 0, 0),
-            (_EQUAL, 0, 1, CALLS[call]),
-            (_RETURN, 0, 0, _ERRNO | error),
-            (_RETURN, 0, 0, _ALLOW),
-        )
+        for step in ((_LOAD, 0, 0, 0), (_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error), (_RETURN, 0, 0, _ALLOW))
     )
     libc = ctypes.CDLL(None, use_errno=True)
     steps = ctypes.create_string_buffer(program)
@@ -73,43 +79,81 @@ def denying(call: str, error: int) -> Callable[[], None]:
     return deny
 
 
-def storm(seed: int, count: int) -> Tally:
-    tally = Tally("denied system calls")
-    if platform.machine() != "x86_64":
-        return tally
-    chosen = random.Random(seed).sample(sorted(CALLS), min(count, len(CALLS)))
-    for call in chosen:
-        for error, probe in itertools.product(ERRORS, PROBES):
-            tally.one(f"{call} ({errno.errorcode[error]}), {probe}", _probe(call, error, probe))
-        tally.one(f"{call}, toll run", _host(call))
-    return tally
+# ---- a probe --------------------------------------------------------------------------------------------------------
 
 
-def _probe(call: str, error: int, probe: str) -> str | None:
+def _probe(denial: Denial, error: int) -> str | None:
     """A visit as a person could type it: a whole stream with a number or a reason, or an end that the host takes for a
     failure, which it tells."""
-    words = [str(ROOT / "build/x86_64" / probe), "--samples=4", "--sample-ns=100000", "--deadline-ms=3000"]
-    told = ended(words, 20, preexec_fn=denying(call, error))
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    told = _visit(denial, numbers()[denial.call], error, mark)
+    left = _left_behind(mark)
     if told.code == _NO_FILTER:
         return "the kernel does not take the filter"
-    if call in UNENDING:
+    if denial.call in UNENDING:
         return None
-    if told.code is None:
-        return "it hung"
+    if told.code is None or left:
+        return f"it left behind: {left}" if left else "it hung"
     try:
         found = outcome(told.out)
     except Failure as failure:
         return f"code 0 and no whole stream: {failure.sentence}" if told.code == 0 else None
-    return None if found.samples or found.gauges or found.reason else "neither a number nor a sentence"
+    if not (found.samples or found.gauges or found.reason):
+        return "neither a number nor a sentence"
+    return _another_number(denial, error, found) if found.status == "ok" else None
 
 
-def _host(call: str) -> str | None:
-    words = [str(ROOT / ".venv/bin/python"), "-I", "-m", "tollmeter", "run", "kernel.loop", "--budget", "1s", "--quiet"]
+def _visit(denial: Denial, number: int, error: int, mark: str = "") -> Ended:
+    words = [str(BUILT / denial.probe), *denial.parameters.split(), *QUICK]
+    return ended(words, 20, preexec_fn=denying(number, error), env={**os.environ, "TOLL_STORM": mark})
+
+
+def _another_number(denial: Denial, error: int, first: Outcome) -> str | None:
+    denied, allowed = [first], list[Outcome]()
+    for _ in range(TURNS):
+        allowed.append(outcome(_visit(denial, _NOTHING, error).out))
+        if not _is_far(ratio := _least_ns(denied) / _least_ns(allowed)):
+            return None
+        denied.append(outcome(_visit(denial, numbers()[denial.call], error).out))
+    return f"{ratio:.3g} times the number, and not a word"
+
+
+def _is_far(ratio: float) -> bool:
+    return not 1 / FAR < ratio < FAR
+
+
+def _least_ns(visits: list[Outcome]) -> float:
+    """Of one iteration; 1 where nothing was timed."""
+    costs = [sample.body[1] / sample.iterations for told in visits for sample in told.samples]
+    return max(min(costs, default=1.0), 1e-9)
+
+
+def _left_behind(mark: str) -> list[str]:
+    """What the visit started and did not end, ended now."""
+    limit = time.monotonic() + 0.5
+    while (found := marked(f"TOLL_STORM={mark}".encode())) and time.monotonic() < limit:
+        time.sleep(0.01)
+    for process in found:
+        os.kill(process, signal.SIGKILL)
+    return list(found.values())
+
+
+# ---- the host -------------------------------------------------------------------------------------------------------
+
+
+def _host(call: str, error: int) -> str | None:
     with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
-        told = ended([*words, "--out", f"{name}/run"], 60, preexec_fn=denying(call, errno.EPERM))
-    if call in UNENDING:
-        return None
-    return ill(_without_pythons_own(told), HOST_CODES)
+        words = [str(ROOT / RUN[0]), *RUN[1:], "--out", f"{name}/run"]
+        told = ended(words, 60, preexec_fn=denying(numbers()[call], error))
+        if call in UNENDING:
+            return None
+        return ill(_without_pythons_own(told), HOST_CODES) or (_no_loop(Path(name) / "run") if told.code == 0 else None)
+
+
+def _no_loop(folder: Path) -> str | None:
+    """A core turns a loop in one cycle or some, and no core has another clock than a few GHz."""
+    found = [row for row in open_index(folder).rows if row.metric == "loops" and row.median]
+    return None if found and all(1e8 < (row.median or 0) < 1e10 for row in found) else "code 0 and no such number"
 
 
 def _without_pythons_own(told: Ended) -> Ended:

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 HANG_S = 60
@@ -38,14 +41,18 @@ class Tally:
 
 
 def ended(words: list[str], limit_s: float = HANG_S, **more: object) -> Ended:
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload]
-    try:
-        out, said = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return Ended(None, b"", b"")
-    return Ended(process.returncode, out, said)
+    """By files and not by pipes: what is left behind would keep those open, and this would wait for it."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(words, stdout=out, stderr=said, **more)  # type: ignore[call-overload]
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            code = None
+        for file in (out, said):
+            file.seek(0)
+        return Ended(code, out.read(), said.read())
 
 
 def ill(told: Ended, codes: set[int]) -> str | None:
@@ -55,6 +62,17 @@ def ill(told: Ended, codes: set[int]) -> str | None:
     if b"Traceback" in told.said or b"Fatal Python error" in told.said:
         return f"a traceback: {told.said.splitlines()[-1].decode(errors='replace')}"
     return None if told.code in codes else f"code {told.code}: {told.said[-200:]!r}"
+
+
+def marked(mark: bytes) -> dict[int, str]:
+    """The processes in whose environment this stands, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                found[int(entry.name)] = words.decode(errors="replace")
+    return found
 
 
 class Hung(Exception):

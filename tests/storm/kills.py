@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -12,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from storm.ended import Tally
+from storm.ended import Tally, marked
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME, read, streams
 
@@ -83,18 +82,9 @@ def _run_is_ill(run: Path, code: int) -> str | None:
 
 def _left_behind(passing: Path) -> list[str]:
     limit = time.monotonic() + GONE_S
-    while (found := _processes(str(passing).encode())) and time.monotonic() < limit:
+    while (found := marked(str(passing).encode())) and time.monotonic() < limit:
         time.sleep(0.05)
-    return found
-
-
-def _processes(mark: bytes) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-    return found
+    return list(found.values())
 
 
 def _traceback(said: Path) -> str | None:

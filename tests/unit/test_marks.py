@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+import zlib
 from typing import Any
 
+import msgspec
 import pytest
 
 from tollmeter.model import Marks, Outcome
-from tollmeter.protocol import Stamp, outcome, retimed
+from tollmeter.protocol import Damaged, Stamp, outcome, retimed
 from tollmeter.protocol.framing import seal
 from tollmeter.protocol.marks import MARK, arrived
 
@@ -110,3 +112,28 @@ def test_a_visit_without_samples_is_as_it_was() -> None:
     head = {"k": "visit", "visit": 3, "round": 0, "probe": "any.probe", "abi": "x86_64", "target": "local+pty"}
     stream = seal([head, {"k": "skip", "reason": "no such thing here"}])
     assert retimed(stream, [], "pty") == stream
+
+
+@pytest.mark.parametrize(
+    "told", [b'{"k":"other","x":}', b'{"k":"other","x":"\xe5"}', b'{"k":"other","x":' + b"[" * 9000]
+)
+def test_a_record_that_nobody_reads_and_that_is_no_json_is_refused(told: bytes) -> None:
+    lines = visit(1)[0].splitlines()
+    stream = [*lines[:-1], sealed_text(told, len(lines) - 1), seal([{"k": "x"}] * len(lines)).splitlines()[-1]]
+    assert outcome(b"\n".join(stream)).samples
+    with pytest.raises(Damaged, match="other: it is not JSON"):
+        retimed(b"\n".join(stream), [], "pty")
+
+
+@pytest.mark.parametrize("mark", ["many", -1, 2**64 - 1, None, [1]])
+def test_a_sample_that_counts_its_marks_by_nothing_is_refused(mark: object) -> None:
+    records = [msgspec.json.decode(line) for line in visit(1)[0].splitlines()[:-1]]
+    records = [{**record, "mark": mark} if record["k"] == "sample" else record for record in records]
+    with pytest.raises(Damaged, match="counts no marks"):
+        retimed(seal([{key: told for key, told in one.items() if key not in "nc"} for one in records]), [], "pty")
+
+
+def sealed_text(told: bytes, number: int) -> bytes:
+    """A line whose checksum holds, whatever it says."""
+    text = told.removesuffix(b"}") + b',"n":%d' % number
+    return text + b',"c":"%08x"}' % zlib.crc32(text)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -17,7 +18,7 @@ from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.plan.points import Ground
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
-from tollmeter.store.profiles import keep, kept
+from tollmeter.store.profiles import KEPT, keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked, Told, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols
@@ -177,3 +178,18 @@ def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:
     (tmp_path / "profiles.json").write_text("{")
     with pytest.raises(Failure):
         kept(tmp_path)
+
+
+def test_profiles_in_a_folder_from_elsewhere_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / f".{KEPT}.half").symlink_to(tmp_path / "precious")
+    (tmp_path / KEPT).symlink_to(tmp_path / "precious")
+    keep(tmp_path, [profile({"f": 3})])
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert len(kept(tmp_path)) == 1
+    for what in (os.mkfifo, lambda path: path.write_bytes(b"[" * 100_000)):
+        (tmp_path / KEPT).unlink()
+        what(tmp_path / KEPT)
+        with pytest.raises(Failure, match=KEPT) as caught:
+            kept(tmp_path)
+        assert caught.value.exit_code == 5

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -10,10 +11,13 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
+from rich.console import Console
 
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
+from tollmeter.report.terminal import summary
 from tollmeter.report.worth import next_step
+from tollmeter.store import journal
 from tollmeter.store.request import read_request, write_request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,3 +103,22 @@ def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     run = msgspec.structs.replace(book.index.run, verdict="too short", seconds=100)
     book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
     assert next_step(book) == "./toll run x32-2013 --abi x86_64,x32 --budget 300s"
+
+
+def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run"))
+    first, read = open_run(folder), list[object]()
+    shown = printed(first)
+    monkeypatch.setattr(journal, "outcome", lambda lines, of=journal.outcome: read.append(lines) or of(lines))
+    again = open_run(folder)
+    assert printed(again) == shown and not read
+    assert list(again.outcomes) == list(first.outcomes) and len(again.outcomes) == len(first.outcomes)
+    assert again.outcomes[0] == first.outcomes[0] and len(read) == len(first.outcomes)
+
+
+def printed(book: Book) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    summary(book, console)
+    return str(console.file.getvalue())  # type: ignore[attr-defined]

@@ -66,6 +66,9 @@ def test_an_emulated_guest_tells_memory_and_no_time() -> None:
     assert found(made, "memory").target == "guest:x32"
     assert found(made, "time").value is None
     assert found(made, "time").reason == MEND
+    memory, time = program_tables(judged(made))
+    assert [column.name for column in memory.columns[1:]] == ["x32 in guest:x32", "published, x32"]
+    assert time.columns[1].name == "x32"
 
 
 def test_a_guest_by_the_hardwares_clock_tells_both() -> None:

@@ -8,7 +8,7 @@ import pytest
 from made import metric, outcome, probe, sample
 from tollmeter.judgement.verdict import is_known
 from tollmeter.library.judging import AnalysisJudge
-from tollmeter.model import Clock, Probe, Row, Work
+from tollmeter.model import Clock, Probe, Row, Suite, Work
 from tollmeter.numbers.known import Learned
 from tollmeter.numbers.rows import rows
 
@@ -68,7 +68,7 @@ def test_a_second_visit_tells_itself_what_they_differ_by() -> None:
 
 def test_a_program_is_visited_once_where_a_guest_counts_and_as_often_as_it_wants_elsewhere() -> None:
     told = probe(metric(), metric("resident_peak", "B", source="gauge", means="resident-peak"))
-    judge = AnalysisJudge({told.probe: told}, Learned(), 0.03)
+    judge = AnalysisJudge({told.probe: told}, Learned(), 0.03, Suite(name="any", question="?"))
 
     def wanted(clock: Clock, of: Probe = told) -> float:
         return judge.visits_wanted([outcome(THREE, clock=clock, gauges={"resident_peak": 1e6})], of)

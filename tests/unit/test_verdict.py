@@ -53,6 +53,13 @@ def test_counts_need_one_visit() -> None:
     assert said(rows(visits=1, clock="instructions", unit="instruction")) == "quiet"
 
 
+def test_who_works_beside_an_emulator_changes_none_of_its_time() -> None:
+    beside = Surroundings(others=0.5)
+    assert said(rows(), surroundings=beside) == "busy"
+    assert said(rows(clock="virtual"), surroundings=beside) == "quiet"
+    assert said([*rows(clock="virtual"), *rows()], surroundings=beside) == "busy"
+
+
 def test_what_was_stopped_says_so_first() -> None:
     assert said(rows(visits=1), status="interrupted") == "interrupted"
     assert said(rows(), status="measuring") == "interrupted"

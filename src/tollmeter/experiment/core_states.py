@@ -10,12 +10,10 @@ highest heap of all its readings, since nothing makes a core wider than it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.evidence import control_rates
 from tollmeter.model import Outcome, Sample, StateName
 
 WHOLE_FROM = 0.95
@@ -33,19 +31,20 @@ def core_hz(outcome: Outcome) -> float | None:
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
     percent, so that their median tells of the neighbour as well.
     """
-    rates = [rate for rate in outcome.controls if rate > 0]
-    rates += chain.from_iterable(control_rates(sample.witness) for sample in outcome.samples)
-    return sorted(rates)[int(_REACHED * (len(rates) - 1))] if rates else None
+    seen = [sample.witness for sample in outcome.samples]
+    rates = [*outcome.controls, *(one.control_before_hz for one in seen), *(one.control_hz for one in seen)]
+    told = sorted(rate for rate in rates if rate > 0)
+    return told[int(_REACHED * (len(told) - 1))] if told else None
 
 
-def widths(sample: Sample, clock_hz: float) -> tuple[float, ...] | None:
-    """Independent additions in a cycle: before the sample, in its middle where it has one, and after it; None where
-    they were not measured."""
-    seen = sample.witness
-    if min(seen.width_before_hz, seen.width_hz, clock_hz) <= 0:
-        return None
-    looks = (seen.width_before_hz, seen.width_between_hz, seen.width_hz)
-    return tuple(rate / clock_hz for rate in looks if rate > 0)
+def widths(samples: Sequence[Sample], clock_hz: float) -> NDArray[np.float64]:
+    """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
+    its middle where it has one."""
+    if not samples or clock_hz <= 0:
+        return np.empty(0)
+    looks = _looks(samples) / clock_hz
+    told = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
+    return np.asarray(told[told > 0])
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
@@ -53,12 +52,8 @@ def full_width(outcomes: Sequence[Outcome]) -> float | None:
 
     A heap is a stretch of 3 % that holds eight readings and one in fifty. None where there are too few.
     """
-    seen: list[float] = []
-    for outcome in outcomes:
-        clock = core_hz(outcome)
-        found = (widths(sample, clock) for sample in outcome.samples) if clock else ()
-        seen += chain.from_iterable(pair for pair in found if pair)
-    ordered = np.sort(np.asarray(seen, dtype=float))
+    seen = [widths(outcome.samples, core_hz(outcome) or 0.0) for outcome in outcomes]
+    ordered = np.sort(np.concatenate([np.empty(0), *seen]))
     wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
     inside = np.searchsorted(ordered, ordered * (1 + _HEAP), side="right") - np.arange(len(ordered))
     starts = np.flatnonzero(inside >= wanted)
@@ -74,22 +69,23 @@ def states(samples: Sequence[Sample], clock_hz: float | None, width: float | Non
     A sample is of the whole core if its own looks, and those of its neighbours next to them, saw it whole: who shares
     a core comes and goes within milliseconds, and may be there between two looks.
     """
-    looks = [widths(sample, clock_hz) if clock_hz and width else None for sample in samples]
-    full = WHOLE_FROM * (width or 0.0)
-    return np.array([_state(looks, place, full) for place in range(len(looks))], dtype="<U7")
+    if not clock_hz or not width or not samples:
+        return np.full(len(samples), "unknown")
+    looks = _looks(samples) / clock_hz
+    made = looks > 0
+    seen = made[:, 0] & made[:, 2]
+    whole, full = looks >= WHOLE_FROM * width, np.ones(len(samples), dtype=bool)
+    fine = whole | ~made
+    full[1:] &= (fine[:, 1:].all(axis=1) | ~seen)[:-1]
+    full[:-1] &= (fine[:, :2].all(axis=1) | ~seen)[1:]
+    shared = seen & ~(whole & made).any(axis=1)
+    return np.where(seen & fine.all(axis=1) & full, "whole", np.where(shared, "shared", "unknown"))
 
 
-def _state(looks: Sequence[tuple[float, ...] | None], place: int, full: float) -> StateName:
-    found = looks[place]
-    if found is None:
-        return "unknown"
-    whole = [reading >= full for reading in found]
-    if not any(whole):
-        return "shared"
-    before = (looks[place - 1] if place else None) or ()
-    after = (looks[place + 1] if place + 1 < len(looks) else None) or ()
-    beside = (*before[len(before) // 2 :], *after[: (len(after) + 1) // 2])
-    return "whole" if all(whole) and all(reading >= full for reading in beside) else "unknown"
+def _looks(samples: Sequence[Sample]) -> NDArray[np.float64]:
+    """Independent additions a second before each sample, in its middle and after it; 0 where not measured."""
+    seen = [sample.witness for sample in samples]
+    return np.array([(one.width_before_hz, one.width_between_hz, one.width_hz) for one in seen])
 
 
 def usual(seen: NDArray[np.str_]) -> StateName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tollmeter.judgement.verdict import is_emulated
 from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.percent import in_percent
 
@@ -15,7 +16,7 @@ LEAST_SHARE = 0.2
 def find(book: Book) -> Iterable[Finding]:
     """Where a fifth of the measured CPUs' time or more went neither to the run nor to nobody."""
     seen = book.index.run.surroundings
-    if seen is None or (seen.others or 0.0) < LEAST_SHARE:
+    if seen is None or (seen.others or 0.0) < LEAST_SHARE or is_emulated(book.index.rows):
         return
     yield Finding(
         name="machine.other_programs_work",

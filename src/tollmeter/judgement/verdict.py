@@ -23,7 +23,7 @@ LEAST_JUDGED = 0.5
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     """The gravest that holds. run: with its points, settled and shared_share. A count has no noise, and says nothing of
-    the time that it took."""
+    the time that it took; nor has an emulator's time, which others slow down and don't change."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
@@ -31,7 +31,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "too short"
     if run.surroundings and is_held_back(run.surroundings):
         return "held back"
-    beside_others = run.surroundings is not None and has_others(run.surroundings)
+    beside_others = run.surroundings is not None and has_others(run.surroundings) and not is_emulated(rows)
     if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or beside_others:
         return "busy"
     return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
@@ -45,6 +45,11 @@ def is_held_back(seen: Surroundings) -> bool:
 def has_others(seen: Surroundings) -> bool:
     """Somebody else worked on the CPUs that were measured."""
     return seen.company or (seen.others or 0.0) > MOST_OTHERS
+
+
+def is_emulated(rows: Sequence[Row]) -> bool:
+    """Nothing that was measured is of this machine's own time."""
+    return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
 
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ import msgspec
 
 from tollmeter.library.options import usual_precision
 from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
+from tollmeter.protocol import Head
 from tollmeter.root import COMMAND
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
-from tollmeter.store.journal import Contents, read
+from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.profiles import kept, kept_modelled
 from tollmeter.store.request import Request, read_request
 
@@ -34,11 +36,10 @@ def open_run(folder: Path) -> Book:
     request = read_request(folder)
     # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
     made_of = _fingerprint(folder)
-    contents = read(folder)
     found = _kept(folder, made_of)
     if found is not None:
-        return _book(contents, request, folder, found)
-    book = make(contents, request, folder)
+        return _book(opening(folder), Visits(folder, _telling), request, found)
+    book = make(read(folder), request, folder)
     index.save(folder, made_of, book.index)
     return book
 
@@ -65,7 +66,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.numbers.rows import known_of, rows
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes, outcomes = _machine(contents, folder), _probes(contents), _telling(contents.outcomes)
+    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     precision = _of_rows(request)
@@ -89,20 +90,18 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
         profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
-    return _judged(_book(contents, request, folder, derived))
+    return _judged(_book(contents.head, outcomes, request, derived))
 
 
-def _book(contents: Contents, request: Request, folder: Path, derived: Index) -> Book:
-    probes, outcomes = _probes(contents), _telling(contents.outcomes)
-    _check_described(outcomes, probes, folder)
+def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
     return Book(
-        index=derived, probes=probes, builds=contents.head.builds, outcomes=outcomes, request=_asked(request),
+        index=derived, probes=_probes(told), builds=told.builds, outcomes=outcomes, request=_asked(request),
         suite=request.suite,
     )  # fmt: skip
 
 
-def _probes(contents: Contents) -> dict[str, Probe]:
-    return {probe.probe: probe for probe in contents.head.probes}
+def _probes(told: Head) -> dict[str, Probe]:
+    return {probe.probe: probe for probe in told.probes}
 
 
 def _judged(bare: Book) -> Book:

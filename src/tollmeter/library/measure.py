@@ -46,8 +46,8 @@ _LEAST_S = 2.0
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
 
-PROFILE_S = 1.5
-"""Of each profile of a suite: some 7000 samples, so that a share of a half is known to about a point."""
+PROFILE_S = 2.0
+"""Of each profile of a suite: some 20,000 samples, so that a share of a half is known to a third of a point."""
 
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 

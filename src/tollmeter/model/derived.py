@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -289,6 +290,6 @@ class Book(Record, frozen=True):
     index: Index
     probes: dict[str, Probe]
     builds: tuple[Build, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: Sequence[Outcome] = ()
     request: dict[str, Any] = {}
     suite: Suite | None = None

@@ -11,8 +11,9 @@ import numpy as np
 
 from tollmeter.experiment.core_states import core_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.model import PRECISION, Outcome, Probe
-from tollmeter.numbers.readings import Reading, reading
+from tollmeter.model import PRECISION, Metric, Outcome, Probe
+from tollmeter.numbers.readings import Overheads, Reading, overheads, reading
+from tollmeter.numbers.series import Series, series_of
 
 Place = tuple[str, str]
 """Target and ABI."""
@@ -26,26 +27,57 @@ class Learned(NamedTuple):
     widths: Mapping[Place, float] = {}
 
 
+class Made(NamedTuple):
+    """By the identities of outcomes and of readings, which live as long as this. What a point comes to is asked for by
+    its scatter, its rows and its settlement, and is the same each time."""
+
+    readings: dict[int, Reading]
+    overheads: dict[tuple[int, ...], Overheads]
+    series: dict[tuple[str, tuple[int, ...]], Series | None]
+
+
+def _who(readings: Sequence[Reading]) -> tuple[int, ...]:
+    return tuple(map(id, readings))
+
+
 class Known(NamedTuple):
     """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; scatter: by probe and
-    metric. readings: those that were made already, by the outcome's identity; None where none is kept."""
+    metric. made: what was made of visits already; None where nothing is kept."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
     scatter: Mapping[tuple[str, str], Scatter] = {}
     learned: Learned = Learned()
     precision: float = PRECISION
-    readings: dict[int, Reading] | None = None
+    made: Made | None = None
 
     def reading(self, told: Outcome, probe: Probe) -> Reading:
         """Of one visit. Rows, settlement and pairs all ask for it."""
-        kept = None if self.readings is None else self.readings.get(id(told))
+        kept = None if self.made is None else self.made.readings.get(id(told))
         if kept is not None and kept.outcome is told:
             return kept
         made = reading(told, probe, self.widths.get((told.point.target, told.point.abi)))
-        if self.readings is not None:
-            self.readings[id(told)] = made
+        if self.made is not None and kept is None:
+            self.made.readings[id(told)] = made
         return made
+
+    def overheads(self, readings: Sequence[Reading]) -> Overheads:
+        """Of one point."""
+        if self.made is None:
+            return overheads(readings)
+        key = _who(readings)
+        if key not in self.made.overheads:
+            self.made.overheads[key] = overheads(readings)
+        return self.made.overheads[key]
+
+    def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
+        """Of one point and one of its metrics."""
+        if self.made is None:
+            return series_of(readings, metric, paid, self.clocks_hz)
+        key = metric.name, _who(readings)
+        if key not in self.made.series:
+            self.made.series[key] = series_of(readings, metric, paid, self.clocks_hz)
+        return self.made.series[key]
 
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
@@ -58,7 +90,7 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
     """All but the scatter, which takes the machine's state to be read."""
     seen = core_widths(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, {})
+    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, Made({}, {}, {}))
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:

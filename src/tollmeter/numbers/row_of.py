@@ -17,7 +17,7 @@ from tollmeter.experiment.two_states import upper_heap
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
-from tollmeter.numbers.series import Part, Series, series_of
+from tollmeter.numbers.series import Part, Series
 from tollmeter.numbers.stats import modes, quartiles
 
 LEAST_SAMPLES = 2
@@ -57,7 +57,7 @@ class Speech(NamedTuple):
 def speech(told: Told, asked: Metric, known: Known) -> Speech:
     clock = told.readings[0].outcome.clock.kind
     metric = counted(asked) if clock == "instructions" else asked
-    series = series_of(told.readings, asked, told.paid, known.clocks_hz)
+    series = known.series(told.readings, asked, told.paid)
     complaint = _too_little(told.readings, asked, series)
     if complaint or series is None:
         return Speech(metric, None, (), complaint)

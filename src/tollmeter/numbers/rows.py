@@ -24,9 +24,8 @@ from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Stat
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known
 from tollmeter.numbers.plausible import judged
-from tollmeter.numbers.readings import Reading, overheads
+from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import Told, bare, row_of
-from tollmeter.numbers.series import series_of
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
@@ -67,9 +66,9 @@ def known_of(
 
 def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> Iterator[tuple[str, Logs]]:
     """Of each metric that is timed: the logs of its visits, and their layouts."""
-    paid = overheads(readings)
+    paid = known.overheads(readings)
     for metric in probe.metrics:
-        series = series_of(readings, metric, paid, known.clocks_hz) if metric.source != "gauge" else None
+        series = known.series(readings, metric, paid) if metric.source != "gauge" else None
         part = series.headline()[1] if series else None
         if part and min(part.medians) > 0:
             yield metric.name, (np.log(part.medians), part.layouts)
@@ -111,7 +110,7 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
     readings = _readings(good, probe, known)
-    return Told(probe, readings, overheads(readings), _missing_note(outcomes, missing))
+    return Told(probe, readings, known.overheads(readings), _missing_note(outcomes, missing))
 
 
 def _said_of_evidence(row: Row, outcomes: Sequence[Outcome], probe: Probe) -> Row:

@@ -14,12 +14,13 @@ from tollmeter.protocol.framing import (
     seal,
     sealed,
 )
-from tollmeter.protocol.marks import Stamp, retimed
+from tollmeter.protocol.marks import MARK, Stamp, retimed
 from tollmeter.protocol.reading import Head, clean, clean_suite, description, head, outcome
 from tollmeter.protocol.words import words
 
 __all__ = [
     "LONGEST_LINE",
+    "MARK",
     "PROTOCOL",
     "Damaged",
     "Head",

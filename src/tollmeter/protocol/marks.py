@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.model import Marks
-from tollmeter.protocol.framing import Line, find_lines, joined, sealed
+from tollmeter.protocol.framing import Damaged, Line, find_lines, joined, sealed
 
 MARK = 0x80
+_MOST_MARKS = 1 << 40
 _MOST_LOST = 63
 """In a row, to be told from a byte that comes late."""
 _EMPTY, _BODY, _CONTROL = (0, 1), (2, 3, 4), (5, 6, 7)
@@ -65,7 +66,7 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
     """A visit's whole stream in the times of the stamps; one that has no sample is as it was.
 
     A sample that lost a mark is left out; the target's own times stand beside as `own`. Without any sample left the
-    visit failed, and says what came.
+    visit failed, and says what came. Raises Damaged for a record that cannot be read.
     """
     lines = list(find_lines(stream))
     if lines[-1].kind != "end" or not any(one.kind == "sample" for one in lines):
@@ -83,13 +84,23 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
 
 
 def _payload(line: Line) -> dict[str, Any]:
-    payload: dict[str, Any] = msgspec.json.decode(line.text)
+    try:
+        payload: dict[str, Any] = msgspec.json.decode(line.text)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"record {line.number}, {line.kind}: it is not JSON that can be read") from error
     return {key: value for key, value in payload.items() if key not in ("n", "c")}
 
 
 def _last_mark(sample: Mapping[str, Any]) -> int:
     places = _CONTROL if sample.get("control") else _BODY
-    return int(sample.get("mark", 0)) + places[-1]
+    return _first_mark(sample) + places[-1]
+
+
+def _first_mark(sample: Mapping[str, Any]) -> int:
+    mark = sample.get("mark", 0)
+    if not isinstance(mark, int) or not 0 <= mark < _MOST_MARKS:
+        raise Damaged("a sample that counts no marks")
+    return mark
 
 
 def _timed(records: Sequence[dict[str, Any]], came: Arrived) -> list[dict[str, Any]]:
@@ -112,7 +123,7 @@ def _timed(records: Sequence[dict[str, Any]], came: Arrived) -> list[dict[str, A
 
 
 def _sample(record: Mapping[str, Any], ns: Mapping[int, int]) -> dict[str, Any] | None:
-    first, turned = int(record.get("mark", 0)), record["i"] % 2 == 1
+    first, turned = _first_mark(record), record["i"] % 2 == 1
     own = {name: record[name] for name in ("body", "control") if record.get(name)}
     pairs: dict[str, Any] = {}
     for name, places in (("body", _BODY), ("control", _CONTROL)):

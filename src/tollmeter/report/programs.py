@@ -17,7 +17,7 @@ from tollmeter.report.tables import Cell, Column, Line, Table, table
 TITLES = {"memory": "Memory", "time": "CPU time"}
 LARGEST = 3
 """So many differences are taken apart beneath the tables."""
-_NONE_BELOW = 0.0005
+_NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
 
@@ -44,24 +44,20 @@ def _table(book: Book, told: Sequence[Relative]) -> Table:
     lines = dict.fromkeys((one.primitive, one.what) for one in told)
     published = {one.what: one.published for one in told if one.published}
     cells = {(one.what, one.abi): _change(one) for one in told}
-    whole = _places(told)
     rows = [
-        Line(
-            (what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")),
-            "" if whole else _places([one for one in told if one.what == what]),
-        )
+        Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")))
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
-    title = f"{TITLES[told[0].measure]}, against {told[0].over}{whole and f', {whole}'}"
+    title = f"{TITLES[told[0].measure]}, against {told[0].over}"
     about = book.suite.worth if book.suite else ""
-    columns = [Column(title), *(Column(abi, right=True) for abi in abis), Column(f"published, {about}".rstrip(", "))]
-    return table(title, columns, rows)
+    columns = [Column(title), *(Column(_placed(told, abi), right=True) for abi in abis)]
+    return table(title, [*columns, Column(f"published, {about}".rstrip(", "))], rows)
 
 
-def _places(told: Sequence[Relative]) -> str:
-    """Where all of it was, if not on this machine itself; empty where it was in several places."""
-    places = {one.target for one in told if one.target is not None}
-    return f"in {places.pop()}" if len(places) == 1 and HERE not in places else ""
+def _placed(told: Sequence[Relative], abi: str) -> str:
+    """With where it was, if not on this machine itself."""
+    places = sorted({one.target or HERE for one in told if one.abi == abi} - {HERE})
+    return f"{abi} in {', '.join(places)}" if places else abi
 
 
 def _change(one: Relative) -> Cell:
@@ -73,7 +69,7 @@ def _change(one: Relative) -> Cell:
     if one.value >= MULTIPLE:
         sure = "" if one.thin else plus_minus(one.value, one.low, one.high)
         return Figure(f"{guess}{plain(one.value)}", "×", sure)
-    sure = f"±{100 * half:.0f}" if half > _NONE_BELOW and not one.thin else ""
+    sure = f"±{100 * half:.0f}" if half >= _LEAST_HALF and not one.thin else ""
     return Figure(f"{guess}{_signed(one.value - 1)}", "%", sure)
 
 

@@ -42,7 +42,7 @@ def read(document: bytes | str) -> Index:
     """The index that a document holds. Raises Failure 5 where it is another format's, or says what none can say."""
     try:
         index = msgspec.json.decode(document, type=Index)
-    except (msgspec.MsgspecError, UnicodeError) as wrong:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as wrong:
         raise Failure(f"no index of a run: {wrong}", exit_code=5) from None
     if index.format != INDEX_FORMAT:
         raise Failure(f"an index of format {index.format}, and this Tollmeter reads {INDEX_FORMAT}", exit_code=5)

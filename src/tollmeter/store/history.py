@@ -52,5 +52,5 @@ def _all(folder: Path) -> Iterable[Remembered]:
             return
         with open_regular(path) as file:
             for line in file:
-                with contextlib.suppress(msgspec.DecodeError):
+                with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
                     yield msgspec.json.decode(line, type=Remembered)

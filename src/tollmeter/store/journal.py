@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -195,6 +196,28 @@ def read(folder: Path) -> Contents:
     if told is None or told.machine is None:
         raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
     return Contents(told, tuple(outcomes), session)
+
+
+def opening(folder: Path) -> Head:
+    """What its first stream says. Raises Failure as `read` does."""
+    for stream in streams(folder):
+        return head(stream.lines)
+    raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
+
+
+class Visits(Sequence[Outcome]):
+    """Those of a journal that was whole when it was read before, read again when somebody asks: a table of the numbers
+    that are kept beside it asks for none."""
+
+    def __init__(self, folder: Path, chosen: Callable[[tuple[Outcome, ...]], tuple[Outcome, ...]]) -> None:
+        """chosen: of all, those that are meant."""
+        self._read = functools.cache(lambda: chosen(read(folder).outcomes))
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._read()[place]
 
 
 class _Once:

@@ -9,9 +9,12 @@ from typing import TypeVar
 
 import msgspec
 
+from tollmeter.files import read_regular, write_whole
 from tollmeter.model import Failure, Modelled, Profile, Record
+from tollmeter.protocol import clean
 
 KEPT, MODELLED = "profiles.json", "modelled.json"
+_MOST_BYTES = 64 << 20
 T = TypeVar("T", bound=Record)
 
 
@@ -24,10 +27,7 @@ def keep_modelled(folder: Path, modelled: Iterable[Modelled]) -> None:
 
 
 def _keep(path: Path, records: Iterable[Record]) -> None:
-    """Whole or not at all."""
-    half = path.with_name(f".{path.name}.half")
-    half.write_bytes(msgspec.json.encode(tuple(records)))
-    half.replace(path)
+    write_whole(path, msgspec.json.encode(tuple(records)))
 
 
 def kept(folder: Path) -> Sequence[Profile]:
@@ -42,8 +42,11 @@ def kept_modelled(folder: Path) -> Sequence[Modelled]:
 
 def _kept(path: Path, form: type[T]) -> tuple[T, ...]:
     try:
-        return tuple(msgspec.json.decode(path.read_bytes(), type=list[form]))  # type: ignore[valid-type]
+        told = clean(msgspec.json.decode(read_regular(path, _MOST_BYTES)))
+        return tuple(msgspec.convert(told, list[form]))  # type: ignore[valid-type]
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError) as error:
-        raise Failure(f"{path} cannot be read: {error}", 5) from error
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", 5) from error

@@ -62,12 +62,11 @@ class ExternalClock:
         try:
             with stamping(self._line) as stamps:
                 stream = self._inner.run(executable, asked, revision)
+            if len(stamps) >= _MOST_STAMPS:
+                raise Failure(f"{self._line.name} never stops: {_MOST_STAMPS} bytes came in one visit")
+            return retimed(stream, stamps, self._line.name)
         except Failure as failure:
             return refused(visit, revision, "infrastructure", failure.sentence)
-        if len(stamps) >= _MOST_STAMPS:
-            said = f"{self._line.name} never stops: {_MOST_STAMPS} bytes came in one visit"
-            return refused(visit, revision, "infrastructure", said)
-        return retimed(stream, stamps, self._line.name)
 
 
 @contextmanager

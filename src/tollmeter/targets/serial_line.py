@@ -4,6 +4,9 @@ records come back, and then how it ended (emulator/init.c).
 
 The line may lose, double and invent bytes. Records are found by their checksums, and the end by its words or by a
 stream that is whole. A visit whose records did not all arrive is asked for again: nothing is ever put together of two.
+
+Where this machine is the board's clock, the probe marks its batches on the same line, by bytes that no text has: they
+are stamped as they come, and taken out.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.model import Failure, Visit
-from tollmeter.protocol import Damaged, Trouble, check_order, closed, find_lines, refused, words
+from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, retimed, words
 from tollmeter.targets.child import Ended
+from tollmeter.targets.external_clock import LEAST_SAMPLE_NS
 from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.lines import Port
 
@@ -31,14 +35,21 @@ _QUIET_S = 0.3
 """Behind a whole stream: how the program ended, if the line lets it through."""
 _MOST_BYTES = 2 * 1024 * 1024
 _ONLY_CPU = 0
+_ITS_OUTPUT = "-"
+"""Where a program over there makes its marks."""
 
 
 class SerialLine:
-    """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there."""
+    """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there.
 
-    def __init__(self, name: str) -> None:
+    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again.
+    """
+
+    def __init__(self, name: str, timed: bool = False) -> None:
         self.name = name
-        self._port = Port(name.removeprefix("serial:"))
+        self._timed = timed
+        self._port = Port(name.partition("+")[0].removeprefix("serial:"))
+        self._stamps: list[Stamp] = []
         self._silent: Failure | None = None
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
@@ -52,6 +63,9 @@ class SerialLine:
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         asked = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
+        if self._timed:
+            least_ns = max(visit.sample_ns, LEAST_SAMPLE_NS)
+            asked = msgspec.structs.replace(asked, sample_ns=least_ns, marks=_ITS_OUTPUT, priority="normal")
         limit_s = visit.deadline_ms / 1000 + _GRACE_S
         try:
             ended = self._asked([_over_there(executable), *words(asked)], limit_s)
@@ -59,7 +73,8 @@ class SerialLine:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
             return refused(visit, revision, "infrastructure", failure.sentence)
-        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        stream = closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
+        return retimed(stream, self._stamps, self._port.name) if self._timed else stream
 
     def interrupt(self) -> None:
         self._port.put(b"interrupt\n")
@@ -85,6 +100,7 @@ class SerialLine:
             raise self._silent
         for attempt in range(_ATTEMPTS):
             self._port.forget()
+            self._stamps = []
             self._port.put(b"\n" + " ".join(told).encode() + b"\n")
             try:
                 ended = self._answer(limit_s)
@@ -111,7 +127,12 @@ class SerialLine:
 
     def _more(self, output: bytearray, wait_s: float) -> bool:
         ready, _, _ = select.select([self._port.fileno()], [], [], max(0.0, wait_s))
-        output += self._port.take() if ready else b""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        came = self._port.take() if ready else b""
+        if self._timed:
+            self._stamps += [Stamp(byte, now) for byte in came if byte >= MARK]
+            came = bytes(byte for byte in came if byte < MARK)
+        output += came
         return bool(ready)
 
     def _without_end(self, output: bytes, whole: bool, limit_s: float) -> Ended:

@@ -39,7 +39,6 @@ CLOCKS: dict[str, Clock] = {
 }  # fmt: skip
 BY = "+"
 """Between a target and the line whose other end times it."""
-TIMED_BY_LINE = (LOCAL,)
 OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 """Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
 
@@ -64,8 +63,11 @@ def clock_of(target: str) -> Clock:
     inner, by, line = target.partition(BY)
     if by:
         check_line(line)
-        if inner not in TIMED_BY_LINE:
-            raise Failure(f"{clean(inner)!r} is not timed over a line: {', '.join(TIMED_BY_LINE)} is")
+        if inner not in (LOCAL, line):
+            raise Failure(
+                f"{clean(inner)!r} is not timed over {clean(line)}: this machine is ({LOCAL}), and a board at the end "
+                "of a serial line is over that line itself (--target serial:PATH --clock serial:PATH)"
+            )
         return "external"
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
@@ -138,6 +140,8 @@ def open_target(target: str, emulator: Path) -> Target:
     """emulator: the folder build/emulator. Raises Failure with a sentence where it cannot be opened."""
     clock_of(target)
     inner, by, line = target.partition(BY)
+    if by and inner == line:
+        return SerialLine(target, timed=True)
     if by:
         return ExternalClock(target, open_target(inner, emulator), open_line(line))
     kind, _, place = target.partition(":")

@@ -28,6 +28,7 @@ import msgspec
 
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
+from tollmeter.protocol import clean
 from tollmeter.toolchain import elf, zig
 from tollmeter.toolchain.accepting import accept, write
 from tollmeter.toolchain.distribution import install_line
@@ -89,10 +90,10 @@ def read_abi(path: Path) -> Abi:
     if not _NAME.fullmatch(path.stem):
         raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
     try:
-        table = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
+        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
         abi = msgspec.convert({**table, "name": path.stem}, Abi)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise Failure(f"{path.name} is no ABI file: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise Failure(f"{path.name} is no ABI file: {clean(str(error))[:200]}") from error
     unknown = sorted(set(abi.elf) - set(elf.READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
