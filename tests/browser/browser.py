@@ -42,8 +42,8 @@ class Shown:
     def unfold(self) -> None:
         """Opens every part, and waits until the charts in them are drawn."""
         self.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-        drawn = "[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg'))"
-        self.page.wait_for_function(drawn, timeout=DRAWN_WITHIN_MS)
+        undrawn = self.page.locator(".plot:not(:has(svg))")
+        undrawn.first.wait_for(state="detached", timeout=DRAWN_WITHIN_MS)
         if self.page.locator(".plot").count():
             self.page.wait_for_selector("html[data-drawn-for]", timeout=DRAWN_WITHIN_MS)
 
