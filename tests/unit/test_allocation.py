@@ -15,8 +15,16 @@ def chosen(left_s: float, *wishes: Wish[str]) -> list[str]:
 
 
 def test_what_a_point_still_wants_takes() -> None:
-    assert Wish("a", 5, 12.0, 0.5).to_settle_s() == 3.5
-    assert Wish("a", 5, 2.0, 0.5).to_settle_s() == 0.5, "it is open, so one more at least"
+    assert Wish("a", 6, 13.0, 0.5).to_settle_s() == 3.5
+    assert Wish("a", 6, 2.0, 0.5).to_settle_s() == 0.5, "it is open, so one more at least"
+
+
+def test_a_point_of_three_visits_asks_for_those_that_tell_it() -> None:
+    """One odd visit of three makes hundreds of what five or six would do."""
+    odd, steady = Wish("odd", 3, 260.0, 0.01), Wish("steady", 8, 20.0, 0.01)
+    assert chosen(1.0, steady, odd) == ["odd", "steady"]
+    assert odd._replace(wanted=4.0).to_settle_s() == 0.01
+    assert odd._replace(wanted=inf).to_settle_s() == inf
 
 
 def test_points_without_an_interval_come_first_the_fewest_visits_before_the_cheapest() -> None:
@@ -26,11 +34,11 @@ def test_points_without_an_interval_come_first_the_fewest_visits_before_the_chea
 
 def test_the_cheapest_to_settle_come_before_the_cheapest_visit() -> None:
     """Ten visits of 0.1 s are dearer than one of 0.5 s."""
-    assert chosen(100.0, Wish("many", 3, 13, 0.1), Wish("one", 3, 4, 0.5)) == ["one", "many"]
+    assert chosen(100.0, Wish("many", 6, 16, 0.1), Wish("one", 6, 7, 0.5)) == ["one", "many"]
 
 
 def test_what_is_too_dear_is_passed_over_for_what_fits() -> None:
-    wishes = (Wish("dear", 3, 103, 0.1), Wish("hopeless", 9, inf, 0.01), Wish("cheap", 3, 5, 0.1))
+    wishes = (Wish("dear", 6, 106, 0.1), Wish("hopeless", 9, inf, 0.01), Wish("cheap", 3, 5, 0.1))
     assert chosen(5.0, *wishes) == ["cheap"]
     new = (Wish("first", 1, 9, 0.1), Wish("dear", 1, 9, 10.0), Wish("last", 2, 9, 0.2))
     assert chosen(5.0, *new) == ["first", "last"]
