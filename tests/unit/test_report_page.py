@@ -202,6 +202,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path: Path) -> None:
     """In a process of its own, as a run's end is; its budget is three seconds on a quiet machine."""
+    paths = os.pathsep.join(path for path in sys.path if path)
     code = (
         "import sys, time, books\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
         "book = books.large()\nassert sum(len(o.samples) for o in book.outcomes) == 100_000\n"
@@ -211,15 +212,19 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
         "print(taken, int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) / 1024)"
     )
     render(books.small())
-    paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "report.html")], env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    seconds, mib = map(float, done.stdout.split())
-    work = _unit_of_work()
-    assert seconds < 40 * work, f"{seconds:.2f} s, {work:.3f} s a unit"
-    assert mib < MOST_MIB
+
+    def units() -> float:
+        """Of work that the page takes; the unit is timed before and after, since a neighbour slows either."""
+        before = _unit_of_work()
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "report.html")], env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        seconds, mib = map(float, done.stdout.split())
+        assert mib < MOST_MIB
+        return seconds / ((before + _unit_of_work()) / 2)
+
+    assert min(units() for _ in range(3)) < 40
 
 
 def _unit_of_work() -> float:

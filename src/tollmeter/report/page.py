@@ -160,11 +160,15 @@ def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
     }
 
 
+_VARIABLES = {look.LIGHT[name]: look.by_variable(name) for name in (*look.HEAT, *look.SERIES)}
+
+
 def _by_variable(node: Any) -> Any:
     """Colours that a scale's range spells out become the page's variables, so that they follow light and dark."""
-    names = {look.LIGHT[name]: look.by_variable(name) for name in (*look.HEAT, *look.SERIES)}
     if isinstance(node, dict):
-        return {key: names_in(value, names) if key == "range" else _by_variable(value) for key, value in node.items()}
+        return {
+            key: names_in(value, _VARIABLES) if key == "range" else _by_variable(value) for key, value in node.items()
+        }
     return [_by_variable(item) for item in node] if isinstance(node, list) else node
 
 
