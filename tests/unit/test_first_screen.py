@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +15,7 @@ from rich.console import Console
 import books
 from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
+from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
 from tollmeter.report import groups, markdown, tables, worth
 from tollmeter.report.doubt import of_level, of_row
@@ -180,6 +183,7 @@ def finding(name: str) -> Finding:
     return Finding(name=name, severity="note", claim="c", evidence=(books._findings()[0].evidence[0],), remedy="r")
 
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.neighbours_take_cache")
 
 
@@ -191,6 +195,13 @@ def test_a_run_carries_what_it_has_seen_enough_of(verdict: RunVerdict, kept: lis
     found = carried(verdict, [SHARED, CACHE], [SHARED, CACHE])
     assert list(found.findings) == kept
     assert set(found.held_back) == {SHARED.name, CACHE.name} - {one.name for one in kept}
+
+
+def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve visits, most rows of two. A run of a second told of its neighbours what 15 samples had seen."""
+    monkeypatch.setattr("tollmeter.findings.all_findings", lambda _: [SHARED])
+    told = open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
+    assert (told.index.run.verdict, told.index.findings, told.index.held_back) == ("interrupted", (), (SHARED.name,))
 
 
 def test_what_only_thin_rows_say_is_held_back_and_named() -> None:

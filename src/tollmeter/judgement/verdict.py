@@ -27,7 +27,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
-    if _is_short([row.visits for row in timed if row.status == "ok"], counted=len(timed) < len(rows)):
+    if is_short(rows):
         return "too short"
     if run.surroundings and is_held_back(run.surroundings):
         return "held back"
@@ -75,9 +75,11 @@ def is_known(row: Row) -> bool:
     return row.status != "ok" or is_counted(row) or row.visits >= LEAST_VISITS
 
 
-def _is_short(visits: Sequence[int], *, counted: bool) -> bool:
+def is_short(rows: Sequence[Row]) -> bool:
     """Whether the median row rests on too few visits for an interval; without any, unless all was counted."""
-    return median_low(visits) < LEAST_VISITS if visits else not counted
+    timed = [row for row in rows if not is_counted(row)]
+    visits = [row.visits for row in timed if row.status == "ok"]
+    return median_low(visits) < LEAST_VISITS if visits else len(timed) == len(rows)
 
 
 def set_aside_share(rows: Sequence[Row]) -> float:

@@ -109,13 +109,14 @@ def _judged(bare: Book) -> Book:
     from tollmeter.findings import all_findings
     from tollmeter.findings._carried import carried
     from tollmeter.judgement.studies import study
-    from tollmeter.judgement.verdict import unanswered
+    from tollmeter.judgement.verdict import is_short, unanswered
 
     told, run = study(bare), bare.index.run
     run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told))
     findings = all_findings(bare)
     known = _of_known_rows(bare)
-    found = carried(run.verdict, findings, findings if known is bare else all_findings(known))
+    worth = "too short" if is_short(bare.index.rows) else run.verdict
+    found = carried(worth, findings, findings if known is bare else all_findings(known))
     index = msgspec.structs.replace(
         bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back
     )  # fmt: skip
