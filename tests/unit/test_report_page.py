@@ -224,7 +224,7 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
         assert mib < MOST_MIB
         return seconds / ((before + _unit_of_work()) / 2)
 
-    assert min(units() for _ in range(3)) < 40
+    assert any(units() < 40 for _ in range(3))
 
 
 def _unit_of_work() -> float:
