@@ -43,6 +43,18 @@ def probe(*metrics: Metric, name: str = "any.probe", parameters: Sequence[Parame
     )
 
 
+def program(time: str) -> Probe:
+    """As the programs of datamodel/ tell of themselves. time: the name of what an operation takes."""
+    accounts = (("cpu_time", "ns", "cpu-time"), ("resident_peak", "B", "resident-peak"),
+                ("faults_each", "fault", "faults-of-operation"), ("footprint", "B", "footprint"))  # fmt: skip
+    return probe(
+        metric(time, means="program"),
+        *(metric(name, unit, means=means, source="gauge") for name, unit, means in accounts),
+        name="any.program",
+        parameters=(Parameter(name="size", kind="count", summary="how large"),),
+    )
+
+
 def sample(
     cost: float, control: float | None = None, iterations: int = 1000, start: int = READING_NS, **more: Any
 ) -> Sample:

@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 
 from books import empty, with_rows
-from made import metric, probe, row
+from made import metric, probe, program, row
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import Noise, described, latency_rows
 from model.streams import started
 from model.walks import CHASE, order, settled
 from tollmeter.judgement.attribution import Attribution, attributed
-from tollmeter.model import Book, Parameter, Row
+from tollmeter.model import Book, Row
 
 MACHINE = Machine(
     caches=(Cache(32 * KIB, 8, 4), Cache(256 * KIB, 8, 14), Cache(2 * MIB, 16, 45)), memory_latency=250,
@@ -26,15 +26,7 @@ MACHINE = Machine(
 )  # fmt: skip
 EACH_NS, FAULT_NS = 0.1, 400.0
 WIDE, NARROW = ("x86_64", 8), ("x32", 4)
-PROGRAM = probe(
-    metric("step", means="program"),
-    metric("cpu_time", means="cpu-time", source="gauge"),
-    metric("resident_peak", "B", means="resident-peak", source="gauge"),
-    metric("faults_each", "fault", means="faults-of-operation", source="gauge"),
-    metric("footprint", "B", means="footprint", source="gauge"),
-    name="any.program",
-    parameters=(Parameter(name="size", kind="count", summary="how large"),),
-)
+PROGRAM = program("step")
 FAULT = probe(metric("fault", means="price-of-fault"), name="any.fault")
 NODES = (1000, 4000, 6000, 12000, 24000, 48000, 100000, 200000)
 INSTRUCTIONS, LEAST_STEPS = 5, 4096

@@ -10,22 +10,14 @@ import msgspec
 import pytest
 
 from books import empty, with_rows
-from made import metric, probe, row
+from made import metric, probe, program, row
 from tollmeter.judgement.attribution import Attribution, attributed
-from tollmeter.model import Book, Parameter, Program, Row, Select, Suite
+from tollmeter.model import Book, Program, Row, Select, Suite
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_table, in_words, largest, named, why_not
 
 KIB, MIB = 1 << 10, 1 << 20
-PROGRAM = probe(
-    metric("solve", means="program"),
-    metric("cpu_time", means="cpu-time", source="gauge"),
-    metric("resident_peak", "B", means="resident-peak", source="gauge"),
-    metric("faults_each", "fault", means="faults-of-operation", source="gauge"),
-    metric("footprint", "B", means="footprint", source="gauge"),
-    name="any.program",
-    parameters=(Parameter(name="size", kind="count", summary="how large"),),
-)
+PROGRAM = program("solve")
 WALK = probe(metric("load", means="latency-of-size"), name="any.walk")
 FAULT = probe(metric("fault", means="price-of-fault"), name="any.fault")
 SIZES = [(4 + step) * 4 * KIB << octave for octave in range(14) for step in range(4)]
