@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 PROC = Path("/proc")
+GONE_WITHIN_S = 1.0
 
 
 def children(process: int) -> list[int]:
@@ -39,6 +41,8 @@ def end_strays() -> int:
         with contextlib.suppress(OSError, ValueError, IndexError), _held(int(entry.name)) as stray:
             if _is_own(entry, mark):
                 signal.pidfd_send_signal(stray, signal.SIGKILL)
+                # Until it is gone it holds a CPU and reads as before: a busy machine takes its time over that.
+                select.select([stray], [], [], GONE_WITHIN_S)
                 found += 1
     return found
 
