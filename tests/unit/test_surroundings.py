@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,12 +81,24 @@ def test_the_time_of_what_this_process_started_and_has_not_seen_end_is_its_own()
 DAEMON = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(20)"
 
 
+@contextlib.contextmanager
+def echoing(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process until its input ends. It has answered once: its environment cannot be read before it is under way."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["cat"], env=environment, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        yield process
+
+
 def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -> None:
     mark = {"TOLL_PARENT": f"{os.getpid():010}"}
     others = {"TOLL_PARENT": f"{os.getpid() + 1:010}"}
     for environment in (mark, others):
         subprocess.run([sys.executable, "-I", "-c", DAEMON], env=environment, check=True)
-    with subprocess.Popen(["sleep", "60"], env=mark) as own:
+    with echoing(mark) as own:
         limit = time.monotonic() + 10
         found = 0
         while not found and time.monotonic() < limit:
@@ -93,13 +106,12 @@ def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -
         assert found == 1
         assert end_strays() == 0
         assert own.poll() is None
-        own.kill()
 
 
 def test_nothing_that_is_older_or_elsewhere_is_ended_for_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier process of this number, or one in a container, may have left a mark that reads the same."""
     mark = b"TOLL_PARENT=%010d" % os.getpid()
-    with subprocess.Popen(["sleep", "60"], env={"TOLL_PARENT": f"{os.getpid():010}"}) as process:
+    with echoing({"TOLL_PARENT": f"{os.getpid():010}"}) as process:
         entry = Path(f"/proc/{process.pid}")
         assert strays._is_own(entry, mark)
         assert not strays._is_own(entry, mark.replace(b"=0", b"=1"))
@@ -112,7 +124,6 @@ def test_nothing_that_is_older_or_elsewhere_is_ended_for_its_number(monkeypatch:
         with monkeypatch.context() as changed:
             changed.setattr(os, "geteuid", lambda: 4711)
             assert not strays._is_own(entry, mark)
-        process.kill()
 
 
 def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Path) -> None:
