@@ -7,15 +7,22 @@
 
 enum { BYTES = 8192, LOADS = 100 };
 
+struct walk {
+  char *at, *begin;
+  uint64_t loads;
+};
+
 static enum toll_status prepare(struct toll_run *r) {
   void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = BYTES, .pages = TOLL_PAGES_SMALL});
   if (!buffer) return toll_refused(r);
-  *(void ***)r->state = toll_chase(r, buffer, BYTES, toll_line_bytes(), TOLL_ORDER_RANDOM);
+  struct walk *walk = r->state;
+  walk->at = walk->begin = (char *)toll_chase(r, buffer, BYTES, toll_line_bytes(), TOLL_ORDER_RANDOM);
   return TOLL_OK;
 }
 
 static void walk(struct toll_run *r) {
-  char *at = *(char **)r->state;
+  struct walk *walk = r->state;
+  char *at = walk->at;
   unsigned long nothing = 0;
   TOLL_OPAQUE(nothing);
   for (uint64_t i = r->iterations; i; i--) {
@@ -27,7 +34,15 @@ static void walk(struct toll_run *r) {
       TOLL_OPAQUE(at);
     }
   }
-  *(char **)r->state = at;
+  walk->at = at;
+  walk->loads += r->iterations * LOADS;
+}
+
+static enum toll_status check(struct toll_run *r) {
+  const struct walk *walk = r->state;
+  char *at = walk->begin;
+  for (uint64_t left = walk->loads % (BYTES / toll_line_bytes()); left; left--) at = *(char **)(void *)at;
+  return at == walk->at ? TOLL_OK : toll_wrong(r, "the walk did not end where so many loads lead");
 }
 
 static void work(const struct toll_run *r, struct toll_work *work) {
@@ -40,8 +55,9 @@ static const struct toll_metric metrics[] = {
 
 const struct toll_probe toll_probe = {.question = "Is a change of known size found?",
                                       .metrics = metrics,
-                                      .state_bytes = sizeof(void *),
+                                      .state_bytes = sizeof(struct walk),
                                       .prepare = prepare,
                                       .body = walk,
+                                      .check = check,
                                       .work = work,
                                       .revision = 1};
