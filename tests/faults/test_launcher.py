@@ -65,8 +65,8 @@ def _set_up(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def ready(_set_up: Path, tmp_path: Path) -> Path:
-    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given: a copy for
-    one test alone, with the same times."""
+    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given. It is
+    one test's alone: a copy, with the times of what it was copied from, so that nothing is stale."""
     return Path(shutil.copytree(_set_up, tmp_path / "toll meter", symlinks=True))
 
 
