@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,17 +23,8 @@ WHOLE: Look = (CLOCK_HZ, 4 * CLOCK_HZ)
 SHARED: Look = (CLOCK_HZ, 2.4 * CLOCK_HZ)
 OUTER, INNER = 1, 2
 TURNS = 12
-
-
-@pytest.fixture
-def executable(tmp_path: Path) -> Executable:
-    """Functions by the first two addresses, whatever the file holds."""
-    (tmp_path / "it.c").write_text("int main(void) { return 0; }")
-    subprocess.run(["gcc", "-o", tmp_path / "it", tmp_path / "it.c"], check=True, timeout=60)
-    probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
-    return Executable(
-        path=str(tmp_path / "it"), probe=probe, build=Build(probe="any.probe", abi="any", compiler="", flags="")
-    )
+PROBE = Probe(probe="any.probe", question="?", revision=1, metrics=())
+NOTHING = Executable(path="", probe=PROBE, build=Build(probe="any.probe", abi="any", compiler="", flags=""))
 
 
 @pytest.fixture
@@ -65,23 +55,21 @@ class Machine:
         return Slice(Sampled("perf cpu-clock", (), iterations=1, ns=1000, looks=looks), Work(), hits)
 
 
-def taken(monkeypatch: pytest.MonkeyPatch, executable: Executable, machine: Machine, points: int = 3) -> list[Profile]:
+def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
     monkeypatch.setattr(turns, "sampled", machine.sampled)
-    found = Turns(asked_for(executable, points), Sampling(TURNS * SLICE_MS))
+    found = Turns(asked_for(points), Sampling(TURNS * SLICE_MS))
     found.take(lambda _: None)
     return found.profiles()
 
 
-def asked_for(executable: Executable, points: int, target: str = "local") -> list[Wanted]:
-    return [Wanted(Point("any.probe", "x86_64", target, (("way", way),)), executable) for way in range(points)]
+def asked_for(points: int, target: str = "local") -> list[Wanted]:
+    return [Wanted(Point("any.probe", "x86_64", target, (("way", way),)), NOTHING) for way in range(points)]
 
 
 @pytest.mark.usefixtures("named")
-def test_points_are_visited_in_turns_for_as_long_as_was_asked(
-    monkeypatch: pytest.MonkeyPatch, executable: Executable
-) -> None:
+def test_points_are_visited_in_turns_for_as_long_as_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
-    taken(monkeypatch, executable, machine)
+    taken(monkeypatch, machine)
     who = [name for name, _ in machine.asked]
     assert who == who[:3] * TURNS and len(set(who[:3])) == 3
     assert sum(ms for name, ms in machine.asked if name == who[0]) == TURNS * SLICE_MS
@@ -97,28 +85,28 @@ def test_points_are_visited_in_turns_for_as_long_as_was_asked(
     ],
 )
 def test_a_profile_is_of_one_state_of_the_core_the_same_for_all(
-    monkeypatch: pytest.MonkeyPatch, executable: Executable, neighbour: Sequence[int], state: str, outer: float
+    monkeypatch: pytest.MonkeyPatch, neighbour: Sequence[int], state: str, outer: float
 ) -> None:
-    told = taken(monkeypatch, executable, Machine(neighbour))
+    told = taken(monkeypatch, Machine(neighbour))
     assert [(one.state, one.part("outer")) for one in told] == [(state, outer)] * 3
 
 
 @pytest.mark.usefixtures("named")
 def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixed_says_so(
-    monkeypatch: pytest.MonkeyPatch, executable: Executable
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """He comes and goes with the points: the first has him always, the second never."""
     machine = Machine(range(0, 2 * TURNS, 2))
-    told = taken(monkeypatch, executable, machine, points=2)
+    told = taken(monkeypatch, machine, points=2)
     assert {one.state for one in told} == {"whole"} and [one.part("outer") for one in told] == [0.5, 0.5]
     assert len(machine.asked) == 2 * TURNS + LEAST_SLICES
     stays = Machine([*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)])
-    mixed = taken(monkeypatch, executable, stays, points=2)
+    mixed = taken(monkeypatch, stays, points=2)
     assert {one.state for one in mixed} == {"unknown"} and [one.part("outer") for one in mixed] == [0.7, 0.5]
 
 
 @pytest.mark.usefixtures("named")
-def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch, executable: Executable) -> None:
+def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
 
     def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
@@ -127,19 +115,17 @@ def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch,
         return machine.sampled(wanted, sampling)
 
     monkeypatch.setattr(turns, "sampled", sampled)
-    found = Turns(asked_for(executable, 3), Sampling(500))
+    found = Turns(asked_for(3), Sampling(500))
     found.take(lambda _: None)
     assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
 
 
 @pytest.mark.usefixtures("named")
-def test_a_count_is_taken_once_and_briefly_and_is_exact(
-    monkeypatch: pytest.MonkeyPatch, executable: Executable, tmp_path: Path
-) -> None:
+def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
     monkeypatch.setattr(turns, "sampled", machine.sampled)
-    counted = asked_for(executable, 1, "qemu-user:mipsel")
-    profile_suite(tmp_path, [*asked_for(executable, 1), *counted], 1.5, lambda _: None, {})
+    counted = asked_for(1, "qemu-user:mipsel")
+    profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
     times = [ms for _, ms in machine.asked]
     assert times[0] < 100 and len(times) == 1 + TURNS and sum(times[1:]) == 1500
     sampled, exact = kept(tmp_path)
@@ -148,9 +134,7 @@ def test_a_count_is_taken_once_and_briefly_and_is_exact(
 
 
 @pytest.mark.usefixtures("named")
-def test_an_interrupted_profile_keeps_what_there_is(
-    monkeypatch: pytest.MonkeyPatch, executable: Executable, tmp_path: Path
-) -> None:
+def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
 
     def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
@@ -160,7 +144,7 @@ def test_an_interrupted_profile_keeps_what_there_is(
 
     monkeypatch.setattr(turns, "sampled", sampled)
     with pytest.raises(KeyboardInterrupt):
-        profile_suite(tmp_path, asked_for(executable, 5), 1.0, lambda _: None, {})
+        profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
     assert [bool(one.reason) for one in kept(tmp_path)] == [False] * 4 + [True]
 
 
