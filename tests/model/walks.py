@@ -53,6 +53,7 @@ def sampling(machine: Machine, lines: int) -> int:
     return wished
 
 
+@lru_cache(maxsize=4096)
 def load_latency(machine: Machine, size: int, pages: str) -> float:
     """One dependent load of the walk of memory.latency over `size` bytes, its pages `small`, `huge` or `local`.
 

@@ -9,7 +9,7 @@ highest heap of all its readings, since nothing makes a core wider than it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ def core_hz(outcome: Outcome) -> float | None:
     """
     seen = [sample.witness for sample in outcome.samples]
     rates = [*outcome.controls, *(one.control_before_hz for one in seen), *(one.control_hz for one in seen)]
+    return reached(rates)
+
+
+def reached(rates: Iterable[float]) -> float | None:
+    """What nine readings in ten of the control loop stay at or below; None without any."""
     told = sorted(rate for rate in rates if rate > 0)
     return told[int(_REACHED * (len(told) - 1))] if told else None
 
@@ -48,12 +53,15 @@ def widths(samples: Sequence[Sample], clock_hz: float) -> NDArray[np.float64]:
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
-    """The width of the whole core, from visits of one target and ABI: the middle of the highest heap of readings.
+    """The width of the whole core, from visits of one target and ABI."""
+    return highest_heap(np.concatenate([np.empty(0), *(widths(one.samples, core_hz(one) or 0.0) for one in outcomes)]))
 
-    A heap is a stretch of 3 % that holds eight readings and one in fifty. None where there are too few.
+
+def highest_heap(readings: NDArray[np.float64]) -> float | None:
+    """The middle of the highest heap of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
+    there are too few.
     """
-    seen = [widths(outcome.samples, core_hz(outcome) or 0.0) for outcome in outcomes]
-    ordered = np.sort(np.concatenate([np.empty(0), *seen]))
+    ordered = np.sort(readings)
     wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
     inside = np.searchsorted(ordered, ordered * (1 + _HEAP), side="right") - np.arange(len(ordered))
     starts = np.flatnonzero(inside >= wanted)
