@@ -12,12 +12,17 @@
 
 #define STACK_NEVER UINT64_MAX
 
+enum { STACK_TOP = 16 };
+
+/* The topmost lines lie in order; all below by the moment at which they left the top. */
 struct stack {
-  uint64_t *line;   /* by place in a table of hashes; STACK_NEVER where it is free */
-  uint32_t *moment; /* of the last use, beside it */
-  uint32_t *place;  /* by moment: whose last use it was; no place where there was a later one */
-  uint32_t *later;  /* by moment: sums of such marks (Fenwick 1994) */
-  uint32_t room, now, lines;
+  uint64_t top[STACK_TOP];
+  uint32_t topmost;          /* how many lie there */
+  uint64_t *line;            /* by place in a table of hashes; STACK_NEVER where it is free */
+  uint32_t *moment;          /* beside it */
+  uint32_t *place;           /* by moment: who left the top then; no place where it has come back since */
+  uint32_t *later;           /* by moment: sums of such marks (Fenwick 1994) */
+  uint32_t room, now, lines; /* lines: below the top */
 };
 
 bool stack_make(struct stack *stack);

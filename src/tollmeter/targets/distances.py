@@ -37,11 +37,14 @@ def apart(target: str, command: Sequence[str], ms: int, emulator: Path) -> Apart
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} tells nobody its addresses: qemu-user does", 6)
+    deadline = f"--deadline-ms={1000 * _LIMIT_S:.0f}"
     held = scratch("toll-distances-")
     try:
         told = held.path / "told"
         plugin = f"{emulator / DISTANCES},gate={held.path / 'page'},told={told},one_in={ONE_IN}"
-        ended = beside_counter(place, command, f"{ms}+distances", held.path / "page", plugin, limit_s=_LIMIT_S)
+        ended = beside_counter(
+            place, [*command, deadline], f"{ms}+distances", held.path / "page", plugin, limit_s=_LIMIT_S
+        )
         lines = told.read_text(encoding="ascii").splitlines() if told.is_file() else []
         return Apart(ended, tuple(_loads(line) for line in lines))
     finally:
