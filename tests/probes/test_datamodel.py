@@ -11,6 +11,9 @@ import pytest
 
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
+from tollmeter.targets.distances import DISTANCES, apart
+from tollmeter.targets.qemu_user import emulator_of
+from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.build import read_abi
 
 pytestmark = pytest.mark.machine
@@ -95,6 +98,22 @@ def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
     assert long > 3 * short
 
 
+def test_an_emulator_sees_how_far_apart_the_loads_of_a_list_lie(abi: str) -> None:
+    """Some nodes share a line, so that it comes again after a part of the list; never after more than all of it."""
+    target = {"x86_64": "qemu-user:x86_64", "ia32": "qemu-user:i386"}.get(abi)
+    if target is None or emulator_of(target.partition(":")[2]) is None:
+        pytest.skip("no emulator of one process runs this ABI here")
+    open_here(ROOT, target, (DISTANCES,)).close()
+    told = apart(target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 20, ROOT / "build/emulator")
+    footprint, near = 8192 * 4 * pointer_bytes(abi), 4096
+    far = [(size, foreseen, others) for size, foreseen, others in told.loads if size > near]
+    count = sum(others for _, _, others in far)
+    assert count > 8192
+    assert sum(foreseen for _, foreseen, _ in far) < 0.05 * count
+    assert 0.3 * footprint < sum(size * others for size, _, others in far) / count < footprint
+    assert sum(others for size, _, others in far if size > 1.3 * footprint) < 0.05 * count
+
+
 def test_a_call_that_cannot_be_guessed_costs_more_than_one_that_can(abi: str) -> None:
     one, four = in_turns(
         *(partial(visit, abi, "datamodel.virtual_call", classes=classes, objects=16384) for classes in (1, 4))
@@ -127,6 +146,25 @@ def test_what_malloc_took_and_was_written_is_resident(abi: str, name: str) -> No
 def test_malloc_takes_more_than_is_asked(abi: str) -> None:
     done = stored(abi, 100)
     assert done.gauges["asked"] < done.gauges["taken"] < 3 * done.gauges["asked"]
+
+
+def test_a_sparse_system_asks_for_its_matrix_and_vectors(abi: str) -> None:
+    """At most ten vectors are alive beside the matrix, of numbers or of indices; malloc adds a few words to a block."""
+    done = visit(abi, "datamodel.sparse", samples=1, side=40)
+    if done.status == "unsupported":
+        pytest.skip(f"{done.reason}")
+    beside = done.gauges["asked"] - done.gauges["matrix"]
+    assert beside % (pointer_bytes(abi) * 40 * 40) == 0
+    assert 5 <= beside / (8 * 40 * 40) <= 10
+    assert done.gauges["asked"] < done.gauges["taken"] < 1.05 * done.gauges["asked"]
+
+
+def test_a_dense_system_asks_for_its_matrices(abi: str) -> None:
+    done = visit(abi, "datamodel.dense", samples=1, order=50)
+    if done.status == "unsupported":
+        pytest.skip(f"{done.reason}")
+    assert 2 * 8 * 50 * 50 < done.gauges["asked"] < 2.2 * 8 * 50 * 50
+    assert done.gauges["asked"] < done.gauges["taken"] < 1.05 * done.gauges["asked"]
 
 
 def test_objects_grow_with_the_pointer(abi: str) -> None:
@@ -167,7 +205,7 @@ def test_more_memory_than_there_is_is_refused_with_both_sizes(abi: str) -> None:
     assert len(re.findall(r"\d+ MiB", done.reason or "")) == 2
 
 
-PROGRAMS = ({"network_simplex": {"arcs": 3000}, "sparse": {"side": 40}, "dense": {"order": 50}}).items()
+PROGRAMS = ({"network_simplex": {"arcs": 3000}, "sparse": {"side": 100}, "dense": {"order": 100}}).items()
 
 
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
@@ -218,6 +256,14 @@ def test_a_long_queue_costs_more_an_event_than_a_short_one(abi: str) -> None:
     )
     assert cost(long) > 1.3 * cost(short)
     assert long.gauges["asked"] > 100 * short.gauges["asked"]
+
+
+@pytest.mark.parametrize(("depth", "leaves"), [(2, 400), (3, 8902), (4, 197281)])
+def test_positions_are_as_many_as_is_published(abi: str, depth: int, leaves: int) -> None:
+    """Chess after so many half-moves (OEIS A048987). A count that differs from what the probe calls an operation fails
+    its check."""
+    done = visit(abi, "datamodel.bit_boards", samples=1, depth=depth)
+    assert (done.status, done.work.operations) == ("ok", leaves)
 
 
 def test_narrow_registers_cost_wide_integers() -> None:
