@@ -94,6 +94,8 @@ def measured(
         _profile(ready, folder, options.quiet)
     if request.suite.modelled and done.session.status != "interrupted":
         _model(ready, request.suite.modelled, folder, options.quiet)
+    if request.suite.worth and done.session.status != "interrupted":
+        _distances(ready, folder, options.quiet)
     return done
 
 
@@ -112,6 +114,14 @@ def _model(ready: Prepared, cache: CacheModel, folder: Path, quiet: bool) -> Non
 
     place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
     model_suite(folder, cache, place, (lambda _: None) if quiet else say)
+
+
+def _distances(ready: Prepared, folder: Path, quiet: bool) -> None:
+    from tollmeter.library.distances import take_distances
+    from tollmeter.plan.points import Ground as Place
+
+    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
+    take_distances(folder, ready.request.suite, place, (lambda _: None) if quiet else say)
 
 
 def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:

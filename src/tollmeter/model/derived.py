@@ -25,7 +25,7 @@ from tollmeter.model.base import (
 )
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
-from tollmeter.model.profiled import Modelled, Profile
+from tollmeter.model.profiled import Distances, Modelled, Profile
 
 
 class State(Record, frozen=True):
@@ -293,5 +293,6 @@ class Book(Record, frozen=True):
     probes: dict[str, Probe]
     builds: tuple[Build, ...] = ()
     outcomes: Sequence[Outcome] = ()
+    distances: Sequence[Distances] = ()
     request: dict[str, Any] = {}
     suite: Suite | None = None

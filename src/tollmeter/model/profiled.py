@@ -31,6 +31,20 @@ class Modelled(Record, frozen=True):
     reason: str | None = None
 
 
+class Distances(Record, frozen=True):
+    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: for each
+    size in bytes what goes by a stride and what does not, of one operation; a cache of less room than the size does not
+    hold the line any more when it is loaded again. reason: why there are none.
+    """
+
+    probe: str
+    abi: str
+    target: str
+    parameters: dict[str, Value]
+    loads: tuple[tuple[float, float, float], ...] = ()
+    reason: str | None = None
+
+
 class Profile(Record, frozen=True):
     """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
     an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.
