@@ -6,6 +6,7 @@
 #   make build/emulator/count.so     counts a program's instructions inside qemu-ARCH
 #   make build/emulator/profile.so   tells which they are
 #   make build/emulator/misses.so    what a modelled cache would miss of its loads
+#   make build/emulator/distances.so how far apart its loads of the same line lie
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm
 #   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
@@ -24,12 +25,13 @@ abis:
 	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing
 	@./toll list abis
 
-emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
+emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
           $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
 $(EMULATOR)/misses.so: emulator/cache.c emulator/cache.h probes/runtime/random.c
+$(EMULATOR)/distances.so: emulator/reuse.c emulator/reuse.h emulator/stack.c emulator/stack.h
 
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk

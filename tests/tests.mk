@@ -18,12 +18,16 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
+# Kept, as elsewhere, where the environment tells Python to keep nothing that it compiled: each of the processes that share
+# the tests would compile all 200 of their files, and pytest, for itself.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults bench \
         lock schema
 
 test: set-up-tests
-	@echo 'lint, unit tests of the runtime, fuzzing: a minute or two'
-	@$(MAKE) --no-print-directory lint-c lint-python lint-sh test-runtime fuzz
+	@echo 'lint, unit tests of the runtime, fuzzing: a minute'
+	@$(MAKE) --no-print-directory --output-sync -j$(shell nproc) lint-python fuzz test-runtime lint-c lint-sh
 	@$(MAKE) --no-print-directory test-python
 
 lint: set-up-tests
@@ -44,10 +48,11 @@ lint-sh:
 	@shellcheck toll .ci/run
 
 # What measures has the machine to itself. All else shares it: many tests wait for other processes and emulators, so there
-# is one worker more than CPUs.
+# is one worker more than CPUs. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
+# Those that take longest come first in the alphabet (browser, faults, model), and the many short ones fill the end.
 test-python:
-	@$(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) ; shared=$$?; \
-	  $(PYTHON) -m pytest -m machine && exit $$shared
+	@$(PYTHON) -m pytest -m machine ; machine=$$?; \
+	  $(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder && exit $$machine
 
 # COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
 COUNT ?= 200
@@ -104,10 +109,13 @@ $(eval $(call variant,fuzz,$(CLANG),$(SANITIZE) -fsanitize=fuzzer-no-link,-fsani
 # $(call run,PROGRAM,WORDS): what it says is shown only where it fails.
 run = timeout $(TEST_SECONDS) $1 $2 >$1.log 2>&1 || { cat $1.log; echo "$1 failed"; exit 1; }
 
+# None of its own inside a make that has some to give.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 VARIANTS := plain sanitized
 test-runtime: VARIANTS += $(CAN_32)
 test-runtime:
-	@$(MAKE) -s --no-print-directory -j$(shell nproc) $(foreach one,$(VARIANTS),$(UNIT_TESTS:%=build/tests/$(one)/%))
+	@$(MAKE) -s --no-print-directory $(JOBS) $(foreach one,$(VARIANTS),$(UNIT_TESTS:%=build/tests/$(one)/%))
 	@$(foreach one,$(VARIANTS),$(foreach test,$(UNIT_TESTS),$(call run,build/tests/$(one)/$(test));))
 	@echo "$(words $(UNIT_TESTS)) unit tests of the runtime passed, each $(VARIANTS)"
 

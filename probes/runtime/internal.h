@@ -210,6 +210,7 @@ struct toll_visit {
   enum toll_status status;
   char reason[TOLL_REASON_BYTES];
   bool pinned, real_time, proved;
+  uint64_t proof_ns; /* what the first batch took, of as few iterations as can be */
   unsigned gauge_count;
   struct toll_gauge {
     const char *metric;

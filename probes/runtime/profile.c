@@ -34,7 +34,7 @@
 /* Prime numbers of ns: in step with no loop and no other timer. A signal costs several times what the kernel's own sampler
  * does: 20,000 samples in 2 s leave a share of a half uncertain by 0.35 points, and two such apart by 0.5. */
 enum { PERF_PERIOD_NS = 99991, SIGNAL_PERIOD_NS = 199999 };
-enum { MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECORD = 1024 };
+enum { MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECORD = 1024, MOST_LOOKS = 64 };
 
 /* Of the ring, where the watch stood still. */
 struct stretch {
@@ -51,6 +51,9 @@ struct sampler {
   uint64_t kernel, lost, iterations, ns;
 };
 static struct sampler sampler;
+/* Before and behind each batch: what takes how long is another thing while the core's other thread has work too. */
+static struct toll_burst looks[MOST_LOOKS];
+static unsigned look_count;
 static uintptr_t *addresses;
 static volatile unsigned address_count;
 static struct stretch *stretches; /* no more than there are records */
@@ -225,6 +228,22 @@ static void open_record(void) {
   toll_put_open("hits", '[');
 }
 
+/* 20 us, unsampled. */
+static void look(void) {
+  if (look_count < MOST_LOOKS) looks[look_count++] = toll_burst_measure();
+}
+
+static void emit_looks(void) {
+  toll_put_open("looks", '[');
+  for (unsigned i = 0; i < look_count; i++) {
+    toll_put_open(NULL, '[');
+    toll_put_real(NULL, looks[i].chain_hz);
+    toll_put_real(NULL, looks[i].width_hz);
+    toll_put_close(']');
+  }
+  toll_put_close(']');
+}
+
 /* Each address with how often it was met, in records of bounded length. */
 static void emit_hits(void) {
   qsort(addresses, address_count, sizeof *addresses, in_order);
@@ -249,6 +268,7 @@ static void emit_hits(void) {
   toll_put_count("lost", sampler.lost);
   toll_put_count("iterations", sampler.iterations);
   toll_put_count("ns", sampler.ns);
+  emit_looks();
   toll_record_close();
 }
 
@@ -278,12 +298,14 @@ bool toll_profile_take(struct toll_run *r) {
   const uint64_t wanted_ms = strtoull(asked, NULL, 10);
   uint64_t iterations = quantum;
   clock_gettime(CLOCK_MONOTONIC, &began);
+  look();
   do {
     const uint64_t before_ms = elapsed_ms(&began);
     toll_profile_run(true);
     sampler.ns += toll_crew_batch(r, iterations, NULL);
     sampler.iterations += iterations;
     toll_profile_run(false);
+    look();
     if (elapsed_ms(&began) - before_ms < 5) iterations *= 2;
   } while (!is_enough(wanted_ms, elapsed_ms(&began)));
   if (sampler.ring)

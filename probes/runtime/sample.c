@@ -162,11 +162,19 @@ static void emit_sample(const struct sample *s) {
 
 /* ---- all samples ---- */
 
+/* What took so long the first time is known as longer than any sample without a trial: a program that fills a gigabyte. */
+static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
+  enum { VERY_LONG_NS = 1000000000 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  return r->visit->proof_ns > VERY_LONG_NS ? quantum
+                                           : iterations_of(r, body_batch, r->visit->request.iterations, target_ns);
+}
+
 static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clock clock) {
   const struct toll_request *request = &r->visit->request;
   const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
   uint64_t target_ns = request->sample_ns > 1000 * bound ? request->sample_ns : (uint64_t)(1000 * bound);
-  s->body.iterations = iterations_of(r, body_batch, request->iterations, target_ns);
+  s->body.iterations = body_iterations(r, target_ns);
   if (s->controlled) s->control.iterations = iterations_of(r, control_batch, request->control_iterations, target_ns);
 }
 
@@ -194,14 +202,16 @@ static struct toll_look look(void) {
   return seen;
 }
 
-/* An even number, so that n and 2n come first equally often. What is seen behind one sample is what stood before the next.
+/* An even number, so that n and 2n come first equally often, unless one alone is of many seconds. What is seen behind one sample is what stood before the next.
  */
 static void take_all(struct toll_run *r, struct sample *s) {
+  enum { MOST_SECONDS = 10 };
   const uint64_t began = toll_now_ns(), enough = enough_ns(r, s);
   struct toll_look before = look();
   for (s->index = 0; s->index < r->visit->request.samples && !toll_stop_asked(); s->index++) {
     s->at_ns = toll_now_ns();
-    if (s->index && s->index % 2 == 0 && toll_clock_is_real() && s->at_ns - began > enough) break;
+    const bool even = s->index % 2 == 0 || s->at_ns - began > (uint64_t)MOST_SECONDS * 1000000000;
+    if (s->index && even && toll_clock_is_real() && s->at_ns - began > enough) break;
     take(r, s);
     struct toll_look after = look();
     emit_sample(s);

@@ -202,7 +202,7 @@ static enum toll_status check(struct toll_run *r) {
 /* A first batch as short as can be, so that there is something to check before anything is timed. */
 static void prove(struct toll_run *r) {
   uint64_t quantum = r->visit->probe->quantum;
-  toll_crew_batch(r, quantum ? quantum : 1, NULL);
+  r->visit->proof_ns = toll_crew_batch(r, quantum ? quantum : 1, NULL);
   toll_account_begin();
   if (r->visit->probe->control) {
     r->iterations = quantum ? quantum : 1;

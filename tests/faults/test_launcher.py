@@ -51,15 +51,23 @@ def start(tree: Path, *words: str, cwd: Path | None = None, **environment: str) 
     )
 
 
-@pytest.fixture
-def ready(tree: Path, root: Path) -> Path:
-    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given."""
+@pytest.fixture(scope="module")
+def _set_up(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = tmp_path_factory.mktemp("set up") / "toll meter"
+    shutil.copytree(_built_tree, tree)
     shutil.copytree(root / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "src/tollmeter/__main__.py").write_text(ECHO)
     (tree / ".venv").symlink_to(root / ".venv")
     done = start(tree, "--set-up")
     assert done.returncode == 0, done.stderr
     return tree
+
+
+@pytest.fixture
+def ready(_set_up: Path, tmp_path: Path) -> Path:
+    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given. It is
+    one test's alone: a copy, with the times of what it was copied from, so that nothing is stale."""
+    return Path(shutil.copytree(_set_up, tmp_path / "toll meter", symlinks=True))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -22,50 +23,64 @@ def checked(*words: str | Path, **more: object) -> subprocess.CompletedProcess[s
     return done
 
 
-@pytest.fixture
-def fresh(tree: Path, tmp_path: Path) -> Path:
+class Installed(NamedTuple):
+    """environment: one for all tests. home: where one test's caches, configuration and data are."""
+
+    environment: Path
+    home: Path
+
+    def toll(self, *words: str) -> subprocess.CompletedProcess[str]:
+        own = {f"XDG_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        return checked(self.environment / "bin/toll", *words, cwd=self.home, env={**os.environ, **own})
+
+
+@pytest.fixture(scope="module")
+def _environment(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with a wheel of the small tree. It sees the packages that the wheel depends on and no checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    tree = Path(shutil.copytree(_built_tree, folder / "toll meter"))
     for name in ("src", "suites", "emulator"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
         shutil.copy2(ROOT / name, tree)
-    checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=tree)
-    checked(sys.executable, "-m", "venv", tmp_path / "fresh")
-    (wheel,) = tmp_path.glob("*.whl")
-    checked(tmp_path / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
+    checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=tree)
+    checked(sys.executable, "-m", "venv", folder / "fresh")
+    (wheel,) = folder.glob("*.whl")
+    checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
     shutil.rmtree(tree)
-    (site,) = tmp_path.glob("fresh/lib/python3*/site-packages")
+    (site,) = folder.glob("fresh/lib/python3*/site-packages")
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return tmp_path / "fresh"
+    return folder / "fresh"
 
 
-def toll(fresh: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    own = {f"XDG_{kind}_HOME": str(fresh / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-    return checked(fresh / "bin/toll", *words, cwd=fresh, env={**os.environ, **own})
+@pytest.fixture
+def fresh(_environment: Path, tmp_path: Path) -> Installed:
+    """Not started yet: its caches are empty."""
+    return Installed(_environment, tmp_path)
 
 
-def test_a_wheel_builds_its_probes_once_and_measures(fresh: Path) -> None:
-    first, second = toll(fresh, "list", "probes"), toll(fresh, "list", "probes")
+def test_a_wheel_builds_its_probes_once_and_measures(fresh: Installed) -> None:
+    first, second = fresh.toll("list", "probes"), fresh.toll("list", "probes")
     assert "kernel.loop" in first.stdout
     assert "built 1 probes" in first.stderr
     assert (second.stdout, second.stderr) == (first.stdout, "")
-    told = toll(fresh, "run", "kernel.loop", "--budget", "2s", "--quiet", "--format", "csv")
+    told = fresh.toll("run", "kernel.loop", "--budget", "2s", "--quiet", "--format", "csv")
     rows = list(csv.DictReader(told.stdout.splitlines()))
     assert rows and all(row["status"] == "ok" for row in rows)
-    (run,) = (path for path in (fresh / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
+    (run,) = (path for path in (fresh.home / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
     assert "vega" in (run / "report.html").read_text()
-    assert "Next  toll " in toll(fresh, "show").stdout
+    assert "Next  toll " in fresh.toll("show").stdout
 
 
-def test_an_upgrade_is_built_again(fresh: Path) -> None:
-    toll(fresh, "list", "probes")
-    (source,) = fresh.rglob("_sources/probes/kernel/loop.c")
+def test_an_upgrade_is_built_again(fresh: Installed) -> None:
+    fresh.toll("list", "probes")
+    (source,) = fresh.environment.rglob("_sources/probes/kernel/loop.c")
     source.touch()
-    assert "built 1 probes" in toll(fresh, "list", "probes").stderr
-    assert not toll(fresh, "list", "probes").stderr
+    assert "built 1 probes" in fresh.toll("list", "probes").stderr
+    assert not fresh.toll("list", "probes").stderr
 
 
-def test_what_only_reads_builds_nothing(fresh: Path) -> None:
-    toll(fresh, "--help")
-    assert "default" in toll(fresh, "list", "suites").stdout
-    assert not list(fresh.glob("cache/tollmeter/*/build/*/kernel.loop"))
+def test_what_only_reads_builds_nothing(fresh: Installed) -> None:
+    fresh.toll("--help")
+    assert "default" in fresh.toll("list", "suites").stdout
+    assert not list(fresh.home.glob("cache/tollmeter/*/build/*/kernel.loop"))

@@ -35,7 +35,7 @@ struct machine {
   struct queue misses[MOST_LEVELS], window, stores;
   double path_free[MOST_LEVELS + 1];
   double issue, store_commit, last_end, chain[MOST_CHAINS];
-  struct stream stream[MOST_CHAINS + 2];
+  struct stream stream[UINT8_MAX + 1]; /* by operation */
   struct flight flight[FLIGHTS];
   uint64_t hits[MOST_LEVELS + 1];
   uint64_t random;

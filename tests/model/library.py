@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parent.parent / "probes" / "runtime"
-CACHE = HERE.parent.parent / "emulator" / "cache.c"
-SOURCES = (*sorted(HERE.glob("*.c")), CACHE, RUNTIME / "chase.c", RUNTIME / "random.c")
-MOST_LEVELS, MOST_TLBS = 4, 2
+EMULATOR = HERE.parent.parent / "emulator"
+SOURCES = (
+    *sorted(HERE.glob("*.c")), *(EMULATOR / f"{name}.c" for name in ("cache", "reuse", "stack")), RUNTIME / "chase.c",
+    RUNTIME / "random.c",
+)  # fmt: skip
+MOST_LEVELS, MOST_TLBS, REUSE_SIZES = 4, 2, 128
 
 Numbers = NDArray[np.uint32]
 Operations = NDArray[np.uint8]
@@ -91,6 +94,10 @@ def _declare(made: ctypes.CDLL) -> None:
     made.model_hits.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
     made.model_translate.restype = ctypes.c_double
     made.model_translate.argtypes = [ctypes.POINTER(Shape), numbers, ctypes.c_uint64, ctypes.c_uint64]
+    made.stream_distances.restype = ctypes.c_bool
+    made.stream_distances.argtypes = [
+        numbers, bytes_of, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(ctypes.c_double)
+    ]  # fmt: skip
     made.stream_chase.restype = ctypes.c_uint64
     made.stream_chase.argtypes = [
         ctypes.c_uint64,
@@ -100,6 +107,16 @@ def _declare(made: ctypes.CDLL) -> None:
         ctypes.c_uint64,
         numbers,
     ]
+
+
+def distances(lines: Numbers, operations: Operations, settled: int, one_in: int) -> NDArray[np.float64]:
+    """Of the operations from `settled` on: lines until a line is loaded again, and how many loads are foreseen, and how
+    many are not, by the emulator's own code."""
+    told = np.zeros((REUSE_SIZES, 3))
+    at = told.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+    codes = operations.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+    assert library().stream_distances(pointer(lines), codes, len(lines), settled, one_in, at)
+    return told[told[:, 1:].any(axis=1)]
 
 
 def pointer(numbers: Numbers) -> ctypes._Pointer[ctypes.c_uint32]:

@@ -50,8 +50,9 @@ struct shape {
   uint32_t unused;
 };
 
-/* What an operation does. Below MOST_CHAINS: a load that waits for the load before it of the same chain. */
-enum { OP_LOAD = MOST_CHAINS, OP_STORE, OP_FENCE };
+/* What an operation does. Below MOST_CHAINS: a load that waits for the load before it of the same chain. From OP_LOADS on:
+ * loads that wait for none, of so many instructions, each with a stride of its own. */
+enum { OP_LOAD = MOST_CHAINS, OP_STORE, OP_FENCE, OP_LOADS };
 
 struct machine;
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which a probe's walk meets its lines, by the runtime's own code: chase.c and random.c are compiled into
- * this library as they stand.
+ * The order in which a probe's walk meets its lines, by the runtime's own code, and how far apart the loads of a stream lie,
+ * by the emulator's: chase.c, random.c, reuse.c and stack.c are compiled into this library as they stand.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "../../emulator/reuse.h"
 #include "../../probes/runtime/toll.h"
+#include "model.h"
 
 static size_t base_page_bytes;
 
@@ -30,4 +32,26 @@ uint64_t stream_chase(uint64_t seed, uint64_t bytes, uint64_t stride, int order,
   } while (at != head);
   munmap(buffer, bytes);
   return count;
+}
+
+/* As the emulator's plugin tells it (emulator/distances.c), with an operation in place of an instruction. Counted are the
+ * operations from `from` on. loads: of each of REUSE_SIZES places the size in lines, those foreseen, and the others. */
+bool stream_distances(const uint32_t *lines, const uint8_t *operations, uint64_t count, uint64_t from, uint64_t one_in,
+                      double (*loads)[3]) {
+  struct habit habits[UINT8_MAX + 1] = {{0}};
+  struct reuse reuse;
+  if (!reuse_make(&reuse, one_in)) return false;
+  for (uint64_t i = 0; i < count; i++) {
+    if (operations[i] == OP_STORE)
+      reuse_store(&reuse, lines[i]);
+    else
+      reuse_load(&reuse, &habits[operations[i]], lines[i], i >= from);
+  }
+  for (unsigned place = 0; place < REUSE_SIZES; place++) {
+    loads[place][0] = reuse_lines(place);
+    loads[place][1] = (double)reuse.foreseen[place];
+    loads[place][2] = (double)reuse.others[place];
+  }
+  stack_drop(&reuse.stack);
+  return true;
 }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Address streams of the finer memory probes, and what a modelled machine takes for them. Times in core cycles.
 
-Each function is one probe's body and its control, as its file under probes/memory tells them.
+Each function is one probe's body and its control, as its file under probes/memory tells them. What it takes is a fact
+of the machine, without noise: it is worked out once, and many a book is of one machine.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -34,6 +36,7 @@ def _step(machine: Machine, walk: Numbers, lines: int, *, huge: bool) -> float:
         return running.run(laps, CHASE) / len(laps)
 
 
+@lru_cache(maxsize=4096)
 def line_pair(machine: Machine, distance: int) -> tuple[float, float]:
     """Pairs of dependent loads `distance` bytes apart, a pair in each block, against the first of each pair alone."""
     starts = order(1, BLOCKS, POINTER_BYTES, "random").astype(np.int64) * BLOCK_BYTES
@@ -67,6 +70,7 @@ def _seeds(count: int) -> list[tuple[int, int]]:
     return [(i, 1000 + i) for i in range(count)]
 
 
+@lru_cache(maxsize=4096)
 def stride_walk(machine: Machine, size: int, stride: int, kind: str) -> float:
     """One dependent load of a walk with a stride, forward, backward or in random order, through far more than any cache
     holds: a stretch of it in which nothing was there before."""
@@ -76,12 +80,14 @@ def stride_walk(machine: Machine, size: int, stride: int, kind: str) -> float:
         return running.run(places.astype(np.uint32), CHASE) / len(places)
 
 
+@lru_cache(maxsize=4096)
 def conflict(machine: Machine, lines: int, apart: int, *, huge: bool) -> float:
     """One dependent load of a random cycle through `lines` lines that are `apart` bytes from each other."""
     walk = order(1, lines, apart, "random") * np.uint32(apart // machine.line_bytes)
     return _step(machine, walk, int(walk.max()), huge=huge)
 
 
+@lru_cache(maxsize=4096)
 def page_loads(machine: Machine, count: int, *, huge: bool) -> tuple[float, float]:
     """Dependent loads of one line in each of `count` pages, the line's place another one from page to page, against as
     many lines side by side, both in one random order."""
@@ -95,6 +101,7 @@ def page_loads(machine: Machine, count: int, *, huge: bool) -> tuple[float, floa
     return body, _step(machine, walk, count, huge=huge)
 
 
+@lru_cache(maxsize=4096)
 def sweep(machine: Machine, size: int) -> float:
     """One load of a loop that reads `size` bytes from end to end, over and over: a large buffer is looked at as a
     machine so many times smaller."""
@@ -108,12 +115,14 @@ def sweep(machine: Machine, size: int) -> float:
         return running.run(lines, LOAD) / len(lines)
 
 
+@lru_cache(maxsize=4096)
 def resident(machine: Machine, size: int) -> tuple[float, float]:
     """One store to each line of `size` bytes, over and over, against one load from each."""
     lines = np.arange(size // machine.line_bytes, dtype=np.uint32)
     return _again(machine, lines, lines, (STORE,)), _again(machine, lines, lines, (LOAD,))
 
 
+@lru_cache(maxsize=4096)
 def evict(machine: Machine, size: int) -> tuple[float, float]:
     """A store to each line of a set and a load from each of another, against loads from both."""
     first = np.arange(size // machine.line_bytes, dtype=np.uint32)
@@ -140,6 +149,7 @@ def scattered(count: int) -> Numbers:
     return (np.arange(count, dtype=np.int64) * step % count).astype(np.uint32)
 
 
+@lru_cache(maxsize=4096)
 def reload(machine: Machine, size: int) -> tuple[float, float]:
     """Stores to lines that no cache has, then a chase through the same lines, against one through another such set."""
     stored = scattered(size // machine.line_bytes)

@@ -14,8 +14,6 @@ from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Book, Row
 from tollmeter.report.inferred import inferred_table
 
-WHOLE = book(SOUND)
-
 
 def disturbed(row: Row, random: np.random.Generator, share: float) -> Row:
     """The same row, off by any factor and with an interval of any width; of a difference it may reach below nothing."""
@@ -29,10 +27,10 @@ def disturbed(row: Row, random: np.random.Generator, share: float) -> Row:
 
 
 def measured(seed: int, share: float, kept: float) -> Book:
-    random = np.random.default_rng(seed)
-    rows = tuple(disturbed(row, random, share) for row in WHOLE.index.rows if random.random() < kept)
-    levels = hierarchy(rows, WHOLE.probes, WHOLE.index.machine)
-    return msgspec.structs.replace(WHOLE, index=msgspec.structs.replace(WHOLE.index, rows=rows, hierarchy=levels))
+    random, whole = np.random.default_rng(seed), book(SOUND)
+    rows = tuple(disturbed(row, random, share) for row in whole.index.rows if random.random() < kept)
+    levels = hierarchy(rows, whole.probes, whole.index.machine)
+    return msgspec.structs.replace(whole, index=msgspec.structs.replace(whole.index, rows=rows, hierarchy=levels))
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)

@@ -13,7 +13,7 @@ from model.library import Numbers, Running, library, pointer, translation
 from model.machine import PAGE_BYTES, Machine, sets_of, shape
 
 ORDERS = {"random": 0, "local": 1, "forward": 2, "backward": 3}
-CHASE, LOAD, STORE, FENCE = 0, 64, 65, 66
+CHASE, LOAD, STORE, FENCE, LOADS = 0, 64, 65, 66, 67
 LOOKED_AT = 1 << 14
 TRANSLATIONS = 1 << 14
 FRAMES = 1 << 22
@@ -53,6 +53,7 @@ def sampling(machine: Machine, lines: int) -> int:
     return wished
 
 
+@lru_cache(maxsize=4096)
 def load_latency(machine: Machine, size: int, pages: str) -> float:
     """One dependent load of the walk of memory.latency over `size` bytes, its pages `small`, `huge` or `local`.
 

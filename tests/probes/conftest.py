@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tollmeter.toolchain.build import for_cpu, read_abis
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@functools.cache
 def _built() -> list[str]:
     """Those that were built and that the kernel starts: a description is only kept of such."""
     abis = [abi.name for abi in for_cpu(read_abis(ROOT / "abis").values(), platform.machine())]

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tollmeter.library.set_up import built
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
 from tollmeter.toolchain import elf
@@ -137,8 +138,9 @@ def test_an_executable_is_static_described_and_fingerprinted(tree: Path, own_abi
 def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_compiler: str) -> None:
     executable = tree / "build" / own_abi.name / "kernel.loop"
     before = executable.stat().st_mtime_ns
-    build_abi(tree, own_abi, own_compiler)
+    made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns == before
+    assert not made.anew and "no probe was built anew of 1" in built([made])
 
 
 @pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/toll.h", "probes/runtime/emit.c"])
@@ -146,8 +148,9 @@ def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str
     executable = tree / "build" / own_abi.name / "kernel.loop"
     before = executable.stat().st_mtime_ns
     (tree / source).touch()
-    build_abi(tree, own_abi, own_compiler)
+    made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns > before
+    assert list(made.anew) == ["kernel.loop"] and f"built 1 probes for {own_abi.name}" in built([made])
 
 
 def test_a_changed_flag_reaches_the_executable_and_its_description(tree: Path, own_abi: Abi, own_compiler: str) -> None:
@@ -165,7 +168,9 @@ def test_adding_a_probe_is_one_file_and_leaves_the_others_as_they_were(
     before = (folder / "kernel.loop").read_bytes()
     (tree / "probes/other").mkdir()
     (tree / "probes/other/nothing.c").write_text(SECOND)
-    assert build_abi(tree, own_abi, own_compiler).probes == 2
+    made = build_abi(tree, own_abi, own_compiler)
+    assert (made.probes, list(made.anew)) == (2, ["other.nothing"])
+    assert f"built 1 of 2 probes anew (other.nothing) for {own_abi.name}" in built([made])
     assert description((folder / "other.nothing.describe").read_bytes())[0].question == "What does nothing cost?"
     assert (folder / "kernel.loop").read_bytes() == before
     (tree / "probes/other/nothing.c").unlink()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections import Counter
@@ -22,6 +23,7 @@ from tollmeter.protocol import refused, seal
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request
 
+MIB = 1 << 20
 HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
 
 
@@ -245,6 +247,54 @@ def test_what_is_too_dear_to_be_settled_costs_the_others_nothing(rig: Rig) -> No
     rig.answer = answer
     assert rig.go(plan).status == "budget"
     assert Counter(visit.point for visit in rig.visits) == {**dict.fromkeys(plan.points(), 3), slow: 2}
+
+
+LARGE = Select(probe="memory.latency", parameters={"pages": "huge", "size": (32 * MIB, 64 * MIB)})
+
+
+def test_a_layout_that_others_will_need_the_room_of_is_visited_while_it_is_there(rig: Rig) -> None:
+    rig.visits_to_settle = 5
+    plan = rig.plan(ENTER, LARGE)
+    large = {point for point in plan.points() if point.values().get("size", 0) in (32 * MIB, 64 * MIB)}
+    assert rig.go(plan).status == "settled"
+    for point in plan.points():
+        visits = [visit for visit in rig.visits if visit.point == point]
+        assert [visit.round for visit in visits] == ([0, 0, 0, 1, 1] if point in large else [0, 1, 2, 3, 4])
+        if point in large:
+            first, second = ({visit.seed for visit in visits if visit.round == round_} for round_ in (0, 1))
+            assert len(first) == len(second) == 1
+            assert first != second
+    made = [visit.point for visit in rig.visits if visit.point in large and visit.round == 0]
+    assert all(one != next_ for one, next_ in itertools.pairwise(made)), "two in turns"
+
+
+def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
+    sizes = tuple(number * MIB for number in range(32, 48))
+    plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)
+    rig.go(plan)
+    assert len({visit.point for visit in rig.visits[: len(plan.points())]}) == len(plan.points())
+
+
+def test_a_run_that_was_stopped_between_visits_of_one_round_makes_those_that_it_still_lacks(rig: Rig) -> None:
+    plan = rig.plan(LARGE)
+
+    def answer(visit: Visit) -> bytes:
+        if len(rig.visits) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    assert rig.go(plan).status == "interrupted"
+    told = read(rig.folder)
+    rig.go(plan, told.outcomes)
+    assert Counter((visit.point, visit.round) for visit in rig.visits) == {(point, 0): 3 for point in plan.points()}
+
+
+def test_what_failed_is_not_visited_again_for_its_layout(rig: Rig) -> None:
+    rig.answer = lambda visit: refused(visit, 1, "wrong_answer", "no")
+    plan = rig.plan(LARGE)
+    rig.go(plan)
+    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 1)
 
 
 def test_a_skip_is_asked_once_and_a_failure_twice(rig: Rig) -> None:

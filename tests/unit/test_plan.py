@@ -3,15 +3,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import CHAINS, KIB, MACHINE, MIB, PAGES, SIZE, catalog
-from tollmeter.model import Cache, Failure, Kind, Parameter, Point, Program, Published, RowOf, Select, Suite, Value
+from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, SIZE, catalog
+from tollmeter.catalog import Executable, read_suite
+from tollmeter.model import (
+    Build,
+    Cache,
+    Failure,
+    Kind,
+    Parameter,
+    Point,
+    Program,
+    Published,
+    RowOf,
+    Select,
+    Suite,
+    Value,
+)
 from tollmeter.plan import (
     Costs,
     Entry,
@@ -26,7 +42,9 @@ from tollmeter.plan import (
 )
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort
+from tollmeter.plan.points import Ground, chosen, resolve
 from tollmeter.protocol import words
+from tollmeter.root import ROOT
 
 
 def plan_of(
@@ -48,6 +66,29 @@ def plan_of(
 
 def values_of(plan: Plan, name: str) -> list[Value]:
     return list(dict.fromkeys(point.values()[name] for point in plan.points() if name in point.values()))
+
+
+def test_what_takes_a_library_is_left_out_where_the_suite_says_so() -> None:
+    """Nothing is brought for it, and no row of it is missing."""
+    solved = Executable(
+        path="", probe=msgspec.structs.replace(ENTER, probe="memory.solved", library="solver"),
+        build=Build(probe="memory.solved", abi="x86_64", compiler="cc", flags=""),
+    )  # fmt: skip
+    with_it = catalog(abis=("x86_64",))
+    with_it = msgspec.structs.replace(with_it, executables={**with_it.executables, ("memory.solved", "x86_64"): solved})
+    whole, plain = Select(probe="memory.*"), Select(probe="memory.*", libraries=False)
+    assert chosen(whole, with_it.probes()).keys() - chosen(plain, with_it.probes()).keys() == {"memory.solved"}
+    named = {point.probe for point in resolve(plain, Ground(with_it, MACHINE, {}, ()), 1).points}
+    assert named and "memory.solved" not in named
+
+
+def test_the_first_run_waits_for_no_library() -> None:
+    """Bringing four of them, and building with them, took as long as all else before its first number."""
+    sources = [*(ROOT / "probes").glob("*/*.c"), *(ROOT / "probes").glob("*/*.cc")]
+    has = re.compile(r"^ *\.library = ", re.MULTILINE)
+    using = [f"{one.parent.name}.{one.stem}" for one in sources if has.search(one.read_text())]
+    bringing = [one for one in read_suite(ROOT / "suites/default.toml").select if one.libraries]
+    assert using and not [name for one in bringing for name in using if fnmatchcase(name, one.probe)]
 
 
 # ---- values -----------------------------------------------------------------------------------------------------

@@ -8,14 +8,15 @@ import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
-import machines
 from tollmeter.catalog import Executable
-from tollmeter.library import profiling
-from tollmeter.library.profiling import Wanted, take
+from tollmeter.library import sampled
+from tollmeter.library.profiling import take_all
+from tollmeter.library.sampled import Wanted
+from tollmeter.library.turns import LEAST_TURNS
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
-from tollmeter.plan.points import Ground
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
 from tollmeter.store.profiles import KEPT, keep, kept
@@ -32,11 +33,6 @@ __attribute__((noinline)) int outer(volatile int *at) {
 }
 int main(void) { volatile int seven = 7; return outer(&seven); }
 """
-
-
-PROBE = Probe(probe="any.probe", question="?", revision=1, metrics=())
-NOTHING = Executable(path="", probe=PROBE, build=Build(probe="any.probe", abi="any", compiler="", flags=""))
-GROUND = Ground(machines.catalog(), machines.MACHINE, {}, ())
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +69,50 @@ def profile(shares: dict[str, int], ns: float = 100.0, source: str = "perf cpu-c
 
 def test_a_table_has_shares_of_all_and_what_was_inlined_below() -> None:
     cells = [line.cells for line in profile_table(profile({"copy": 750, "sum": 249, "rare": 1})).rows]
-    assert cells[0] == ("copy", "750", "75.00")
-    assert cells[1][0].endswith("inner, inlined") and cells[1][2] == "37.50"
+    assert cells[0] == ("copy", "750", "75.0")
+    assert cells[1][0].endswith("inner, inlined") and cells[1][2] == "37.5"
     assert [line[0] for line in cells if not line[0].startswith(" ")] == ["copy", "sum"]
 
 
 def test_side_by_side_says_by_how_many_points_a_share_changed() -> None:
     left, right = profile({"copy": 50, "sum": 50}), profile({"copy": 30, "sum": 60, "align": 10}, ns=80.0)
     cells = {line.cells[0]: line.cells for line in beside_table(left, right, ("a", "b")).rows}
-    assert cells["copy"] == ("copy", "50", "50.00", "30", "30.00", "−20.0")
-    assert cells["align"] == ("align", "–", "–", "10", "10.00", "+10.0")
+    assert cells["copy"] == ("copy", "50", "50.0", "30", "30.0", "−20.0")
+    assert cells["align"] == ("align", "–", "–", "10", "10.0", "+10.0")
     said = verdict(left, right)
     assert "copy 50 → 30 %" in said and "align 0 → 10 %" in said and "1.25 × the throughput" in said
+
+
+@pytest.mark.parametrize(
+    ("within", "part", "change"),
+    [
+        (None, "70.0", "−20.0"),
+        (0.0, "70.00", "−20.0"),
+        (0.4, "70.0", "−20.0"),
+        (1.6, "70", "−20"),
+        (3.4, "70 ±3", "−20"),
+    ],
+)
+def test_no_share_has_more_digits_than_are_known(within: float | None, part: str, change: str) -> None:
+    left, right = (
+        msgspec.structs.replace(
+            one, shares=tuple(msgspec.structs.replace(share, within=within) for share in one.shares)
+        )
+        for one in (profile({"copy": 70, "sum": 30}), profile({"copy": 50, "sum": 50}))
+    )
+    cells = beside_table(left, right, ("a", "b")).rows[0].cells
+    assert (cells[2], cells[5]) == (part, change)
+    assert ("±3.4 points" in side_by_side(left, right).said[1]) == (within == 3.4)
+
+
+def test_a_change_that_the_samples_do_not_bear_is_not_told() -> None:
+    def of(copy: int, within: float) -> Profile:
+        made = profile({"copy": copy, "sum": 100 - copy})
+        shares = tuple(msgspec.structs.replace(one, within=within) for one in made.shares)
+        return msgspec.structs.replace(made, shares=shares)
+
+    assert "copy 50 → 44 %" in verdict(of(50, 2.0), of(44, 2.0))
+    assert "no share changed" in verdict(of(50, 5.0), of(44, 5.0))
 
 
 def test_two_that_are_alike_are_said_to_be() -> None:
@@ -113,12 +141,12 @@ def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_m
 def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
     """What comes of a stream, as if an executable had printed it."""
     stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
-    monkeypatch.setattr(profiling, "profiled", lambda *_: Told(Ended(stream, 0, None), {}))
+    monkeypatch.setattr(sampled, "profiled", lambda *_: Told(Ended(stream, 0, None), {}))
     probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")
     )
-    return take(Wanted(Point(probe="any.probe", abi="x86_64", target="local"), built), Asked(1))
+    return take_all([Wanted(Point(probe="any.probe", abi="x86_64", target="local"), built)], Asked(1))[0]
 
 
 def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
@@ -134,8 +162,9 @@ def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program
         "ns": 4000,
     }
     found = told(monkeypatch, program, record, last)
-    assert [(share.function, share.hits) for share in found.shares] == [("(kernel)", 5), ("outer", 3), ("main", 2)]
-    assert (found.source, found.lost, found.operation_ns, found.reason) == ("SIGPROF", 1, 100.0, None)
+    shares = [(share.function, share.hits / LEAST_TURNS) for share in found.shares]
+    assert shares == [("(kernel)", 5), ("outer", 3), ("main", 2)]
+    assert (found.source, found.lost, found.operation_ns, found.reason) == ("SIGPROF", LEAST_TURNS, 100.0, None)
 
 
 def test_what_others_had_of_the_cpu_is_not_in_the_time_of_an_operation(
@@ -157,18 +186,6 @@ def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Pat
 def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="no sampler of ours"):
         profiled("guest:x32", "any", [], Asked(1), tmp_path)
-
-
-def test_a_count_takes_as_long_as_it_needs_to_be_exact_and_a_sampler_all_of_its_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    points = [Point(probe="any.probe", abi="any", target=target) for target in ("local", "qemu-user:mipsel")]
-    asked: list[int] = []
-    monkeypatch.setattr(profiling, "wanted_by", lambda *_: [Wanted(point, NOTHING) for point in points])
-    monkeypatch.setattr(profiling, "take", lambda _, sampling: asked.append(sampling.ms) or profile({"copy": 1}))
-    profiling.profile_suite(tmp_path, (), GROUND, 1.5, lambda _: None)
-    assert asked[0] == 1500 and asked[1] < 150
-    assert len(list(kept(tmp_path))) == 2
 
 
 def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:

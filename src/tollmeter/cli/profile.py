@@ -28,7 +28,7 @@ def profile(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """Say where a probe's time goes, function by function; two side by side."""
-    from tollmeter.library.profiling import points_of, take
+    from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiled import Asked
 
     if form not in ("table", "json"):
@@ -39,7 +39,7 @@ def profile(
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: from {LEAST_S:g} to {MOST_S:g} s is meant")
     asked = Asked(round(1000 * took), by == "signal")
-    profiles = [take(wanted, asked) for wanted in points_of(words, names(abi), names(target))]
+    profiles = take_all(points_of(words, names(abi), names(target)), asked)
     if form == "json":
         write(msgspec.json.format(msgspec.json.encode(profiles)) + b"\n")
     else:

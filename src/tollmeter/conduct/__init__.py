@@ -10,25 +10,25 @@ with what is missing: a visit is the same if its point, round and CPUs are.
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from tollmeter.conduct.layouts import Layouts, in_bursts
 from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.quiet import before_others, kept_on, no_collections
+from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Outcome, Point, Probe, Status, Visit
+from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import outcome, refused
-from tollmeter.store.journal import Journal, Session
-from tollmeter.targets import Target
+from tollmeter.store.journal import Session
 
 __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
 
@@ -37,48 +37,10 @@ _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"}
 _MOST_FAILURES = 2
 _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
+_MOST_AT_ONCE = 0.1
+"""Of the time that is left, for visits of one point that a round makes while its layout is there."""
 _LEAST_WALL_MS = 1000
 """A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
-
-
-class Judge(Protocol):
-    """What analysis knows of whether a number is good enough; injected, since imports flow the other way."""
-
-    def look(self, outcomes: Sequence[Outcome]) -> None:
-        """At all that was measured so far, for what no point tells alone."""
-
-    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
-
-    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """The same of each of two points, to know well enough what one takes of the other. outcomes: of both."""
-
-    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
-        """What was measured in another state of the machine than the rest, and is to be visited again for it."""
-
-    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
-
-
-class Observer(Protocol):
-    """Sees the run go by; must be quick, and is never called while a visit measures."""
-
-    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None: ...
-
-    def outcome(self, outcome: Outcome) -> None: ...
-
-
-class Stage(NamedTuple):
-    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds.
-    watch: on what else goes on here; None where nothing is measured here."""
-
-    targets: Mapping[str, Target]
-    executables: Mapping[tuple[str, str], str]
-    journal: Journal
-    judge: Judge
-    observer: Observer
-    stopping: Stopping
-    now: Callable[[], float] = time.monotonic
-    watch: Watch | None = None
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
@@ -91,13 +53,6 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
         status, reason = run.to_the_end()
     run.leave_a_sentence_for_gaps(reason)
     return run.note(status, reason, end_strays() if stage.watch else 0)
-
-
-class _Layout(NamedTuple):
-    """Of one point on some CPUs: which one, and how many visits it has served."""
-
-    number: int = 0
-    served: int = 0
 
 
 _ASKED_AGAIN = 1.2
@@ -123,7 +78,7 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
-        self._layouts: dict[tuple[Point, tuple[int, ...]], _Layout] = {}
+        self._layouts = Layouts()
         self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
@@ -278,9 +233,10 @@ class _Run:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
         effort = self._effort(points)
         whole = True
-        for point in visit_order(self._plan, points, round_):
+        times = self._times(points, effort)
+        for point in in_bursts(visit_order(self._plan, points, round_), times):
             for cpus in self._plan.placements(point):
-                if (point, round_, cpus) in self._made:
+                if self._has_failed(point) if times[point] > 1 else (point, round_, cpus) in self._made:
                     continue
                 if self._stage.stopping.asked:
                     return False
@@ -289,6 +245,20 @@ class _Run:
                     continue
                 self._make(point, round_, cpus, effort)
         return whole
+
+    def _times(self, points: Sequence[Point], effort: Effort) -> dict[Point, int]:
+        """How often each is visited in this round."""
+        return {point: 1 if self._plan.against else self._at_once(point, effort) for point in points}
+
+    def _at_once(self, point: Point, effort: Effort) -> int:
+        """What is dear to lay out as often as one layout serves and it still wants. A short budget comes to every point
+        once before."""
+        seen = len(self._seen.get(point, ()))
+        if not self._costs.is_dear(point) or self._has_failed(point) or (not seen and effort != EFFORTS[0]):
+            return 1
+        lacking = self._visits_wanted(point) - seen if seen else LEAST_VISITS
+        affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
+        return max(1, int(min(lacking, self._costs.visits_of_layout(point, effort), affordable)))
 
     def _effort(self, points: Iterable[Point]) -> Effort:
         """The best with which the visits still wanted end in time, by what visits have cost."""
@@ -306,13 +276,13 @@ class _Run:
     def _left(self) -> float:
         return self._plan.budget_seconds - self.elapsed()
 
-    def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Visit:
+    def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort, layout: int = 0) -> Visit:
         """Iterations are handed on from the visit before: to find them takes as long as two samples."""
         last = next((told for told in reversed(self._seen.get(point, ())) if told.samples), None)
         found = last.samples[0] if last else None
         sampling = Sampling(
             samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
-            layout=self._layouts.get((point, cpus), _Layout()).number,
+            layout=layout,
             iterations=found.iterations if found else 0,
             control_iterations=found.control_iterations if found else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * self._left())),
@@ -320,12 +290,11 @@ class _Run:
         return self._plan.visit(next(self._visits), point, round_, cpus, sampling)
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
-        stage, layout = self._stage, self._layouts.get((point, cpus), _Layout())
-        serves = LAYOUT_SERVES if self._plan.against else self._costs.visits_of_layout(point, effort)
-        if layout.served >= serves:
-            layout = _Layout(layout.number + 1)
-        self._layouts[point, cpus] = layout._replace(served=layout.served + 1)
-        visit = self._visit(point, round_, cpus, effort)
+        stage, in_turns = self._stage, bool(self._plan.against)
+        serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
+        one_round = not in_turns and self._costs.is_large(point)
+        layout = self._layouts.taken((point, cpus), round_, serves, one_round=one_round)
+        visit = self._visit(point, round_, cpus, effort, layout.number)
         stage.observer.visit(visit, *self._progress())
         began = stage.now()
         revision = self._plan.probes[point.probe].revision

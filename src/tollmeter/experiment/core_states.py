@@ -9,7 +9,7 @@ highest heap of all its readings, since nothing makes a core wider than it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,12 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     return found
 
 
+def reached(rates: Iterable[float]) -> float | None:
+    """What nine readings in ten of the control loop stay at or below; None without any."""
+    told = sorted(rate for rate in rates if rate > 0)
+    return told[int(_REACHED * (len(told) - 1))] if told else None
+
+
 def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
     its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
@@ -62,11 +68,15 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
-    """The width of the whole core, from visits of one target and ABI: the middle of the highest heap of readings.
+    """The width of the whole core, from visits of one target and ABI."""
+    return highest_heap(widths(Taken(told.samples for told in outcomes), cores_hz(outcomes)))
 
-    A heap is a stretch of 3 % that holds eight readings and one in fifty. None where there are too few.
+
+def highest_heap(readings: Floats) -> float | None:
+    """The middle of the highest heap of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
+    there are too few.
     """
-    ordered = np.sort(widths(Taken(told.samples for told in outcomes), cores_hz(outcomes)))
+    ordered = np.sort(readings)
     wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
     inside = np.searchsorted(ordered, ordered * (1 + _HEAP), side="right") - np.arange(len(ordered))
     starts = np.flatnonzero(inside >= wanted)

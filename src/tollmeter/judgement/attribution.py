@@ -3,28 +3,29 @@
 
 A program's time is taken to be
 
-    c I  +  p F  +  a I m(b)  +  the rest
+    c I  +  p F  +  a W  +  b S  +  the rest
 
-with I instructions, F page faults and b bytes of footprint of one operation; p is the run's own price of a fault, m(b)
-its own latency of a load that wanders through b bytes, as it was measured over size. What is not known beforehand - c,
-the time of an instruction that waits for no memory, and a, the waiting loads in each instruction - is fitted to all
-sizes of the program under both ABIs, least squares of relative errors, neither below nothing (Lawson and Hanson 1974).
-So a part is told only where its numbers were measured, and the parts are never forced to add up: what they leave is
-`unexplained`.
+with I instructions and F page faults of one operation; p is the run's own price of a fault, W what its loads would wait
+for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees (waiting.py).
+Where nobody saw how far apart its loads lie, W is I times the latency of a load anywhere in its footprint, and S is
+nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
+relative errors: c, the time of an instruction that waits for no memory, which is much the same at each size; a and b,
+how much of the waiting is not hidden behind other work, each no more than all. So a part is told only where its numbers
+were measured, and the parts are never forced to add up: what they leave is `unexplained`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
-import numpy as np
-from scipy.optimize import nnls
 
+from tollmeter.judgement.fit import Fit, Observed, Waits, fit
 from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
 from tollmeter.model import Book, Clock, Record, Row, Value
-from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+from tollmeter.numbers.meanings import with_meaning
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
@@ -73,38 +74,16 @@ class Attribution(Record, frozen=True):
 
 
 class Need(NamedTuple):
-    """What one operation takes under one ABI; None: not measured. thin: its time rests on too few visits."""
+    """What one operation takes under one ABI; None: not measured. apart: bytes between its loads of a line. thin: its
+    time rests on too few visits."""
 
     time_ns: float | None
     instructions: float | None
     faults: float | None
     footprint: float | None
     resident: float | None
+    apart: Apart | None
     thin: bool = False
-
-
-class Prices(NamedTuple):
-    """What this run found memory to cost. sizes, latencies: of the walk, ascending; empty where there was none."""
-
-    fault_ns: float | None
-    sizes: Sequence[float]
-    latencies: Sequence[float]
-
-    def latency(self, footprint: float) -> float:
-        """Of a load anywhere in the footprint: the mean of the walk's over all sizes up to it. The walk comes back to a
-        line after all the others; a program that goes anywhere after any share of them with one chance, so that a level
-        holds of its loads what it holds of its bytes (Mattson and others 1970)."""
-        steps = np.append([size for size in self.sizes if size < footprint], footprint)
-        heights = np.interp(np.log(steps), np.log(self.sizes), self.latencies)
-        widths = np.diff(steps, prepend=0.0)
-        return float(np.sum(widths * (heights + np.append(heights[0], heights[:-1])) / 2) / footprint)
-
-
-class Fit(NamedTuple):
-    """ns of an instruction that waits for nothing, and waiting loads in each instruction."""
-
-    each_ns: float
-    loads: float
 
 
 def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
@@ -112,56 +91,42 @@ def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
     under both in a guest; the greatest relative difference first, and empty where there is none.
     """
     prices, abis = prices_of(book), (first, second)
-    found = [told for group in _groups(book, abis) for told in _of_group(book, group, prices, abis)]
-    timed = [(told.probe, told.parameters) for told in found]
-    found += [told for told in _foretold(book, prices, abis) if (told.probe, told.parameters) not in timed]
+    found = [told for program in _programs(book) for told in _told(book, program, prices, abis)]
     return tuple(sorted(found, key=lambda told: -abs(told.saved_ns) / told.first_ns))
 
 
 # ---- what was measured --------------------------------------------------------------------------------------------
 
 
-def prices_of(book: Book) -> Prices:
-    """Of the machine's main ABI and small pages, which is what a program meets that asks for nothing."""
-    rows = [row for row in book.index.rows if row.clock == "hardware"]
-    rows = [row for row in rows if row.abi == main_abi(rows, book.index.machine.architecture) and row.target == HERE]
-    faults = [row for row in with_meaning(rows, book.probes, "price-of-fault")
-              if row.parameters.get("kind") == "anonymous_write"]  # fmt: skip
-    walk = {float(row.parameters["size"]): row.median or 0.0
-            for row in with_meaning(rows, book.probes, "latency-of-size")
-            if row.parameters.get("pages", "small") == "small" and row.parameters.get("size")}  # fmt: skip
-    sizes = sorted(walk)
-    return Prices(faults[0].median if faults else None, sizes, [walk[size] for size in sizes])
-
-
-class Group(NamedTuple):
-    """The sizes of one program that were timed under both ABIs in one place."""
+class Timed(NamedTuple):
+    """The sizes of one program that were timed in one place, each under some ABIs."""
 
     probe: str
     target: str
-    needs: Mapping[Parameters, tuple[Need, Need]]
+    points: Mapping[Parameters, Mapping[str, Row]]
 
 
-def _groups(book: Book, abis: tuple[str, str]) -> Iterator[Group]:
+class Pair(NamedTuple):
+    """One size under both ABIs."""
+
+    one: Need
+    other: Need
+
+
+def _programs(book: Book) -> Iterator[Timed]:
     """Apart by the probe's choices: another choice is another program."""
-    timed = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
-    places: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
-    for row in timed:
+    rows = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
+    found: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
+    for row in rows:
         point = tuple(sorted(row.parameters.items()))
         choices = tuple((name, value) for name, value in point if isinstance(value, str))
-        places.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
-    for (probe, target, _), points in places.items():
-        both = {point: found for point, found in points.items() if set(abis) <= set(found)}
-        kind = _counted_by(book, both, abis)
-        needs = {point: (_need(book, found[abis[0]], kind), _need(book, found[abis[1]], kind))
-                 for point, found in both.items()}  # fmt: skip
-        if needs:
-            yield Group(probe, target, needs)
+        found.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
+    for (probe, target, _), points in found.items():
+        yield Timed(probe, target, points)
 
 
-def _counted_by(book: Book, points: Mapping[Parameters, Mapping[str, Row]], abis: Sequence[str]) -> Clock:
-    """Where both were counted: by an emulator of the CPU, or in a guest, where a nanosecond is an instruction."""
-    rows = [found[abi] for found in points.values() for abi in abis]
+def _counted_by(book: Book, rows: Sequence[Row]) -> Clock:
+    """Where all were counted: by an emulator of the CPU, or in a guest, where a nanosecond is an instruction."""
     return "instructions" if all(_count(book, row, "instructions") for row in rows) else "virtual"
 
 
@@ -174,6 +139,7 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
         faults=_beside(book, timed, "faults-of-operation"),
         footprint=_beside(book, timed, "footprint") or resident,
         resident=resident,
+        apart=apart_of(book, timed),
         thin=not is_known(timed),
     )
 
@@ -195,25 +161,6 @@ def _same_point(one: Row, other: Row) -> bool:
     return (one.probe, one.abi, one.parameters) == (other.probe, other.abi, other.parameters)
 
 
-# ---- where the second has no time of its own ----------------------------------------------------------------------
-
-
-def _foretold(book: Book, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
-    """By the counts of a guest, in which both ran, and by what such counts take on this machine under the first."""
-    timed = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
-    programs: dict[tuple[str, str, Parameters], list[Row]] = {}
-    for row in (row for row in timed if row.abi == abis[0]):
-        choices = tuple((name, value) for name, value in sorted(row.parameters.items()) if isinstance(value, str))
-        programs.setdefault((row.probe, row.target, choices), []).append(row)
-    for (probe, target, _), rows in programs.items():
-        fit = fitted([_need(book, row, "instructions") for row in rows], prices)
-        for row in rows:
-            one, other = (_in_guest(book, row, abi) for abi in abis)
-            if one and other:
-                group = Group(probe, target, {tuple(row.parameters.items()): (one, other._replace(time_ns=None))})
-                yield from _told(book, group, prices, abis, fit)
-
-
 def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
     """What the point takes in the guest that counts, with the time of the machine itself."""
     like = msgspec.structs.replace(timed, abi=abi)
@@ -227,59 +174,107 @@ def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
 # ---- splitting ----------------------------------------------------------------------------------------------------
 
 
-def _of_group(book: Book, group: Group, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
-    fit = fitted([need for pair in group.needs.values() for need in pair], prices)
-    yield from _told(book, group, prices, abis, fit)
+class Known(NamedTuple):
+    """What splits the sizes of a program. fits: by size, or why it cannot be told. waits: what a need's loads would
+    wait."""
+
+    fits: Mapping[Parameters, Fit] | str
+    waits: Callable[[Need], Waits]
+    prices: Prices
+
+    def at(self, point: Parameters) -> Fit | str:
+        return self.fits if isinstance(self.fits, str) else self.fits[point]
 
 
-def _told(book: Book, group: Group, prices: Prices, abis: tuple[str, str], fit: Fit | str) -> Iterator[Attribution]:
-    for point, (one, other) in group.needs.items():
+def _told(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+    """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
+    from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
+    both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
+    kind = _counted_by(book, [rows[abi] for rows in both.values() for abi in abis])
+    pairs = {point: _pair(*(_need(book, rows[abi], kind) for abi in abis)) for point, rows in both.items()}
+    yield from _split_all(book, program, pairs, known_of(pairs, (), prices), abis)
+    first = {point: rows for point, rows in program.points.items() if abis[0] in rows and point not in both}
+    seen = {point: [_need(book, row, "instructions") for row in rows.values()] for point, rows in first.items()}
+    there = {point: [_in_guest(book, rows[abis[0]], abi) for abi in abis] for point, rows in first.items()}
+    pairs = {point: _pair(one, other._replace(time_ns=None)) for point, (one, other) in there.items() if one and other}
+    yield from _split_all(book, program, pairs, known_of(seen, pairs.values(), prices), abis)
+
+
+def _pair(one: Need, other: Need) -> Pair:
+    """Where the loads of one were seen and the other's were not, its objects are as much smaller as all that it wanders
+    through."""
+    if one.apart and not other.apart and one.footprint and other.footprint:
+        other = other._replace(apart=shrunk(one.apart, one.footprint / other.footprint))
+    return Pair(one, other)
+
+
+def _split_all(
+    book: Book, program: Timed, pairs: Mapping[Parameters, Pair], known: Known, abis: tuple[str, str]
+) -> Iterator[Attribution]:
+    for point, (one, other) in pairs.items():
         yield Attribution(
-            probe=group.probe, parameters=dict(point), abis=abis, target=group.target,
+            probe=program.probe, parameters=dict(point), abis=abis, target=program.target,
             first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
-            levels=_levels(book, one, other), parts=split(one, other, prices, fit),
+            levels=_levels(book, one, other), parts=split(one, other, known, known.at(point)),
             thin=one.thin or other.thin,
         )  # fmt: skip
 
 
-def fitted(needs: Sequence[Need], prices: Prices) -> Fit | str:
-    """From all sizes under both ABIs, or the sentence that says why it cannot be told."""
-    counted = [need for need in needs if need.instructions and need.footprint]
-    if len(counted) < len(needs):
+def known_of(seen: Mapping[Parameters, Sequence[Need]], beside: Iterable[Pair], prices: Prices) -> Known:
+    """seen: what was timed, at all sizes. beside: what is to be split and was not. How far apart loads lie is gone by
+    where it is known of all of them: two measures do not fit one program."""
+    every = [need for needs in seen.values() for need in needs]
+    near = all(need.apart for needs in (every, *beside) for need in needs)
+
+    def waited(need: Need) -> Waits:
+        if near:
+            return waits(need.apart or (), prices)
+        return 0.0, (need.instructions or 0.0) * prices.latency(need.footprint or 1.0)
+
+    why = _why_not(every, prices)
+    return Known(why or _fitted(seen, prices, waited), waited, prices)
+
+
+def _why_not(every: Sequence[Need], prices: Prices) -> str:
+    if not all(need.instructions and need.footprint for need in every):
         return "its instructions were not counted under both ABIs"
-    if not len(prices.sizes):
+    if not prices.load.sizes:
         return "this run measured no latency over size"
-    if len({need.footprint for need in counted}) < _LEAST_POINTS:
+    if len({need.footprint for need in every}) < _LEAST_POINTS:
         return "it takes the program at two sizes or more to tell them apart"
-    terms = np.array([[need.instructions, _waits(need, prices)] for need in counted])
-    left = np.array([(need.time_ns or 0.0) - (need.faults or 0.0) * (prices.fault_ns or 0.0) for need in counted])
-    times = np.array([need.time_ns or 0.0 for need in counted])
-    (each_ns, loads), _ = nnls(terms / times[:, None], left / times)
-    return Fit(float(each_ns), float(loads))
+    return ""
 
 
-def _waits(need: Need, prices: Prices) -> float:
-    return (need.instructions or 0.0) * prices.latency(need.footprint or 1.0)
+def _fitted(
+    seen: Mapping[Parameters, Sequence[Need]], prices: Prices, waited: Callable[[Need], Waits]
+) -> dict[Parameters, Fit]:
+    def observed(need: Need) -> Observed:
+        time_ns = need.time_ns or 0.0
+        computed_ns = time_ns - (need.faults or 0.0) * (prices.fault_ns or 0.0)
+        return Observed(time_ns, computed_ns, need.instructions or 0.0, waited(need))
+
+    return dict(zip(seen, fit([[observed(need) for need in needs] for needs in seen.values()]), strict=True))
 
 
-def split(one: Need, other: Need, prices: Prices, fit: Fit | str) -> tuple[Part, ...]:
+def split(one: Need, other: Need, known: Known, fitted: Fit | str) -> tuple[Part, ...]:
     """What the second saves, part by part, and what that leaves."""
-    named = [*_computed(one, other, prices, fit), _faulted(one, other, prices)]
-    known = sum(part.ns for part in named if part.ns is not None)
+    named = [*_computed(one, other, known, fitted), _faulted(one, other, known.prices)]
+    told = sum(part.ns for part in named if part.ns is not None)
     if one.time_ns is None or other.time_ns is None:
         return (*named, Part(name="unexplained", ns=None, reason="no clock of its own timed the second"))
-    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - known))
+    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - told))
 
 
-def _computed(one: Need, other: Need, prices: Prices, fit: Fit | str) -> Iterator[Part]:
+def _computed(one: Need, other: Need, known: Known, fitted: Fit | str) -> Iterator[Part]:
     names: tuple[PartName, PartName] = ("instructions", "caches")
-    if isinstance(fit, str):
-        yield from (Part(name=name, ns=None, reason=fit) for name in names)
+    if isinstance(fitted, str):
+        yield from (Part(name=name, ns=None, reason=fitted) for name in names)
         return
     fewer = (one.instructions or 0.0) - (other.instructions or 0.0)
-    yield Part(name="instructions", ns=fit.each_ns * fewer)
-    yield Part(name="caches", ns=fit.loads * (_waits(one, prices) - _waits(other, prices)))
+    yield Part(name="instructions", ns=fitted.each_ns * fewer)
+    waited = [fitted.waited_ns(known.waits(need)) for need in (one, other)]
+    yield Part(name="caches", ns=waited[0] - waited[1])
 
 
 def _faulted(one: Need, other: Need, prices: Prices) -> Part:

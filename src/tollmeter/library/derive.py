@@ -19,7 +19,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
 from tollmeter.store.journal import Contents, Visits, opening, read
-from tollmeter.store.profiles import kept, kept_modelled
+from tollmeter.store.profiles import kept, kept_distances, kept_modelled
 from tollmeter.store.request import Request, read_request
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
 def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
     return Book(
         index=derived, probes=_probes(told), builds=told.builds, outcomes=outcomes, request=_asked(request),
-        suite=request.suite,
+        suite=request.suite, distances=kept_distances(Path(derived.run.folder)),
     )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.library.places import ROOT
-from tollmeter.library.profiling import Wanted, read_profile, wanted_by
+from tollmeter.library.profiling import wanted_by
+from tollmeter.library.sampled import Wanted, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
 from tollmeter.store.profiles import keep_modelled

@@ -21,6 +21,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.model import Failure
 from tollmeter.report import look
+from tollmeter.report.worth import called
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import is_written
 
@@ -159,7 +160,7 @@ def _line(folder: Path) -> str:
         run = open_index(folder).run
     except Failure as failure:
         return f"<tr><td>{html.escape(folder.name)}<td colspan=3>{html.escape(failure.sentence)}</tr>"
-    cells = (run.started[:16].replace("T", " "), run.verdict, f"{run.settled} of {run.points} points")
+    cells = (run.started[:16].replace("T", " "), called(run), f"{run.settled} of {run.points} points")
     return f"<tr><td>{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 

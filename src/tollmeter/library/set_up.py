@@ -22,6 +22,7 @@ from tollmeter.toolchain import libraries
 from tollmeter.toolchain.build import Gap, Made, build_all, for_cpu, read_abis
 
 NOTHING_RAN, INTERRUPTED = 6, 130
+_MOST_NAMED = 6
 
 
 def main(words: Sequence[str]) -> int:
@@ -109,8 +110,21 @@ def _tell(made: list[Made], gaps: list[Gap], seconds: float) -> None:
     for one in made:
         for probe, sentence in one.broken.items():
             _say(f"left out {probe} for {one.abi}: {sentence}")
+    _say(f"{built(made)}: {seconds:.0f} s")
+
+
+def built(made: Sequence[Made]) -> str:
+    """What was built, as a sentence: all of it, or what of it is new."""
     abis = ", ".join(one.abi if one.runs else f"{one.abi} (not run by this kernel)" for one in made)
-    _say(f"built {made[0].probes} probes for {abis}: {seconds:.0f} s")
+    anew = dict.fromkeys(probe for one in made for probe in one.anew)
+    if not anew:
+        return f"no probe was built anew of {made[0].probes} for {abis}"
+    if len(anew) == max(one.probes for one in made):
+        return f"built {made[0].probes} probes for {abis}"
+    few = f" ({', '.join(anew)})" if len(anew) <= _MOST_NAMED else ""
+    return (
+        f"built {len(anew)} of {made[0].probes} probes anew{few} for {', '.join(one.abi for one in made if one.anew)}"
+    )
 
 
 def _sentence(gap: Gap) -> str:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from tollmeter.model.base import Record, Value
+from tollmeter.model.base import Record, StateName, Value
 
 
 class Share(Record, frozen=True):
     """One function that the executable has code for. hits: samples, or instructions where these were counted. inlined:
-    of those, how many were met in functions that the compiler put into it, by their names."""
+    of those, how many were met in functions that the compiler put into it, by their names. within: half the 95 %
+    interval of its share, in percentage points; 0 of a count, None where it was not recorded."""
 
     function: str
     hits: int
     inlined: dict[str, int] = {}
+    within: float | None = None
 
 
 class Modelled(Record, frozen=True):
@@ -29,9 +31,24 @@ class Modelled(Record, frozen=True):
     reason: str | None = None
 
 
+class Distances(Record, frozen=True):
+    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: for each
+    size in bytes what goes by a stride and what does not, of one operation; a cache of less room than the size does not
+    hold the line any more when it is loaded again. reason: why there are none.
+    """
+
+    probe: str
+    abi: str
+    target: str
+    parameters: dict[str, Value]
+    loads: tuple[tuple[float, float, float], ...] = ()
+    reason: str | None = None
+
+
 class Profile(Record, frozen=True):
     """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
     an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.
+    state: of the core in all that is in it; "unknown" where that was now this and now that, None where nobody looked.
     reason: why there is none.
     """
 
@@ -40,6 +57,7 @@ class Profile(Record, frozen=True):
     target: str
     parameters: dict[str, Value]
     source: str = ""
+    state: StateName | None = None
     shares: tuple[Share, ...] = ()
     lost: int = 0
     operation_ns: float = 0.0

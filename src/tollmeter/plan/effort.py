@@ -28,6 +28,7 @@ _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""
+_DEAR_S = 0.05
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -122,6 +123,10 @@ class Costs:
 
     def _guess(self, point: Point) -> float:
         return _STARTING_S + self._held_bytes(point) * _PREPARING_S_PER_BYTE
+
+    def is_dear(self, point: Point) -> bool:
+        """To lay out, and soon to go for others: large, as its sizes say or its start was seen to last."""
+        return self.is_large(point) or self._starting.get(point, 0.0) > _DEAR_S
 
     def is_large(self, point: Point) -> bool:
         return self._held_bytes(point) > LARGE_BYTES

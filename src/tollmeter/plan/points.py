@@ -50,7 +50,7 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
-    matching = {name: probe for name, probe in catalog.probes().items() if fnmatchcase(name, select.probe)}
+    matching = chosen(select, catalog.probes())
     probes = {name: probe for name, probe in matching.items() if _has_all(probe, select.parameters)}
     if matching and not probes:
         known = sorted({parameter.name for probe in matching.values() for parameter in probe.parameters})
@@ -72,6 +72,15 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
                 points.update(dict.fromkeys(_product(place, axes, thin)))
                 curves.extend(_curves(place, axes))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
+
+
+def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
+    """The probes that a selection means, by name."""
+    return {
+        name: probe
+        for name, probe in probes.items()
+        if fnmatchcase(name, select.probe) and (select.libraries or not probe.library)
+    }
 
 
 def _targets(executable: Executable, select: Select) -> list[str]:

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from tollmeter.model import Profile
+from tollmeter.model import Profile, Share
 from tollmeter.report.numbers import DASH, Figure, count, plain
 from tollmeter.report.tables import Column, Line, Table, table
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
+COARSE_POINTS = 2.0
 TOLD_POINTS = 3.0
 """Percentage points of change from which on a function is in the sentence."""
 COUNTED = "instructions"
+OF_STATE = {
+    "whole": " while the core was this program's alone",
+    "shared": " while somebody else used the core too",
+    "unknown": " of a core that was now shared and now not",
+}
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,9 @@ def profile_table(profile: Profile) -> Table:
     for share in profile.shares[:MOST_FUNCTIONS]:
         if share.hits / profile.hits < LEAST_SHARE:
             break
-        rows.append(Line((share.function, count(share.hits), _percent(share.hits, profile))))
+        rows.append(Line((share.function, count(share.hits), _known(share.hits, share.within, profile))))
         rows += [
-            Line((f"  of these in {name}, inlined", count(hits), _percent(hits, profile)))
+            Line((f"  of these in {name}, inlined", count(hits), _known(hits, share.within, profile)))
             for name, hits in share.inlined.items()
             if hits / profile.hits >= LEAST_SHARE
         ]
@@ -65,18 +72,20 @@ def profile_table(profile: Profile) -> Table:
 
 
 def source_of(profile: Profile) -> str:
-    """How it was made, in a sentence."""
+    """How it was made and how well it is known, in a sentence."""
     if profile.source == COUNTED:
         return f"{count(profile.hits)} instructions executed under {profile.target}, all of them counted."
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""
-    return f"{count(profile.hits)} samples by {profile.source}{lost}."
+    known = [share.within for share in profile.shares if share.within is not None]
+    sure = f"; a share is known to ±{max(known):.1f} points or better" if known else ""
+    return f"{count(profile.hits)} samples by {profile.source}{OF_STATE.get(profile.state or '', '')}{lost}{sure}."
 
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:
     """Two profiles by function, and by how many points of the whole each function's share changed."""
     names = sorted(_functions(left) | _functions(right), key=lambda name: -max(left.part(name), right.part(name)))
     rows = [
-        Line((name, *_cells(name, left), *_cells(name, right), points(right.part(name) - left.part(name))))
+        Line((name, *_cells(name, left), *_cells(name, right), _change(name, left, right)))
         for name in names[:MOST_FUNCTIONS]
         if max(left.part(name), right.part(name)) >= LEAST_SHARE
     ]
@@ -93,20 +102,30 @@ def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     told = [
         f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
         for name in names[:4]
-        if abs(right.part(name) - left.part(name)) * 100 >= TOLD_POINTS
+        if abs(right.part(name) - left.part(name)) * 100 >= max(TOLD_POINTS, _within(name, left, right))
     ]
     return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> float:
     """The share in percent of all functions whose name is one of some globs."""
-    parts = [share.hits for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
-    return 100 * sum(parts) / (profile.hits or 1)
+    return 100 * sum(share.hits for share in _like(profile, forms)) / (profile.hits or 1)
 
 
-def points(share: float) -> str:
+def known_like(profile: Profile, forms: Sequence[str]) -> str:
+    """The same, with the digits that are known of it; a dash where none was met."""
+    found = _like(profile, forms)
+    sure = [share.within for share in found if share.within is not None]
+    return percentage(part_like(profile, forms), math.hypot(*sure) if sure else None) if found else DASH
+
+
+def _like(profile: Profile, forms: Sequence[str]) -> list[Share]:
+    return [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
+
+
+def points(share: float, decimals: int = 1) -> str:
     """A change of a share, in percentage points."""
-    return f"{100 * share:+.1f}".replace("-", "−")
+    return f"{100 * share:+.{decimals}f}".replace("-", "−")
 
 
 def _speed(left: Profile, right: Profile, gain: float | None) -> str:
@@ -125,12 +144,31 @@ def _functions(profile: Profile) -> set[str]:
 
 
 def _cells(name: str, profile: Profile) -> tuple[str, Figure | str]:
-    hits = sum(share.hits for share in profile.shares if share.function == name)
-    return (count(hits), _percent(hits, profile)) if hits else (DASH, DASH)
+    found = [share for share in profile.shares if share.function == name]
+    hits = sum(share.hits for share in found)
+    return (count(hits), _known(hits, found[0].within, profile)) if hits else (DASH, DASH)
 
 
-def _percent(hits: int, profile: Profile) -> str:
-    return f"{100 * hits / (profile.hits or 1):.2f}"
+def _known(hits: int, within: float | None, profile: Profile) -> str:
+    return percentage(100 * hits / (profile.hits or 1), within)
+
+
+def percentage(percent: float, within: float | None) -> str:
+    """With the digits that its interval bears: of a count two, else one or none; with its ± where that is coarse."""
+    if within is None or within == 0:
+        return f"{percent:.{1 if within is None else 2}f}"
+    coarse = f" ±{within:.0f}" if within >= COARSE_POINTS else ""
+    return f"{percent:.{0 if within >= 1 else 1}f}{coarse}"
+
+
+def _change(name: str, left: Profile, right: Profile) -> str:
+    return points(right.part(name) - left.part(name), 1 if _within(name, left, right) < 1 else 0)
+
+
+def _within(name: str, left: Profile, right: Profile) -> float:
+    """Of the change between two, in points; 0 where it was not recorded."""
+    known = [share.within or 0.0 for one in (left, right) for share in one.shares if share.function == name]
+    return math.hypot(*known)
 
 
 def _unit(profile: Profile) -> str:

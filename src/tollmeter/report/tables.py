@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
@@ -132,7 +133,13 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
+    return table("Memory", columns, [Line(_level(level), not_apart(level)) for level in book.index.hierarchy])
+
+
+def not_apart(level: Level) -> str:
+    """Why a cache has no size; empty where it has one."""
+    told = f"not told apart from {level.not_apart_from}: fewer than {LEAST_VISITS} visits"
+    return told if level.not_apart_from else ""
 
 
 def no_levels(book: Book) -> str:

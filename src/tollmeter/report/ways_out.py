@@ -12,7 +12,7 @@ from tollmeter.judgement.studies import matching
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import DASH, percent, plain, time
-from tollmeter.report.profiles import Block, part_like, side_by_side
+from tollmeter.report.profiles import Block, known_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
 
 Place = tuple[str, str]
@@ -121,7 +121,7 @@ def _ratios(left: float, right: float) -> tuple[str, str]:
 
 
 def _here(forms: Sequence[str], left: Profile, right: Profile) -> tuple[str, str]:
-    return _ratios(part_like(left, forms), part_like(right, forms)) if forms else (DASH, DASH)
+    return (known_like(left, forms), known_like(right, forms)) if forms else (DASH, DASH)
 
 
 # ---- ways out -------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import shlex
 
-from tollmeter.judgement.verdict import set_aside_share
-from tollmeter.model import Book
+from tollmeter.judgement.verdict import is_shared, set_aside_share
+from tollmeter.model import Book, RunInfo
 from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
 
@@ -26,19 +26,29 @@ MEANINGS = {
 }
 
 
+def called(run: RunInfo) -> str:
+    """The verdict's word, and what has to be said in the same breath."""
+    return f"{run.verdict}, but {_sharing(run)}" if is_shared(run) else run.verdict
+
+
+def _sharing(run: RunInfo) -> str:
+    return f"the core was shared {percent(run.shared_share or 0.0)} of the time"
+
+
 def verdict(book: Book) -> str:
     """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ..."""
     run = book.index.run
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
-    told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share else []
+    told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
     told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
-    return f"{run.verdict}: {', '.join(told)}" if told else f"{run.verdict}: {MEANINGS[run.verdict]}"
+    return f"{called(run)}: {', '.join(told) if told else MEANINGS[run.verdict]}"
 
 
 def meaning(book: Book) -> str:
     """What the verdict's word means, as a sentence's part."""
-    return MEANINGS[book.index.run.verdict]
+    run = book.index.run
+    return f"no other program had much of its CPUs, but {_sharing(run)}" if is_shared(run) else MEANINGS[run.verdict]
 
 
 def held_back(book: Book) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The profiles of a run, and what was modelled of it, beside its journal."""
+"""The profiles of a run, what was modelled of it, and how far apart its loads lie, beside its journal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TypeVar
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
-from tollmeter.model import Failure, Modelled, Profile, Record
+from tollmeter.model import Distances, Failure, Modelled, Profile, Record
 from tollmeter.protocol import clean
 
-KEPT, MODELLED = "profiles.json", "modelled.json"
+KEPT, MODELLED, DISTANCES = "profiles.json", "modelled.json", "distances.json"
 _MOST_BYTES = 64 << 20
 T = TypeVar("T", bound=Record)
 
@@ -24,6 +24,10 @@ def keep(folder: Path, profiles: Iterable[Profile]) -> None:
 
 def keep_modelled(folder: Path, modelled: Iterable[Modelled]) -> None:
     _keep(folder / MODELLED, modelled)
+
+
+def keep_distances(folder: Path, distances: Iterable[Distances]) -> None:
+    _keep(folder / DISTANCES, distances)
 
 
 def _keep(path: Path, records: Iterable[Record]) -> None:
@@ -38,6 +42,11 @@ def kept(folder: Path) -> Sequence[Profile]:
 def kept_modelled(folder: Path) -> Sequence[Modelled]:
     """Likewise."""
     return _kept(folder / MODELLED, Modelled)
+
+
+def kept_distances(folder: Path) -> Sequence[Distances]:
+    """Likewise."""
+    return _kept(folder / DISTANCES, Distances)
 
 
 def _kept(path: Path, form: type[T]) -> tuple[T, ...]:

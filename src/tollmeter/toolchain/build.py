@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,13 +74,15 @@ class Gap(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An ABI that was built: how many probes, and whether this machine runs them. broken: why others are left out."""
+    """An ABI that was built: how many probes, and whether this machine runs them. broken: why others are left out.
+    anew: those that were linked now, and not before."""
 
     abi: str
     compiler: str
     probes: int
     runs: bool
     broken: Mapping[str, str] = {}
+    anew: Sequence[str] = ()
 
 
 # ---- ABI files --------------------------------------------------------------------------------------------------
@@ -233,8 +236,10 @@ def _alone(lock: Path) -> Iterator[None]:
 
 def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
     folder = root / "build" / abi.name
-    probes = sorted(probe_names(root / "probes"))
-    broken = make(root, abi, compiler, watch=lambda began: tell(abi.name, _linked(folder, probes, began), len(probes)))
+    probes, started = sorted(probe_names(root / "probes")), time.time()
+    broken = make(
+        root, abi, compiler, watch=lambda began: tell(abi.name, len(_linked(folder, probes, began)), len(probes))
+    )
     _drop_forgotten(folder, [probe for probe in probes if probe not in broken])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         built = [probe for probe in probes if probe not in broken]
@@ -245,7 +250,8 @@ def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
         probe, sentence = next(iter(broken.items()))
         raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
     _leave(folder, accepted, broken)
-    return Made(abi.name, compiler, len(accepted), all(told[probe] for probe in accepted), broken)
+    anew = _linked(folder, accepted, started)
+    return Made(abi.name, compiler, len(accepted), all(told[probe] for probe in accepted), broken, anew)
 
 
 def _accepted(root: Path, path: Path, abi: Abi) -> bool | Failure:
@@ -285,10 +291,10 @@ def probe_names(folder: Path) -> set[str]:
     return names
 
 
-def _linked(folder: Path, probes: Iterable[str], began: float) -> int:
-    """How many executables are younger than that."""
-    found = (folder / probe for probe in probes)
-    return sum(path.is_file() and path.stat().st_mtime >= began for path in found)
+def _linked(folder: Path, probes: Iterable[str], began: float) -> list[str]:
+    """Whose executables are younger than that."""
+    found = {probe: folder / probe for probe in probes}
+    return [probe for probe, path in found.items() if path.is_file() and path.stat().st_mtime >= began]
 
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:

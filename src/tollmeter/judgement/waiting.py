@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program's loads would wait for memory if each waited alone, by this run's own prices.
+
+A walk through b bytes comes back to a line after all the others: each of its loads has b bytes of stack distance, and
+its latency at b is the price of any load that comes back after so much (Mattson and others 1970). What goes by a stride
+is foreseen, and waits for no latency: reading b bytes from end to end, line by line, is its price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.model import Book, Distances, Row
+from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+
+_LINE_BYTES = 64
+_NS_PER_S = 1e9
+
+
+class Curve(NamedTuple):
+    """What a load takes, over the bytes until its line comes again, ascending; empty where nothing was measured."""
+
+    sizes: Sequence[float]
+    ns: Sequence[float]
+
+    def at(self, size: float) -> float:
+        return float(np.interp(np.log(size), np.log(self.sizes), self.ns))
+
+    def beyond_nearest(self, size: float) -> float:
+        """More than where the line is as near as can be: that much is part of any instruction that loads."""
+        return max(0.0, self.at(size) - self.ns[0])
+
+
+class Prices(NamedTuple):
+    """What this run found memory to cost. load: of one that wanders; line: of one of those read from end to end."""
+
+    fault_ns: float | None
+    load: Curve
+    line: Curve
+
+    def latency(self, footprint: float) -> float:
+        """Of a load anywhere in the footprint, of which no more is known: the mean of the walk's over all sizes up to
+        it. A program goes anywhere after any share of all its lines with one chance, so that a level holds of its loads
+        what it holds of its bytes."""
+        steps = np.append([size for size in self.load.sizes if size < footprint], footprint)
+        heights = np.interp(np.log(steps), np.log(self.load.sizes), self.load.ns)
+        widths = np.diff(steps, prepend=0.0)
+        return float(np.sum(widths * (heights + np.append(heights[0], heights[:-1])) / 2) / footprint)
+
+
+Apart = Sequence[tuple[float, float, float]]
+"""Bytes until a line comes again, with the loads of one operation that are foreseen, and the others."""
+
+
+def prices_of(book: Book) -> Prices:
+    """Of the machine's main ABI and small pages, which is what a program meets that asks for nothing."""
+    rows = [row for row in book.index.rows if row.clock == "hardware"]
+    rows = [row for row in rows if row.abi == main_abi(rows, book.index.machine.architecture) and row.target == HERE]
+    faults = [row for row in with_meaning(rows, book.probes, "price-of-fault")
+              if row.parameters.get("kind") == "anonymous_write"]  # fmt: skip
+    walks = [row for row in with_meaning(rows, book.probes, "latency-of-size")
+             if row.parameters.get("pages", "small") == "small"]  # fmt: skip
+    reads = with_meaning(rows, book.probes, "read-bandwidth-of-size")
+    return Prices(
+        fault_ns=faults[0].median if faults else None,
+        load=_curve({_size(row): row.median or 0.0 for row in walks}),
+        line=_curve({size: _LINE_BYTES / rate * _NS_PER_S for size, rate in _fastest(reads).items()}),
+    )
+
+
+def _curve(of_size: Mapping[float, float]) -> Curve:
+    sizes = sorted(of_size)
+    return Curve(sizes, [of_size[size] for size in sizes])
+
+
+def _size(row: Row) -> float:
+    return float(row.parameters["size"])
+
+
+def _fastest(reads: Sequence[Row]) -> dict[float, float]:
+    """Of several loops the one that lets memory be what is waited for."""
+    found: dict[float, float] = {}
+    for row in reads:
+        if row.median:
+            found[_size(row)] = max(row.median, found.get(_size(row), 0.0))
+    return found
+
+
+def apart_of(book: Book, row: Row) -> Apart | None:
+    """How far apart the loads of this row's point lie, if an emulator saw them."""
+    found = (one for one in book.distances if _is_of(one, row) and one.loads)
+    return next((one.loads for one in found), None)
+
+
+def _is_of(one: Distances, row: Row) -> bool:
+    return (one.probe, one.abi, one.parameters) == (row.probe, row.abi, row.parameters)
+
+
+def shrunk(apart: Apart, by: float) -> Apart:
+    """Of the same program whose objects are so many times smaller: between two loads of a line lie the same objects."""
+    return [(size / by, foreseen, others) for size, foreseen, others in apart]
+
+
+def waits(apart: Apart, prices: Prices) -> tuple[float, float]:
+    """ns of one operation: of what is foreseen, and of all else. Nothing of the first where no reading was measured."""
+    foreseen = sum(count * prices.line.beyond_nearest(size) for size, count, _ in apart) if prices.line.sizes else 0.0
+    return foreseen, sum(count * prices.load.beyond_nearest(size) for size, _, count in apart)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far apart the loads of a study's programs lie, from an emulator that sees their addresses: what each cache would
+miss of them, whatever its size. Kept in the run's folder beside the journal: it is of the program alone, and no time.
+
+It is as exact as a count, and what an executable told once is not asked again: it is kept beside the emulators' files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.library.places import ROOT
+from tollmeter.library.profiling import wanted_by
+from tollmeter.library.sampled import Wanted, read_profile
+from tollmeter.model import Distances, Failure, Suite
+from tollmeter.plan.points import Ground
+from tollmeter.store.profiles import keep_distances, kept_distances
+from tollmeter.targets.distances import DISTANCES, apart
+from tollmeter.toolchain.abis import open_here
+
+LASTS_MS = 20
+_EMULATOR = ROOT / "build/emulator"
+_KEPT = _EMULATOR / "distances"
+
+
+def take_distances(folder: Path, suite: Suite, ground: Ground, tell: Callable[[str], None]) -> None:
+    """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
+    there is of them also after a Ctrl-C. tell: is told which is next."""
+    taken: list[Distances] = []
+    every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
+    sizes = Counter(map(_program, every))
+    every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
+    try:
+        for number, wanted in enumerate(every, start=1):
+            tell(f"distances {number} of {len(every)}: {wanted.point.probe} {wanted.point.abi}")
+            taken.append(distances(wanted))
+    finally:
+        keep_distances(folder, taken)
+
+
+def _is_program(wanted: Wanted, ground: Ground) -> bool:
+    metrics = ground.catalog.probes()[wanted.point.probe].metrics
+    return wanted.point.target.startswith("qemu-user:") and any(metric.means == "cpu-time" for metric in metrics)
+
+
+def _program(wanted: Wanted) -> tuple[object, ...]:
+    """All but its size: another choice is another program."""
+    return wanted.point.probe, wanted.point.abi, *(pair for pair in wanted.point.parameters if isinstance(pair[1], str))
+
+
+def distances(wanted: Wanted) -> Distances:
+    """Of one point. What went wrong is its reason: it keeps no other from being taken."""
+    point = wanted.point
+    empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
+    try:
+        open_here(ROOT, point.target, (DISTANCES,)).close()
+        kept = _KEPT / _fingerprint(wanted)
+        return next(iter(_read(kept)), None) or _taken(empty, wanted, kept)
+    except (Failure, OSError) as error:
+        return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
+
+
+def _fingerprint(wanted: Wanted) -> str:
+    """Of all that the answer is made of: the program, what it is asked, and what looks at it."""
+    of = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
+    asked = repr((wanted.point.target, wanted.point.parameters, LASTS_MS)).encode()
+    return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*of, asked))).hexdigest()[:32]
+
+
+def _read(kept: Path) -> Sequence[Distances]:
+    try:
+        return kept_distances(kept)
+    except Failure:
+        return ()
+
+
+def _taken(empty: Distances, wanted: Wanted, kept: Path) -> Distances:
+    words = [f"{name}={value}" for name, value in wanted.point.parameters]
+    told = apart(wanted.point.target, [wanted.executable.path, *words], LASTS_MS, _EMULATOR)
+    last, work = read_profile(told.ended)
+    operations = last.iterations * (work.operations or 1.0)
+    loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in told.loads)
+    found = msgspec.structs.replace(empty, loads=loads)
+    kept.mkdir(parents=True, exist_ok=True)
+    keep_distances(kept, [found])
+    return found

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process that is sampled: a slice of a profile, its addresses as the executable has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tollmeter.catalog import Executable
+from tollmeter.library.places import ROOT
+from tollmeter.model import Point, Record, Work
+from tollmeter.numbers.slices import Look
+from tollmeter.protocol import Damaged, Line, find_lines
+from tollmeter.targets.child import Ended
+from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.targets.profiled import profiled
+from tollmeter.toolchain.abis import open_here
+
+T = TypeVar("T")
+
+
+class Sampled(Record, frozen=True):
+    """One `profile` record."""
+
+    source: str
+    hits: tuple[tuple[int, int], ...]
+    period_ns: int = 0
+    kernel: int = 0
+    sees_kernel: bool = False
+    lost: int = 0
+    iterations: int = 0
+    ns: int = 0
+    looks: tuple[Look, ...] = ()
+
+
+class Slice(NamedTuple):
+    """last: its last record, which has what holds for all; hits: how often each address was met."""
+
+    last: Sampled
+    work: Work
+    hits: dict[int, int]
+
+    @property
+    def own_ns(self) -> float:
+        """What the program itself took. ns passed on the wall, where others may have had the CPU for most of it: perf's
+        clock stands still then, and so each of its samples is a period of the program's own time. Where it may not look
+        into the kernel some are missing, and the wall's time is all that there is."""
+        if not self.last.sees_kernel:
+            return self.last.ns
+        return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)
+
+    @property
+    def operations(self) -> float:
+        return self.last.iterations * (self.work.operations or 1.0)
+
+
+class _Trouble(Record, frozen=True):
+    reason: str
+
+
+class _Visit(Record, frozen=True):
+    work: Work
+
+
+class Wanted(NamedTuple):
+    """One point, and the executable that it is a point of."""
+
+    point: Point
+    executable: Executable
+
+
+def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+    """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
+    words = [f"{name}={value}" for name, value in wanted.point.parameters]
+    told = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
+    last, work = read_profile(told.ended)
+    records = _read(list(find_lines(told.ended.output)), "profile", Sampled)
+    return Slice(last, work, told.counted or dict(hit for record in records for hit in record.hits))
+
+
+def read_profile(ended: Ended) -> tuple[Sampled, Work]:
+    """The last record of a profile, and what an operation is. Raises Failure with a reason where there is none."""
+    lines = list(find_lines(ended.output))
+    records = _read(lines, "profile", Sampled)
+    troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
+    if troubles or not records:
+        raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
+    return records[-1], _read(lines, "visit", _Visit)[0].work
+
+
+def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:
+    return [msgspec.json.decode(line.text, type=form) for line in lines if line.kind == kind]
+
+
+def _emulator(target: str) -> Path:
+    """With both plugins made, where one is needed."""
+    if target.startswith("qemu-user:"):
+        open_here(ROOT, target, ("profile.so",)).close()
+    return ROOT / "build/emulator"

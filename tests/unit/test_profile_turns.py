@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles in turns: what a neighbour does to the core is met by all points, and mixed into none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tollmeter.catalog import Executable
+from tollmeter.library import turns
+from tollmeter.library.profiling import profile_suite
+from tollmeter.library.sampled import Sampled, Slice, Wanted
+from tollmeter.library.turns import SLICE_MS, Turns
+from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
+from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
+from tollmeter.store.profiles import kept
+from tollmeter.targets.profiled import Asked as Sampling
+
+CLOCK_HZ = 4e9
+WHOLE: Look = (CLOCK_HZ, 4 * CLOCK_HZ)
+SHARED: Look = (CLOCK_HZ, 2.4 * CLOCK_HZ)
+OUTER, INNER = 1, 2
+TURNS = 12
+PROBE = Probe(probe="any.probe", question="?", revision=1, metrics=())
+NOTHING = Executable(path="", probe=PROBE, build=Build(probe="any.probe", abi="any", compiler="", flags=""))
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Named:
+        def __init__(self, _: Path) -> None: ...
+
+        def function(self, address: int) -> str:
+            return {OUTER: "outer", INNER: "inner"}[address]
+
+        def inlined(self, _: int) -> None: ...
+
+    monkeypatch.setattr(turns, "Symbols", Named)
+
+
+class Machine:
+    """Its neighbour takes more from one function than from the other: which is met how often hangs on whether he is
+    there. He is, for the slices that are named."""
+
+    def __init__(self, neighbour: Sequence[int]) -> None:
+        self.neighbour, self.asked = set(neighbour), list[tuple[str, int]]()
+
+    def sampled(self, wanted: Wanted, sampling: Sampling) -> Slice:
+        self.asked.append((str(wanted.point.parameters), sampling.ms))
+        there = len(self.asked) - 1 in self.neighbour
+        hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
+        looks = tuple(SHARED if there else WHOLE for _ in range(10))
+        return Slice(Sampled("perf cpu-clock", (), iterations=1, ns=1000, looks=looks), Work(), hits)
+
+
+def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
+    monkeypatch.setattr(turns, "sampled", machine.sampled)
+    found = Turns(asked_for(points), Sampling(TURNS * SLICE_MS))
+    found.take(lambda _: None)
+    return found.profiles()
+
+
+def asked_for(points: int, target: str = "local") -> list[Wanted]:
+    return [Wanted(Point("any.probe", "x86_64", target, (("way", way),)), NOTHING) for way in range(points)]
+
+
+@pytest.mark.usefixtures("named")
+def test_points_are_visited_in_turns_for_as_long_as_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(())
+    taken(monkeypatch, machine)
+    who = [name for name, _ in machine.asked]
+    assert who == who[:3] * TURNS and len(set(who[:3])) == 3
+    assert sum(ms for name, ms in machine.asked if name == who[0]) == TURNS * SLICE_MS
+
+
+@pytest.mark.usefixtures("named")
+@pytest.mark.parametrize(
+    ("neighbour", "state", "outer"),
+    [
+        (range(5 * 3), "whole", 0.5),  # he leaves after five turns of twelve
+        (range(3, 10 * 3), "shared", 0.7),  # he comes behind the first turn, and leaves before the last two
+        (range(1000), "whole", 0.7),  # who is always there cannot be seen
+    ],
+)
+def test_a_profile_is_of_one_state_of_the_core_the_same_for_all(
+    monkeypatch: pytest.MonkeyPatch, neighbour: Sequence[int], state: str, outer: float
+) -> None:
+    told = taken(monkeypatch, Machine(neighbour))
+    assert [(one.state, one.part("outer")) for one in told] == [(state, outer)] * 3
+
+
+@pytest.mark.usefixtures("named")
+def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixed_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """He comes and goes with the points: the first has him always, the second never."""
+    machine = Machine(range(0, 2 * TURNS, 2))
+    told = taken(monkeypatch, machine, points=2)
+    assert {one.state for one in told} == {"whole"} and [one.part("outer") for one in told] == [0.5, 0.5]
+    assert len(machine.asked) == 2 * TURNS + LEAST_SLICES
+    stays = Machine([*range(0, 2 * TURNS, 2), *range(2 * TURNS, 1000)])
+    mixed = taken(monkeypatch, stays, points=2)
+    assert {one.state for one in mixed} == {"unknown"} and [one.part("outer") for one in mixed] == [0.7, 0.5]
+
+
+@pytest.mark.usefixtures("named")
+def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(())
+
+    def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+        if ("way", 1) in wanted.point.parameters:
+            raise Failure("no timer here")
+        return machine.sampled(wanted, sampling)
+
+    monkeypatch.setattr(turns, "sampled", sampled)
+    found = Turns(asked_for(3), Sampling(500))
+    found.take(lambda _: None)
+    assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
+
+
+@pytest.mark.usefixtures("named")
+def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(())
+    monkeypatch.setattr(turns, "sampled", machine.sampled)
+    counted = asked_for(1, "qemu-user:mipsel")
+    profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
+    times = [ms for _, ms in machine.asked]
+    assert times[0] < 100 and len(times) == 1 + TURNS and sum(times[1:]) == 1500
+    sampled, exact = kept(tmp_path)
+    assert {share.within for share in exact.shares} == {0.0} and exact.state is None
+    assert all(share.within for share in sampled.shares)
+
+
+@pytest.mark.usefixtures("named")
+def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(())
+
+    def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+        if len(machine.asked) == 4:
+            raise KeyboardInterrupt
+        return machine.sampled(wanted, sampling)
+
+    monkeypatch.setattr(turns, "sampled", sampled)
+    with pytest.raises(KeyboardInterrupt):
+        profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
+    assert [bool(one.reason) for one in kept(tmp_path)] == [False] * 4 + [True]
+
+
+def test_a_core_that_earlier_runs_saw_wider_is_known_as_shared() -> None:
+    slices = [[SHARED] * 10] * 4
+    assert shared_parts(slices) == [0.0] * 4
+    assert shared_parts(slices, known_width=4.0) == [1.0] * 4
+    assert shared_parts([[], []]) == [None, None] and common_state([[None], [0.0]]) is None
+
+
+def test_a_share_is_known_no_better_than_its_slices_agree_or_chance_permits() -> None:
+    alike = [{"f": 500, "g": 500}] * 10
+    assert within(alike, "f") == pytest.approx(1.96 * 100 * 0.5 / 10_000**0.5)
+    apart = [{"f": 400, "g": 600}, {"f": 600, "g": 400}] * 5
+    assert within(apart, "f") == pytest.approx(1.96 * 10 / 9**0.5)
+    assert within(alike[:1], "f") is None
