@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import re
 import shutil
@@ -20,6 +21,7 @@ from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
 from tollmeter.report import groups, markdown, tables, worth
 from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
+from tollmeter.store.journal import NAME as JOURNAL
 
 SCREEN_AND_A_HALF = 36
 
@@ -75,6 +77,36 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("A load takes 0.976 ns from L1d and 112 ns from memory")
     assert any(line.startswith("busy: 3 of 10 points within 3 %, core shared 51 % of the time") for line in lines[:4])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shared", "told"),
+    [
+        ("quiet", 0.43, "quiet, but the core was shared 43 % of the time: 3 of 10 points within 3 %"),
+        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core shared 20 % of the time"),
+        ("quiet", None, "quiet: 3 of 10 points within 3 %"),
+        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core shared 43 % of the time"),
+    ],
+)
+def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
+    """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
+    book = with_run(books.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
+    assert told in printed(book).splitlines()
+    page = worth.meaning(book)
+    assert ("the core was shared 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
+    assert book.index.run.verdict == verdict
+
+
+def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path: Path) -> None:
+    """Its journal says no more than that it has not ended; who holds it tells."""
+    book = with_run(books.small(), verdict="interrupted", status="measuring", folder=str(tmp_path), unanswered="x")
+    with (tmp_path / JOURNAL).open("w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        text = printed(book, 200, whole=True)
+        assert "measuring now: " in text and "show --follow" in worth.next_step(book)
+        assert "interrupted" not in text and "cut off" not in text and "not answered" not in text
+    text = printed(book, 200, whole=True)
+    assert "interrupted: " in text and "cut off" in text and "--resume" in worth.next_step(book)
 
 
 def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
@@ -159,6 +191,21 @@ def test_a_level_of_few_visits_has_no_interval() -> None:
     memory = [line for line in text.splitlines() if re.match(r"  (L\d|memory)", line)]
     assert len(memory) == 4 and all("(6 samples)" in line and "±" not in line for line in memory)
     assert "takes about" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int) -> None:
+    book = books.small()
+    merged = tuple(
+        msgspec.structs.replace(level, size_bytes=None, size_low=None, size_high=None, not_apart_from="L3")
+        if level.level == "L2"
+        else level
+        for level in book.index.hierarchy
+    )
+    found = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=merged))
+    assert "not told apart from L3" in " ".join(printed(found, width).split())
+    assert "not told apart from L3" in markdown.render(found)
+    assert "told apart" not in printed(book, width)
 
 
 def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:

@@ -80,6 +80,37 @@ def test_a_latency_of_too_few_visits_is_a_guess_of_so_many_samples() -> None:
     assert not any(level.few_samples for level in hierarchy(walk(), PROBES, SOUND))
 
 
+def step(*ends: tuple[int, float], visits: int) -> list[Row]:
+    """A curve that rises at once where each cache ends, and that rests on so many visits a size."""
+
+    def cost(size: int) -> float:
+        return next((latency for end, latency in ends if size <= end), MEMORY)
+
+    made = [
+        row(cost(size), of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
+        for size in caches.grid(KIB, 64 * MIB, 4)
+    ]
+    return [msgspec.structs.replace(one, visits=visits) for one in made]
+
+
+def test_a_cache_that_too_few_visits_do_not_tell_from_the_next_has_no_size() -> None:
+    """A run of ten seconds called L2, of 1 MiB, one of 3.6: it had seen one cache of what are two."""
+    merged = ((48 * KIB, 1.0), (4 * MIB, 6.0))
+    first, second, *_ = hierarchy(step(*merged, visits=2), PROBES, SOUND)
+    assert (first.level, first.not_apart_from) == ("L1d", "") and first.size_bytes
+    assert (second.level, second.not_apart_from) == ("L2", "L3")
+    assert second.size_bytes is second.size_low is second.size_high is None
+
+
+def test_a_size_that_contradicts_the_system_stands_where_visits_are_enough() -> None:
+    found = hierarchy(step((48 * KIB, 1.0), (4 * MIB, 6.0), visits=5), PROBES, SOUND)[1]
+    assert not found.not_apart_from and 3 * MIB < (found.size_bytes or 0) < 5 * MIB
+    apart = hierarchy(step((48 * KIB, 1.0), (MIB, 3.6), (32 * MIB, 13.0), visits=2), PROBES, SOUND)
+    assert all(level.size_bytes and not level.not_apart_from for level in apart[:3])
+    untold = hierarchy(step((48 * KIB, 1.0), (4 * MIB, 6.0), visits=2), PROBES, machine())
+    assert untold[1].size_bytes and not untold[1].not_apart_from
+
+
 def test_a_curve_that_parts_no_levels_makes_none() -> None:
     """One step somewhere between the first cache and the last is two levels or three, and nobody knows which."""
     costs = {KIB: 1.0, 2 * KIB: 1.0, 16 * KIB: 1.0, 256 * MIB: 140.0, 512 * MIB: 140.0}

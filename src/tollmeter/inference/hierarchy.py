@@ -189,14 +189,15 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     own = within if within[0] < within[1] else seen.bounds(place)
     reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
     by_turns = seen.by_turns(place)
-    size_low, size_high = _size_range(knee, reading, by_turns) if knee else (None, None)
+    untold = _not_apart(name, knee, seen) if knee else ""
+    size_low, size_high = _size_range(knee, reading, by_turns) if knee and not untold else (None, None)
     latency, low, high = _latency(seen, place)
     few = _few_samples(_plateau(seen, place))
     reads = None if missing_kernels(seen.rows, seen.probes, within) else fastest(seen.reading, within)
     loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
     return Level(
         level=name,
-        size_bytes=knee.size_bytes if knee else None,
+        size_bytes=knee.size_bytes if knee and not untold else None,
         size_low=size_low,
         size_high=size_high,
         os_size_bytes=_os_size(name, seen.machine),
@@ -211,7 +212,19 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         reading_high=reading[1] if reading else None,
         states=_states(by_turns),
         few_samples=few,
+        not_apart_from=untold,
     )
+
+
+def _not_apart(name: str, knee: Knee, seen: _Seen) -> str:
+    """The next level that the system tells of, where a knee of too few visits lies well beyond this one's end: between
+    the two no cache ends. With visits enough it is what was measured, and may contradict the system."""
+    own, known = _os_size(name, seen.machine), os_sizes(seen.machine)
+    beyond = [cache for cache in known if own and cache.size_bytes > own]
+    few = _few_samples([row for row in seen.sweep if size_of(row) <= knee.high * BEYOND])
+    if not few or not own or not beyond or knee.low <= own * BEYOND:
+        return ""
+    return f"L{beyond[0].level}"
 
 
 def _size_range(knee: Knee, reading: Within | None, by_turns: Sequence[Row]) -> Within:

@@ -13,6 +13,8 @@ from tollmeter.numbers.row_of import is_counted
 MOST_SET_ASIDE = 0.1
 LEAST_SETTLED = 0.5
 MOST_SHARED = 0.5
+MOST_QUIET_SHARED = 0.2
+"""Of the time, for which a quiet run's core may be somebody else's too without a word of it beside the verdict."""
 MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
 STOPPED = ("interrupted", "measuring")
@@ -50,6 +52,11 @@ def has_others(seen: Surroundings) -> bool:
 def is_emulated(rows: Sequence[Row]) -> bool:
     """Nothing that was measured is of this machine's own time."""
     return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
+
+
+def is_shared(run: RunInfo) -> bool:
+    """Called quiet since its points settled, or few enough did not, though somebody else was on its core for long."""
+    return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_SHARED
 
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:

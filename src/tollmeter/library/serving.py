@@ -21,6 +21,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.model import Failure
 from tollmeter.report import look
+from tollmeter.report.worth import called
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import is_written
 
@@ -37,14 +38,15 @@ STYLE = (
 
 
 class Server(ThreadingHTTPServer):
-    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown."""
+    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown, or is
+    written no more."""
 
     daemon_threads = True
 
     def __init__(self, port: int, token: str | None = None) -> None:
         """Raises Failure (5) where the port is taken."""
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._kept: dict[Path, tuple[float, bytes]] = {}
+        self._kept: dict[Path, tuple[tuple[float, bool], bytes]] = {}
         self._making = threading.Lock()
         try:
             super().__init__((LOOPBACK, port), Handler)
@@ -59,7 +61,7 @@ class Server(ThreadingHTTPServer):
         """A run's page as it is now. Raises Failure where the run cannot be read."""
         from tollmeter.report.page import render
 
-        stamp = (folder / NAME).stat().st_mtime
+        stamp = (folder / NAME).stat().st_mtime, _is_measured(folder)
         with self._making:
             kept = self._kept.get(folder)
             if kept is None or kept[0] != stamp:
@@ -159,7 +161,7 @@ def _line(folder: Path) -> str:
         run = open_index(folder).run
     except Failure as failure:
         return f"<tr><td>{html.escape(folder.name)}<td colspan=3>{html.escape(failure.sentence)}</tr>"
-    cells = (run.started[:16].replace("T", " "), run.verdict, f"{run.settled} of {run.points} points")
+    cells = (run.started[:16].replace("T", " "), called(run), f"{run.settled} of {run.points} points")
     return f"<tr><td>{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 

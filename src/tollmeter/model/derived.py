@@ -82,7 +82,8 @@ class Level(Record, frozen=True):
     states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
     read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
     level has no number there, and may be the fastest. few_samples: how many its latency rests on, where these are
-    of too few visits for an interval; else 0.
+    of too few visits for an interval; else 0. not_apart_from: the next level, where visits were too few to tell where
+    this one ends and that begins; then it has no size.
     """
 
     level: str
@@ -101,6 +102,7 @@ class Level(Record, frozen=True):
     states: tuple[State, ...] = ()
     read_by: str | None = None
     few_samples: int = 0
+    not_apart_from: str = ""
 
 
 class Fall(Record, frozen=True):

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tollmeter.experiment.evidence import reasons
-from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
+from tollmeter.experiment.evidence import REASONS, disturbances
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.taken import Taken
+from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
 from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
 from tollmeter.report.numbers import (
@@ -33,6 +35,7 @@ from tollmeter.report.numbers import (
     size,
     time,
 )
+from tollmeter.report.worth import is_under_way
 
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
@@ -131,7 +134,13 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    return table("Memory", columns, [Line(_level(level)) for level in book.index.hierarchy])
+    return table("Memory", columns, [Line(_level(level), not_apart(level)) for level in book.index.hierarchy])
+
+
+def not_apart(level: Level) -> str:
+    """Why a cache has no size; empty where it has one."""
+    told = f"not told apart from {level.not_apart_from}: fewer than {LEAST_VISITS} visits"
+    return told if level.not_apart_from else ""
 
 
 def no_levels(book: Book) -> str:
@@ -239,14 +248,15 @@ Aside = Mapping[str, tuple[int, Counter[str]]]
 
 def set_aside(book: Book) -> Aside:
     """Looks at every sample: asked once for a report."""
-    found: dict[str, tuple[int, Counter[str]]] = {}
+    by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in book.outcomes:
-        name = outcome.point.probe
-        taken, why = found.get(name, (0, Counter()))
-        if name in book.probes:
-            why.update(reason for reason in reasons(outcome.samples, book.probes[name]) if reason)
-        found[name] = taken + len(outcome.samples), why
-    return found
+        by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
+    return {name: _aside(Taken(visits), book.probes.get(name)) for name, visits in by_probe.items()}
+
+
+def _aside(taken: Taken, probe: Probe | None) -> tuple[int, Counter[str]]:
+    why = disturbances(taken, [probe] * len(taken.counts)).tolist() if probe else []
+    return len(taken), Counter(reason for place in why if (reason := REASONS[place]))
 
 
 def aside_in_words(aside: Aside) -> str:
@@ -296,7 +306,7 @@ def unfinished(book: Book) -> str:
         "measuring": "It was cut off while it measured: what is here was kept until then.",
     }
     status = book.index.run.status
-    return "" if status in ENDED else sentences.get(status, f"It ended as: {status}.")
+    return "" if status in ENDED or is_under_way(book.index.run) else sentences.get(status, f"It ended as: {status}.")
 
 
 def report_path(book: Book) -> str | None:
