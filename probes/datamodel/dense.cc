@@ -11,13 +11,16 @@
  * it, made anew as a program makes them. Floating-point sums may be ordered by vector length: the answer is held to the
  * residual and not to its bits.
  */
-#include "heap.h"
+#include "heap_metrics.h"
 #include "library.h"
 #include "toll.h"
 
 #if TOLL_CXX_LIBRARY && __has_include(<Eigen/LU>)
 #define EIGEN_MPL2_ONLY
 #include <cmath>
+
+#include "blocks.h"
+
 #include <Eigen/LU>
 
 namespace {
@@ -70,6 +73,10 @@ void work(const struct toll_run *r, struct toll_work *work) {
   work->flops = 2.0 / 3.0 * order * order * order;
 }
 
+void finish(struct toll_run *r) {
+  blocks::report(r);
+}
+
 }  // namespace
 
 #else
@@ -87,6 +94,7 @@ const struct toll_metric metrics[] = {{.name = "solve",
                                        .summary = "the system made and solved",
                                        .means = "program",
                                        .toll = "solve {order} equations"},
+                                      HEAP_METRICS,
                                       {}};
 
 }  // namespace
@@ -99,6 +107,7 @@ extern "C" const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = work_on,
     .check = check,
+    .finish = finish,
     .work = work,
     .faults = true,
     .accounts = true,

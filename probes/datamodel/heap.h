@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "heap_metrics.h"
 #include "toll.h"
 
 namespace heap {
@@ -55,13 +56,6 @@ inline void report(struct toll_run *r) {
 }
 
 }  // namespace heap
-
-/* What report says, among a probe's metrics. */
-#define HEAP_METRICS                                                                                    \
-  {.name = "asked", .unit = "B", .summary = "bytes asked of malloc and alive", .source = TOLL_GAUGE}, { \
-    .name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE,   \
-    .means = "footprint"                                                                                \
-  }
 
 void *operator new(size_t bytes) {
   return heap::take(bytes);

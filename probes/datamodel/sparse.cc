@@ -12,7 +12,7 @@
  *
  * The right-hand side is made from a solution that is known, against which what comes out is held.
  */
-#include "heap.h"
+#include "heap_metrics.h"
 #include "library.h"
 #include "toll.h"
 
@@ -20,6 +20,9 @@
 #define EIGEN_MPL2_ONLY
 #include <cmath>
 #include <cstddef>
+
+#include "blocks.h"
+
 #include <Eigen/IterativeLinearSolvers>
 #include <Eigen/SparseCore>
 
@@ -102,6 +105,7 @@ void finish(struct toll_run *r) {
   const State *state = static_cast<const State *>(r->state);
   toll_report(r, "matrix", state->matrix_bytes);
   toll_report(r, "checksum", state->checksum);
+  blocks::report(r);
 }
 
 }  // namespace
@@ -134,6 +138,7 @@ const struct toll_metric metrics[] = {{.name = "solve",
                                        .better = TOLL_NEITHER,
                                        .summary = "sum of the solution",
                                        .source = TOLL_GAUGE},
+                                      HEAP_METRICS,
                                       {}};
 
 }  // namespace

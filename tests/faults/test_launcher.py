@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,23 @@ echo "$*" >>calls
 case "$*" in
   *pip*) [ ! -e pip-fails ] ;;
   *set_up*) uname -m >build/stamp ;;
+esac
+"""
+# The packages that are not needed to build wait for a build that has begun: without one they never come.
+BESIDE = """#!/bin/sh
+echo "$*" >>calls
+case "$*" in
+  *requirements.lock*)
+    for _ in 1 2 3 4 5 6 7 8 9 10; do [ ! -e build/stamp ] || exit 0; sleep 0.2; done
+    exit 1 ;;
+  *set_up*) uname -m >build/stamp ;;
+esac
+"""
+# Both last until they are ended.
+LASTING = """#!/bin/sh
+case "$*" in
+  *requirements.lock*) echo $$ >pip.pid; exec sleep 60 ;;
+  *set_up*) echo $$ >building; exec sleep 60 ;;
 esac
 """
 
@@ -80,6 +98,13 @@ def hollow(tree: Path) -> Path:
         (tree / "src/tollmeter/toolchain" / name).touch()
     (tree / "src/tollmeter/__main__.py").touch()
     return tree
+
+
+def in_time(holds: Callable[[], bool]) -> bool:
+    limit = time.monotonic() + 20
+    while not holds() and time.monotonic() < limit:
+        time.sleep(0.01)
+    return holds()
 
 
 def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: Path) -> None:
@@ -229,10 +254,45 @@ def test_a_changed_lock_file_is_installed_by_hash_and_only_once(hollow: Path) ->
         lock.write("# newer\n")
     for _ in range(2):
         assert start(hollow, "list", **fakes(hollow, 1000)).returncode == 0
-    (install,) = (call for call in calls(hollow) if "pip" in call)
-    assert "--require-hashes -r requirements.lock" in install
-    assert "requirements-dev" not in install
+    first, rest = (call for call in calls(hollow) if "pip" in call)
+    assert "--require-hashes -r build/builders.lock" in first and "--require-hashes -r requirements.lock" in rest
     assert [call for call in calls(hollow) if call.endswith("tollmeter list")] == ["-I -m tollmeter list"] * 2
+
+
+def test_what_builds_needs_is_of_the_lock_and_the_rest_comes_while_it_builds(hollow: Path, root: Path) -> None:
+    shutil.copy(root / "requirements.lock", hollow / "requirements.lock")
+    (hollow / ".venv/requirements.lock").write_text("older\n")
+    program(hollow / ".venv/bin/python", BESIDE)
+    done = start(hollow, "list", **fakes(hollow, 1000))
+    assert done.returncode == 0, done.stderr
+    names = re.findall(r"^([a-z-]+)==", (hollow / "build/builders.lock").read_text(), re.MULTILINE)
+    assert names == ["capstone", "msgspec", "pyelftools", "typing-extensions"]
+    assert (hollow / "build/builders.lock").read_text().count("--hash=") > len(names)
+    assert (hollow / ".venv/requirements.lock").read_text() == (hollow / "requirements.lock").read_text()
+
+
+def test_packages_that_fail_while_it_builds_stop_the_command_behind_it(hollow: Path) -> None:
+    (hollow / ".venv/requirements.lock").write_text("older\n")
+    program(hollow / ".venv/bin/python", BESIDE.replace("exit 0;", "{ echo no such wheel; exit 1; };"))
+    for _ in range(2):
+        done = start(hollow, "list", **fakes(hollow, 1000))
+        assert done.returncode == INFRASTRUCTURE and "no such wheel" in done.stderr
+        assert not [call for call in calls(hollow) if call.endswith("tollmeter list")]
+
+
+def test_a_ctrl_c_in_the_build_ends_what_is_installed_beside_it(hollow: Path) -> None:
+    (hollow / ".venv/requirements.lock").write_text("older\n")
+    program(hollow / ".venv/bin/python", LASTING)
+    with subprocess.Popen(
+        [hollow / "toll", "list"], stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, **fakes(hollow, 1000)},
+    ) as launcher:  # fmt: skip
+        began = hollow / "pip.pid", hollow / "building"
+        assert in_time(lambda: all(one.is_file() and one.stat().st_size for one in began))
+        os.killpg(launcher.pid, signal.SIGINT)
+        _, told = launcher.communicate(timeout=20)
+    assert launcher.returncode == INTERRUPTED and told.splitlines()[-1] == "toll: interrupted"
+    assert in_time(lambda: not Path(f"/proc/{began[0].read_text().strip()}").exists())
 
 
 def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path) -> None:

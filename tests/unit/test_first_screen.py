@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import re
 import shutil
@@ -20,6 +21,7 @@ from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
 from tollmeter.report import groups, markdown, tables, worth
 from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
+from tollmeter.store.journal import NAME as JOURNAL
 
 SCREEN_AND_A_HALF = 36
 
@@ -93,6 +95,18 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     page = worth.meaning(book)
     assert ("the core was shared 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert book.index.run.verdict == verdict
+
+
+def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path: Path) -> None:
+    """Its journal says no more than that it has not ended; who holds it tells."""
+    book = with_run(books.small(), verdict="interrupted", status="measuring", folder=str(tmp_path), unanswered="x")
+    with (tmp_path / JOURNAL).open("w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        text = printed(book, 200, whole=True)
+        assert "measuring now: " in text and "show --follow" in worth.next_step(book)
+        assert "interrupted" not in text and "cut off" not in text and "not answered" not in text
+    text = printed(book, 200, whole=True)
+    assert "interrupted: " in text and "cut off" in text and "--resume" in worth.next_step(book)
 
 
 def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:

@@ -30,15 +30,15 @@ _KEPT = _EMULATOR / "distances"
 
 def take_distances(folder: Path, suite: Suite, ground: Ground, tell: Callable[[str], None]) -> None:
     """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
-    there is of them also after a Ctrl-C. tell: is told which is next."""
+    there is of them also after a Ctrl-C. tell: is told that it begins."""
     taken: list[Distances] = []
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
     sizes = Counter(map(_program, every))
     every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
+    if every:
+        tell(f"how far apart the loads of {len(every)} points lie, by an emulator that sees them")
     try:
-        for number, wanted in enumerate(every, start=1):
-            tell(f"distances {number} of {len(every)}: {wanted.point.probe} {wanted.point.abi}")
-            taken.append(distances(wanted))
+        taken.extend(map(distances, every))
     finally:
         keep_distances(folder, taken)
 

@@ -38,14 +38,15 @@ STYLE = (
 
 
 class Server(ThreadingHTTPServer):
-    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown."""
+    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown, or is
+    written no more."""
 
     daemon_threads = True
 
     def __init__(self, port: int, token: str | None = None) -> None:
         """Raises Failure (5) where the port is taken."""
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._kept: dict[Path, tuple[float, bytes]] = {}
+        self._kept: dict[Path, tuple[tuple[float, bool], bytes]] = {}
         self._making = threading.Lock()
         try:
             super().__init__((LOOPBACK, port), Handler)
@@ -60,7 +61,7 @@ class Server(ThreadingHTTPServer):
         """A run's page as it is now. Raises Failure where the run cannot be read."""
         from tollmeter.report.page import render
 
-        stamp = (folder / NAME).stat().st_mtime
+        stamp = (folder / NAME).stat().st_mtime, _is_measured(folder)
         with self._making:
             kept = self._kept.get(folder)
             if kept is None or kept[0] != stamp:

@@ -117,7 +117,8 @@ def _is_folded(chart: Chart) -> bool:
 
 def _worth(book: Book) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
-    told = {"word": book.index.run.verdict, "made_of": worth.verdict(book).partition(": ")[2]}
+    word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict
+    told = {"word": word, "made_of": worth.verdict(book).partition(": ")[2]}
     return told | {"meaning": worth.meaning(book), "held": worth.held_back(book), "gap": worth.unanswered(book)}
 
 

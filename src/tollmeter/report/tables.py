@@ -35,6 +35,7 @@ from tollmeter.report.numbers import (
     size,
     time,
 )
+from tollmeter.report.worth import is_under_way
 
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
@@ -305,7 +306,7 @@ def unfinished(book: Book) -> str:
         "measuring": "It was cut off while it measured: what is here was kept until then.",
     }
     status = book.index.run.status
-    return "" if status in ENDED else sentences.get(status, f"It ended as: {status}.")
+    return "" if status in ENDED or is_under_way(book.index.run) else sentences.get(status, f"It ended as: {status}.")
 
 
 def report_path(book: Book) -> str | None:

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from tollmeter.judgement.verdict import is_shared, set_aside_share
 from tollmeter.model import Book, RunInfo
 from tollmeter.report.numbers import percent
 from tollmeter.root import COMMAND
+from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.tail import is_written
 
 MOST_NAMED = 4
 LEAST_ASIDE = 0.02
 """What is less changes nothing, and is told with how the run was measured."""
+UNDER_WAY = "measuring now"
 LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
@@ -26,8 +30,15 @@ MEANINGS = {
 }
 
 
+def is_under_way(run: RunInfo) -> bool:
+    """Whether another process measures it now: the journal says no more than that it has not ended."""
+    return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
+
+
 def called(run: RunInfo) -> str:
     """The verdict's word, and what has to be said in the same breath."""
+    if is_under_way(run):
+        return UNDER_WAY
     return f"{run.verdict}, but {_sharing(run)}" if is_shared(run) else run.verdict
 
 
@@ -48,6 +59,8 @@ def verdict(book: Book) -> str:
 def meaning(book: Book) -> str:
     """What the verdict's word means, as a sentence's part."""
     run = book.index.run
+    if is_under_way(run):
+        return "these are the numbers until now, and more come"
     return f"no other program had much of its CPUs, but {_sharing(run)}" if is_shared(run) else MEANINGS[run.verdict]
 
 
@@ -69,7 +82,7 @@ def held_back(book: Book) -> str:
 
 def unanswered(book: Book) -> str:
     """That the question has no answer, and why; empty where it has one."""
-    why = book.index.run.unanswered
+    why = "" if is_under_way(book.index.run) else book.index.run.unanswered
     return f"The question of this run is not answered: {why}." if why else ""
 
 
@@ -78,7 +91,8 @@ def next_step(book: Book) -> str:
     run = book.index.run
     again = book.request.get("anew", f"{COMMAND} run")
     if run.verdict == "interrupted":
-        return f"{COMMAND} run --resume {shlex.quote(run.folder)} goes on with it"
+        words, what = ("show --follow", "shows it") if is_under_way(run) else ("run --resume", "goes on with it")
+        return f"{COMMAND} {words} {shlex.quote(run.folder)} {what}"
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
