@@ -90,7 +90,7 @@ def hold_signals() -> None:
     """They wait: an exception in the middle of an import is a traceback, or is swallowed."""
     global _holding  # noqa: PLW0603  a process has one set of signals
     _holding = True
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    _mask(signal.SIG_BLOCK)
 
 
 @contextlib.contextmanager
@@ -102,11 +102,17 @@ def hearing_signals() -> Iterator[None]:
         return
     for number in SIGNALS:
         signal.signal(number, _interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    _mask(signal.SIG_UNBLOCK)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        _mask(signal.SIG_BLOCK)
+
+
+def _mask(how: int) -> None:
+    """Where a sandbox denies it they do not wait."""
+    with contextlib.suppress(OSError):
+        signal.pthread_sigmask(how, SIGNALS)
 
 
 def heard() -> bool:

@@ -39,6 +39,13 @@ def test_what_a_denied_call_once_made_another_number_or_a_hang_is_a_sentence(
         assert denials._probe(denials.Denial(probe, parameters, call), error) is None
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")
+def test_what_no_python_survives_is_no_complaint_of_ours() -> None:
+    assert not denials._python_starts("mmap", denials.ERRORS[0])
+    assert denials._python_starts("prlimit64", denials.ERRORS[0])
+    assert denials._host("mmap", denials.ERRORS[0]) is None
+
+
 def test_a_storm_complains_of_what_is_wrong() -> None:
     assert ill(Ended(None, b"", b""), {0}) == "it hung"
     assert "traceback" in (ill(Ended(1, b"", b"Traceback (most recent call last):\nKeyError: 1"), {0, 1}) or "")

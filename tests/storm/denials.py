@@ -154,20 +154,18 @@ def _host(call: str, error: int) -> str | None:
     with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
         words = [str(ROOT / RUN[0]), *RUN[1:], "--out", f"{name}/run"]
         told = ended(words, 60, preexec_fn=denying(numbers()[call], error))
-        if call in UNENDING:
+        if call in UNENDING or (told.code and not _python_starts(call, error)):
             return None
-        return ill(_without_pythons_own(told), HOST_CODES) or (_no_loop(Path(name) / "run") if told.code == 0 else None)
+        return ill(told, HOST_CODES) or (_no_loop(Path(name) / "run") if told.code == 0 else None)
+
+
+def _python_starts(call: str, error: int) -> bool:
+    """Whether there can be anything of ours: without mmap the C library itself ends in a SIGSEGV."""
+    words = [str(ROOT / RUN[0]), "-I", "-c", ""]
+    return ended(words, 20, preexec_fn=denying(numbers()[call], error)).code == 0
 
 
 def _no_loop(folder: Path) -> str | None:
     """A core turns a loop in one cycle or some, and no core has another clock than a few GHz."""
     found = [row for row in open_index(folder).rows if row.metric == "loops" and row.median]
     return None if found and all(1e8 < (row.median or 0) < 1e10 for row in found) else "code 0 and no such number"
-
-
-def _without_pythons_own(told: Ended) -> Ended:
-    """An interpreter that cannot even start says so itself, before there is anything of ours."""
-    before_us = (b"Fatal Python error: ", b"error while loading shared libraries", b"cannot allocate TLS")
-    if told.code and any(mark in told.said for mark in before_us) and b"tollmeter" not in told.said:
-        return Ended(5, told.out, b"python cannot be started")
-    return told

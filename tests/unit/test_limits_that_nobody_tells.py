@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sandbox that denies getrlimit: what may be held is then not known, and a run goes on."""
+"""A sandbox that denies getrlimit or the mask of signals: what may be held is not known, what would wait comes at once,
+and a run goes on."""
 
 from __future__ import annotations
 
 import resource
+import signal
 
 import pytest
 
+from tollmeter import starting
 from tollmeter.starting import make_room
 from tollmeter.targets import local
 
@@ -19,3 +22,15 @@ def test_limits_that_the_system_does_not_tell_stop_nothing(monkeypatch: pytest.M
     monkeypatch.setattr(resource, "getrlimit", denied)
     assert make_room() is None
     assert 1 == local._most_residents() < many
+
+
+def test_signals_that_may_not_be_held_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_how: int, _mask: object) -> set[int]:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(signal, "pthread_sigmask", denied)
+    monkeypatch.setattr(starting, "_holding", False)
+    starting.hold_signals()
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with starting.hearing_signals():
+        assert not starting.heard()

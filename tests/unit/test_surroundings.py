@@ -139,6 +139,21 @@ def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Pa
     assert (watch.seen().quota, watch.seen().throttled_s) == (0.5, 2.5)
 
 
+def test_a_quota_of_the_cpus_own_hierarchy_counts_too(system: Path) -> None:
+    """As systems have it that mount each controller by itself."""
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/cgroup").write_text("4:memory:/elsewhere\n1:cpu,cpuacct:/inner\n0::/\n")
+    inner = system / "CGROUPS/cpu,cpuacct/inner"
+    inner.mkdir(parents=True)
+    for name, told in (("cpu.cfs_quota_us", 30_000), ("cpu.cfs_period_us", 100_000)):
+        (inner / name).write_text(f"{told}\n")
+    (inner.parent / "cpu.cfs_quota_us").write_text("-1\n")
+    (inner / "cpu.stat").write_text("nr_periods 9\nthrottled_time 1000000000\n")
+    watch = Watch([0])
+    (inner / "cpu.stat").write_text("nr_periods 99\nthrottled_time 3500000000\n")
+    assert (watch.seen().quota, watch.seen().throttled_s) == (0.3, 2.5)
+
+
 # ---- what is said of it -------------------------------------------------------------------------------------------
 
 

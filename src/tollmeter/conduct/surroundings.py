@@ -102,18 +102,20 @@ def _policy() -> str:
     return "other"
 
 
-# ---- control groups (Documentation/admin-guide/cgroup-v2.rst) ------------------------------------------------------
+# ---- control groups (Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1 with scheduler/sched-bwc.rst) -----------
 
 
 def _groups() -> list[Path]:
-    """This process's, and those that hold it."""
+    """This process's, and those that hold it: of the one hierarchy, and of the CPU's own where there are several."""
+    found: list[Path] = []
     with contextlib.suppress(OSError):
         for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
-            number, _, path = line.split(":", 2)
-            if number == "0":
-                own = CGROUPS / path.lstrip("/")
-                return [own, *(parent for parent in own.parents if CGROUPS in (parent, *parent.parents))]
-    return []
+            number, controllers, path = line.split(":", 2)
+            if number == "0" or "cpu" in controllers.split(","):
+                root = CGROUPS / controllers
+                own = root / path.lstrip("/")
+                found += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
+    return found
 
 
 def _quota() -> float | None:
@@ -121,15 +123,23 @@ def _quota() -> float | None:
     found: list[float] = []
     for group in _groups():
         with contextlib.suppress(OSError, ValueError):
-            most, period = (group / "cpu.max").read_text(encoding="ascii").split()
+            most, period = _told(group, "cpu.max").split()
             found.append(float(most) / float(period))
+        with contextlib.suppress(OSError, ValueError):
+            most_us = float(_told(group, "cpu.cfs_quota_us"))
+            found += [most_us / float(_told(group, "cpu.cfs_period_us"))] if most_us > 0 else []
     return min(found, default=None)
 
 
 def _throttled_s() -> float:
     for group in _groups():
         with contextlib.suppress(OSError, ValueError):
-            told = dict(line.split() for line in (group / "cpu.stat").read_text(encoding="ascii").splitlines())
-            if "throttled_usec" in told:
-                return int(told["throttled_usec"]) / 1e6
+            told = dict(line.split() for line in _told(group, "cpu.stat").splitlines())
+            for name, each_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+                if name in told:
+                    return int(told[name]) * each_s
     return 0.0
+
+
+def _told(group: Path, name: str) -> str:
+    return (group / name).read_text(encoding="ascii")
