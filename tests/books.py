@@ -18,6 +18,7 @@ from tollmeter.model import (
     Build,
     Cache,
     Clock,
+    Columns,
     Evidence,
     Finding,
     Index,
@@ -32,6 +33,7 @@ from tollmeter.model import (
     Row,
     RunInfo,
     Sample,
+    Samples,
     Value,
     Witness,
 )
@@ -535,7 +537,7 @@ def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, 
     chance = random.Random(4711)
     points = list({(r.probe, r.abi, r.target, tuple(r.parameters.items())) for r in rows})
     points.sort(key=repr)
-    outcomes = []
+    outcomes, columns = [], Columns()
     for number in range(visits):
         if number % len(points) == 0:
             chance.shuffle(points)
@@ -553,7 +555,7 @@ def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, 
                 point=Point(probe=probe, abi=abi, target=target, parameters=parameters),
                 status="ok",
                 controls=(speed, speed * (1 + chance.gauss(0, 0.001))),
-                samples=tuple(taken),
+                samples=columns.add(taken, [one.witness for one in taken]),
                 cpus=(0, 1) if probe == "memory.ping_pong" else (0,),
             )
         )
@@ -748,7 +750,7 @@ def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float)
         point=Point(probe="memory.ping_pong", abi="x86_64", target="local", parameters=(("method", method),)),
         status="ok",
         controls=(CLOCK_HZ, CLOCK_HZ),
-        samples=(Sample(iterations=10_000, body=body),) * 5,
+        samples=Samples.of((Sample(iterations=10_000, body=body),) * 5),
         cpus=cpus,
     )
 

@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ import sys
 from tollmeter import starting
 starting.hold_signals()
 from pathlib import Path
+Path(sys.argv[1], "holds-signals").touch()
 from tollmeter.library import places
 places.ROOT = Path(sys.argv.pop(1))
 places.RUNS, places.SUITES = places.ROOT / "runs", places.ROOT / "suites"
@@ -81,6 +83,14 @@ def toll(root: Path, *words: str, **popen: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2] / "src"), "COLUMNS": "100"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **{**pipes, "cwd": root, "env": environment, **popen})
+
+
+def awaited(root: Path, name: str, process: subprocess.Popen[str]) -> None:
+    """Waits for a file of the tree, which says that a signal would now be heard."""
+    limit = time.monotonic() + 60
+    while not any(root.rglob(name)):
+        assert time.monotonic() < limit and process.poll() is None, f"{name} did not come"
+        time.sleep(0.01)
 
 
 def sha256(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from tollmeter.model import (
     Clock,
     ClockReading,
+    Columns,
     Metric,
     Outcome,
     Parameter,
@@ -77,15 +78,18 @@ def outcome(
     controls: tuple[float, ...] = (CLOCK_HZ, CLOCK_HZ),
     work: Work | None = None,
     clock: Clock = "hardware",
+    columns: Columns | None = None,
     **more: Any,
 ) -> Outcome:
+    """columns: a block that several visits share, as those of a journal do."""
+    taken = tuple(samples)
     point = Point(probe=name, abi=abi, target="local", parameters=tuple(sorted((parameters or {}).items())))
     return Outcome(
         visit=visit,
         round=visit,
         point=point,
         status=status,
-        samples=tuple(samples),
+        samples=(columns or Columns()).add(taken, [one.witness for one in taken]),
         controls=controls,
         work=work or Work(),
         clock=ClockReading(kind=clock, cost_ns=READING_NS),

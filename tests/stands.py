@@ -61,7 +61,7 @@ class Stand:
 
     def left_behind(self) -> list[int]:
         """What still runs a moment later: a killed process is there until its new parent has reaped it."""
-        limit = time.monotonic() + 3
+        limit = time.monotonic() + 20
         while self.processes() and time.monotonic() < limit:
             time.sleep(0.02)
         return self.processes()

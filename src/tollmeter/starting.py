@@ -63,7 +63,10 @@ def make_room() -> str | None:
     start as many threads as there are CPUs, and take memory for all of them: nothing here is large enough for that.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    except OSError:
+        return None
     if allowed == resource.RLIM_INFINITY or allowed >= LEAST_BYTES:
         return None
     return f"{LEAST_BYTES >> 20} MiB of address space are needed, and this may have {allowed >> 20} (ulimit -v)"

@@ -21,6 +21,11 @@ DRAWN_WITHIN_MS = 60_000
 WATCH = (
     "addEventListener('securitypolicyviolation', e => (window.refused ??= []).push(e.violatedDirective + e.blockedURI))"
 )
+OPEN = """
+of => {
+  for (const part of document.querySelectorAll('details')) part.open ||= part.matches(of) || !!part.querySelector(of);
+}
+"""
 
 
 @dataclass
@@ -39,10 +44,10 @@ class Shown:
         """Waits until all charts are drawn for this width of the window."""
         self.page.wait_for_selector(f'html[data-drawn-for="{width}"]', timeout=DRAWN_WITHIN_MS)
 
-    def unfold(self) -> None:
-        """Opens every part, and waits until the charts in them are drawn."""
-        self.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-        undrawn = self.page.locator(".plot:not(:has(svg))")
+    def unfold(self, of: str) -> None:
+        """Opens every part in which something matches, and waits until those charts are drawn."""
+        self.page.evaluate(OPEN, of)
+        undrawn = self.page.locator(of).locator(".plot:not(:has(svg))")
         undrawn.first.wait_for(state="detached", timeout=DRAWN_WITHIN_MS)
         if self.page.locator(".plot").count():
             self.page.wait_for_selector("html[data-drawn-for]", timeout=DRAWN_WITHIN_MS)
@@ -90,9 +95,11 @@ class Gallery:
         scheme: Literal["light", "dark"] = "light",
         scripts: bool = True,
         folded: bool = False,
+        of: str = "body, details",
         **options: Any,
     ) -> Iterator[Shown]:
-        """The page once all its charts are drawn. folded: as it opens, with most parts closed."""
+        """The page once all its charts are drawn. folded: as it opens, with most parts closed. of: a selector; where
+        only some charts are looked at, the others, which take seconds, need not be drawn."""
         context = self._browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, **options
         )
@@ -102,7 +109,7 @@ class Gallery:
             if scripts and shown.page.locator(".plot").count():
                 shown.drawn_for(width)
             if scripts and not folded:
-                shown.unfold()
+                shown.unfold(of)
             yield shown
         finally:
             context.close()

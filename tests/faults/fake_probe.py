@@ -84,8 +84,14 @@ def cut(visit: dict[str, Any]) -> None:
     say(*whole[:4], whole[4][:20])
 
 
+def listens() -> None:
+    """Tells whoever is about to send a signal that it would be heard: beside FAKE a file FAKE.listens."""
+    Path(sys.argv[1] + ".listens").touch()
+
+
 def hang(visit: dict[str, Any]) -> None:
     say(*stream(good(visit))[:4])
+    listens()
     time.sleep(60)
 
 
@@ -131,7 +137,8 @@ def interruptible(visit: dict[str, Any]) -> None:
     """One sample, and then the rest only where nobody asks to stop."""
     stopped: list[bool] = []
     signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
-    limit = time.monotonic() + 10
+    listens()
+    limit = time.monotonic() + 60
     while not stopped and time.monotonic() < limit:
         time.sleep(0.01)
     say(*stream([visit, CLOCK, CONTROL, *samples(1, 100)], stopped=bool(stopped)))
@@ -141,6 +148,7 @@ def stubborn(visit: dict[str, Any]) -> None:
     """Does not care who asks it to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     say(*stream(good(visit))[:4])
+    listens()
     time.sleep(60)
 
 

@@ -42,6 +42,14 @@ class Place:
         executable = fake(self._folder / behaviour / "x86_64", PROBE, behaviour, DESCRIBED)
         return outcome(self.target.run(str(executable), asked, 1))
 
+    def interrupt(self, behaviour: str) -> None:
+        """Once the probe would hear it."""
+        listens = self._folder / behaviour / "x86_64" / f"{PROBE}.listens"
+        limit = time.monotonic() + 15
+        while not listens.exists() and time.monotonic() < limit:
+            time.sleep(0.01)
+        self.target.interrupt()
+
     def process(self, behaviour: str = "good", **changed: object) -> int:
         """Which one served the visit."""
         back = self.told(behaviour, **changed)
@@ -138,7 +146,7 @@ def test_a_hang_in_the_second_visit_ends_at_its_deadline(place: Place) -> None:
     began = time.monotonic()
     back = place.told("hang_later", deadline_ms=100)
     assert back.status == "timeout"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50, "it sleeps for a minute"
     assert not is_alive(first)
     assert place.process("hang_later") != first
 
@@ -152,14 +160,13 @@ def test_one_that_died_while_it_waited_is_started_again(place: Place) -> None:
 
 
 def test_an_interrupt_reaches_the_process_that_is_visited(place: Place) -> None:
+    """Within its deadline: nobody else would ask it for a minute."""
     place.process("interruptible_later")
-    asking = threading.Timer(0.5, place.target.interrupt)
+    asking = threading.Thread(target=place.interrupt, args=["interruptible_later"])
     asking.start()
-    began = time.monotonic()
     back = place.told("interruptible_later")
     asking.join()
     assert (back.status, len(back.samples)) == ("ok", 1)
-    assert time.monotonic() - began < 5
 
 
 def test_an_interrupt_between_visits_ends_nobody(place: Place) -> None:

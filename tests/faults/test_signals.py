@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import toll, tree
+from fakes import awaited, toll, tree
 from tollmeter.library import places
 from tollmeter.store.journal import NAME, read
 
@@ -22,21 +22,10 @@ def root(tmp_path: Path) -> Path:
     return tree(tmp_path / "checkout", enter="good")
 
 
-def in_a_visit(process: subprocess.Popen[str], root: Path) -> None:
-    """Waits until the probe has been asked."""
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit and process.poll() is None:
-        journal = root / "mine" / NAME
-        if journal.exists() and journal.stat().st_size:
-            time.sleep(0.5)
-            return
-        time.sleep(0.02)
-
-
 def test_nothing_is_said_into_the_journal_where_standard_error_is_closed(root: Path) -> None:
     tree(root, enter="interruptible")
     process = toll(root, "run", "--out", "mine", preexec_fn=lambda: os.close(2))
-    in_a_visit(process, root)
+    awaited(root, "*.listens", process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -47,7 +36,7 @@ def test_nothing_is_said_into_the_journal_where_standard_error_is_closed(root: P
 def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure(root: Path) -> None:
     tree(root, enter="hang")
     process = toll(root, "run", "--out", "mine", "--quiet")
-    in_a_visit(process, root)
+    awaited(root, "*.listens", process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -75,8 +64,11 @@ def test_a_lost_stream_costs_no_run(root: Path, stream: str, path: str | None, c
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_it_starts_ends_it_with_a_word(root: Path, number: signal.Signals) -> None:
-    for moment_s in (0.15, 0.4):
+    """Of Python's own start no program can tell."""
+    for moment_s in (0.0, 0.05, 0.3):
+        (root / "holds-signals").unlink(missing_ok=True)
         process = toll(root, "run", "--out", "mine", "--quiet")
+        awaited(root, "holds-signals", process)
         time.sleep(moment_s)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)

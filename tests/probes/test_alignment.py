@@ -22,8 +22,6 @@ from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
 from tollmeter.targets.profiled import Asked
 
-pytestmark = pytest.mark.machine
-
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")
 NOBODY = 65534
 X86 = platform.machine() in ("x86_64", "i686")
@@ -83,6 +81,7 @@ def test_what_straddles_nothing_is_not_measured_as_if_it_did(abi: str) -> None:
         assert done.status == "unsupported"
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="elsewhere an atomic across two lines is refused")
 def test_an_atomic_across_two_lines_costs_many_times_one_within(abi: str) -> None:
     within, across = (
@@ -94,6 +93,7 @@ def test_an_atomic_across_two_lines_costs_many_times_one_within(abi: str) -> Non
     assert cost(across) > 5 * cost(within)
 
 
+@pytest.mark.machine
 def test_a_chain_costs_more_than_independent_loads(abi: str) -> None:
     chain, load = in_turns(
         *(
@@ -125,6 +125,7 @@ def test_short_and_odd_lengths_are_copied_whole(abi: str) -> None:
         assert done.status == expected, done.point
 
 
+@pytest.mark.machine
 def test_words_else_bytes_falls_off_a_cliff_and_merging_words_does_not(abi: str) -> None:
     def cliff(routine: str) -> float:
         aligned, off = in_turns(
@@ -156,6 +157,7 @@ def test_no_datagram_is_longer_than_its_length_field_can_say(abi: str) -> None:
     assert visit(abi, "alignment.checksum", bytes=65536).status == "unsupported"
 
 
+@pytest.mark.machine
 def test_a_fused_copy_costs_less_than_a_copy_and_then_a_sum(abi: str) -> None:
     fused, apart = in_turns(
         *(
@@ -172,6 +174,7 @@ def test_every_way_reads_the_header(abi: str, way: str) -> None:
     assert done.status == "ok" or (done.status == "unsupported" and not X86), done.reason
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="elsewhere a program cannot ask for alignment traps")
 def test_a_trapped_header_costs_many_times_a_copied_one(abi: str) -> None:
     trapped, copied = in_turns(*(partial(visit, abi, "alignment.header", way=way) for way in ("trapped", "copy")))
@@ -197,6 +200,7 @@ def receive(abi: str, way: str, **parameters: Value) -> Outcome:
     return done
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("fault", ["drop", "corrupt", "reorder", "short", "lying"])
 def test_data_arrives_whole_over_a_wire_that_spoils_frames(own_abi_name: str, fault: str) -> None:
     for way in ("copy", "shifted"):
@@ -212,6 +216,7 @@ def test_every_way_and_routine_receives_what_was_sent(own_abi_name: str) -> None
             assert (done.status, done.gauges["spoilt"]) == ("ok", 0.0), done.reason
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="what a misaligned byte loop loses is another CPU's elsewhere")
 def test_receiving_aligned_gains_where_memcpy_falls_to_bytes_and_nowhere_else(own_abi_name: str) -> None:
     def gain(copy: str) -> float:
@@ -223,6 +228,7 @@ def test_receiving_aligned_gains_where_memcpy_falls_to_bytes_and_nowhere_else(ow
     assert gain("words_else_bytes") > 1.15 * gain("libc")
 
 
+@pytest.mark.machine
 def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi: Abi, own_compiler: str) -> None:
     if not (ROOT / "build/libraries/lwip").exists():
         pytest.skip("lwIP's source is not here: `make set-up-tests` tells why")
@@ -233,6 +239,7 @@ def test_a_checksum_that_lets_damage_pass_has_no_number(tmp_path: Path, own_abi:
     assert done.status == "wrong_answer"
 
 
+@pytest.mark.machine
 def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name: str) -> None:
     path = executable(own_abi_name, "alignment.copy")
     point = Point(
@@ -244,6 +251,7 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
         assert found.reason is None and found.part("copy_bytes") > 0.5, found
 
 
+@pytest.mark.machine
 def test_what_is_compared_while_the_watch_stands_still_is_not_in_the_profile(own_abi_name: str) -> None:
     probe = "alignment.receive_path_packed"
     receive(own_abi_name, "packed", samples=1)
@@ -255,6 +263,7 @@ def test_what_is_compared_while_the_watch_stands_still_is_not_in_the_profile(own
     assert found.reason is None and compared < found.hits / 100, found
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody who may lock no memory")
 def test_where_the_sampler_s_ring_is_refused_a_signal_samples(own_abi_name: str) -> None:
     def as_nobody() -> None:

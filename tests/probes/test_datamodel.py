@@ -13,8 +13,6 @@ from probes.visiting import all_points, build_broken, control_cost, cost, descri
 from tollmeter.model import Abi, Outcome
 from tollmeter.toolchain.build import read_abi
 
-pytestmark = pytest.mark.machine
-
 ROOT = Path(__file__).resolve().parents[2]
 BREAKS = (
     (
@@ -84,17 +82,20 @@ def test_every_point_has_a_number(abi: str, probe: str) -> None:
         assert done.status == "ok", (done.point, done.reason)
 
 
+@pytest.mark.machine
 def test_a_node_is_three_pointers_and_a_number(abi: str) -> None:
     done = visit(abi, "datamodel.pointer_chase", nodes=4096)
     assert done.gauges["node"] == 4 * pointer_bytes(abi)
     assert done.gauges["footprint"] == 4096 * done.gauges["node"]
 
 
+@pytest.mark.machine
 def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
     short, long = (cost(visit(abi, "datamodel.pointer_chase", nodes=nodes)) for nodes in (256, 1 << 20))
     assert long > 3 * short
 
 
+@pytest.mark.machine
 def test_a_call_that_cannot_be_guessed_costs_more_than_one_that_can(abi: str) -> None:
     one, four = in_turns(
         *(partial(visit, abi, "datamodel.virtual_call", classes=classes, objects=16384) for classes in (1, 4))
@@ -107,6 +108,7 @@ def stored(abi: str, events: int) -> Outcome:
     return visit(abi, "datamodel.event_store", events=events)
 
 
+@pytest.mark.machine
 def test_ten_times_the_events_are_ten_times_the_bytes(abi: str) -> None:
     few, many = stored(abi, 100), stored(abi, 1000)
     assert many.gauges["objects"] == 10 * few.gauges["objects"]
@@ -115,6 +117,7 @@ def test_ten_times_the_events_are_ten_times_the_bytes(abi: str) -> None:
     assert many.gauges["minor_faults"] > few.gauges["minor_faults"]
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("name", ["event_store", "event_queue", "histogram_tree"])
 def test_what_malloc_took_and_was_written_is_resident(abi: str, name: str) -> None:
     """The kernel's high-water mark lags by pages that a CPU or a task has not added yet: seen, 4 KiB in all."""
@@ -124,11 +127,13 @@ def test_what_malloc_took_and_was_written_is_resident(abi: str, name: str) -> No
     assert done.gauges["resident_peak"] > done.gauges["taken"] + code
 
 
+@pytest.mark.machine
 def test_malloc_takes_more_than_is_asked(abi: str) -> None:
     done = stored(abi, 100)
     assert done.gauges["asked"] < done.gauges["taken"] < 3 * done.gauges["asked"]
 
 
+@pytest.mark.machine
 def test_objects_grow_with_the_pointer(abi: str) -> None:
     """Of an object that is mostly pointers, more than four and less than twelve words."""
     size = stored(abi, 100).gauges["object"]
@@ -151,10 +156,12 @@ def event_bytes(abi: str) -> float:
     return 8 * vertex + 64 * ((plain + lepton + hadron) / 3 + 4 * hit + track) + event
 
 
+@pytest.mark.machine
 def test_an_event_is_as_large_as_its_layout_says(abi: str) -> None:
     assert stored(abi, 1000).gauges["asked"] / 1000 == pytest.approx(event_bytes(abi), rel=0.02)
 
 
+@pytest.mark.machine
 def test_memory_is_told_the_same_twice(abi: str) -> None:
     one, two = stored(abi, 1000), stored(abi, 1000)
     for name in ("resident_peak", "resident", "proportional", "heap", "minor_faults", "asked", "code", "data"):
@@ -170,6 +177,7 @@ def test_more_memory_than_there_is_is_refused_with_both_sizes(abi: str) -> None:
 PROGRAMS = ({"network_simplex": {"arcs": 3000}, "sparse": {"side": 40}, "dense": {"order": 50}}).items()
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
 def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: dict[str, int]) -> None:
     done = visit(abi, f"datamodel.{name}", samples=2, **where)
@@ -180,6 +188,7 @@ def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: 
     assert 0.2 * cost(done) < done.gauges["cpu_time"] < 3 * cost(done)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
 def test_a_programs_memory_is_told_the_same_twice(abi: str, name: str, where: dict[str, int]) -> None:
     """But for two pages, which is where the system put its stack and heap."""
@@ -199,6 +208,7 @@ def test_a_program_answers_the_same_under_every_abi(name: str, answer: str) -> N
     assert both[0].gauges[answer] == pytest.approx(both[1].gauges[answer], rel=1e-9)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("act", ["fill", "merge", "walk"])
 def test_a_bin_of_a_large_tree_costs_more_than_one_of_a_small_tree(abi: str, act: str) -> None:
     small, large = in_turns(
@@ -207,11 +217,13 @@ def test_a_bin_of_a_large_tree_costs_more_than_one_of_a_small_tree(abi: str, act
     assert cost(large) > 1.3 * cost(small)
 
 
+@pytest.mark.machine
 def test_a_bin_is_two_pointers_and_two_numbers(abi: str) -> None:
     done = visit(abi, "datamodel.histogram_tree", act="fill", bins=1000)
     assert done.gauges["asked"] == 1000 * (2 * pointer_bytes(abi) + 8)
 
 
+@pytest.mark.machine
 def test_a_long_queue_costs_more_an_event_than_a_short_one(abi: str) -> None:
     short, long = in_turns(
         *(partial(visit, abi, "datamodel.event_queue", packets=packets) for packets in (100, 100000))
@@ -220,6 +232,7 @@ def test_a_long_queue_costs_more_an_event_than_a_short_one(abi: str) -> None:
     assert long.gauges["asked"] > 100 * short.gauges["asked"]
 
 
+@pytest.mark.machine
 def test_narrow_registers_cost_wide_integers() -> None:
     both = [abi for abi in ("x86_64", "ia32") if (ROOT / f"build/{abi}/datamodel.bit_boards.describe").is_file()]
     if len(both) < 2:
@@ -228,6 +241,7 @@ def test_narrow_registers_cost_wide_integers() -> None:
     assert cost(narrow) > 1.2 * cost(wide)
 
 
+@pytest.mark.machine
 def test_a_block_under_the_ceiling_is_cheaper_than_one_above(abi: str) -> None:
     """Where this malloc has a ceiling: half of it is kept, twice of it is mapped anew each time."""
     ceiling = visit(abi, "datamodel.malloc_threshold", size=65536).gauges.get("ceiling")

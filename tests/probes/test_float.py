@@ -10,8 +10,6 @@ import pytest
 from probes.visiting import build_broken, cost, visit, visits
 from tollmeter.model import Abi, Outcome
 
-pytestmark = pytest.mark.machine
-
 KERNELS = ("float.dot", "float.distance", "float.fir", "float.fft", "float.elements")
 CALL = "float.call"
 WAYS = ("hardware", "emulated", "trapped")
@@ -61,6 +59,7 @@ def test_every_way_and_precision_is_right_at_short_and_long_lengths(abi: str, pr
         assert found.status == "ok" or (found.status == "unsupported" and found.reason), (found.point, found.reason)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("probe", KERNELS)
 def test_a_library_costs_more_than_an_fpu_and_a_trap_more_than_a_library(abi: str, probe: str) -> None:
     hardware, emulated, trapped = (cost(done(abi, probe, n=16, precision="double", way=way)) for way in WAYS)

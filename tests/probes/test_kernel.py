@@ -23,8 +23,6 @@ from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import outcome
 from tollmeter.toolchain.disassemble import instructions
 
-pytestmark = pytest.mark.machine
-
 PROBES = (
     "loop",
     "enter_syscall",
@@ -220,6 +218,7 @@ def test_every_channel_asks_everyone_on_every_placement(abi: str) -> None:
         assert done.status == ("ok" if placed else "unsupported"), (done.point, done.reason)
 
 
+@pytest.mark.machine
 def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_name: str) -> None:
     """System V's queues and semaphores have no owner that could die."""
 
@@ -260,6 +259,7 @@ def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str)
     assert (probe.returncode, "companion" in said) == (-signal.SIGFPE, True)
 
 
+@pytest.mark.machine
 def test_one_thread_alone_pays_for_no_switch(abi: str) -> None:
     alone, other = in_turns(
         *(partial(visit, abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
@@ -279,6 +279,7 @@ def test_two_ends_on_two_cpus_are_refused_where_there_is_one(own_abi_name: str) 
     assert done.reason
 
 
+@pytest.mark.machine
 def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
     done, refused = in_turns(
         *(partial(visit, abi, "kernel.enter_syscall", call=call) for call in ("getppid", "unknown"))
@@ -287,6 +288,7 @@ def test_an_entry_costs_many_turns_of_the_loop(abi: str) -> None:
     assert cost(refused) < 1.5 * cost(done)
 
 
+@pytest.mark.machine
 def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) -> None:
     """As the C library does: the interrupt of 1978 is many times as dear."""
     ordinary, handed_out = in_turns(
@@ -297,11 +299,13 @@ def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) ->
     assert cost(ordinary) < 2 * cost(handed_out)
 
 
+@pytest.mark.machine
 def test_a_call_costs_more_than_the_same_work_in_line(abi: str) -> None:
     done = visit(abi, "kernel.function_call")
     assert cost(done) > 1.5 * control_cost(done)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("trap", ["null_store", "protected_store"])
 def test_a_fault_to_a_handler_costs_more_than_an_entry(abi: str, trap: str) -> None:
     fault, entry = in_turns(
@@ -310,6 +314,7 @@ def test_a_fault_to_a_handler_costs_more_than_an_entry(abi: str, trap: str) -> N
     assert cost(fault) > 1.2 * cost(entry)
 
 
+@pytest.mark.machine
 def test_a_huge_page_costs_more_than_a_small_one_and_less_than_as_many_small_ones(abi: str) -> None:
     small, huge = in_turns(
         *(partial(visit, abi, "kernel.page_fault", kind=kind) for kind in ("anonymous_write", "huge_page"))
@@ -319,11 +324,13 @@ def test_a_huge_page_costs_more_than_a_small_one_and_less_than_as_many_small_one
     assert 4 * cost(small) < cost(huge) < 512 * cost(small)
 
 
+@pytest.mark.machine
 def test_touching_a_page_again_is_free_beside_its_fault(abi: str) -> None:
     done = visit(abi, "kernel.page_fault", kind="anonymous_write")
     assert cost(done) > 5 * control_cost(done)
 
 
+@pytest.mark.machine
 def test_a_ring_switches_and_its_control_does_not(abi: str) -> None:
     done = visit(abi, "kernel.switch", processes=4, footprint=4096)
     assert cost(done) > control_cost(done)
@@ -332,17 +339,20 @@ def test_a_ring_switches_and_its_control_does_not(abi: str) -> None:
     assert all(one.witness.voluntary + one.witness.involuntary >= one.iterations for one in done.samples)
 
 
+@pytest.mark.machine
 def test_a_footprint_is_paid_by_both_sides_of_a_switch(abi: str) -> None:
     empty, full = in_turns(*(partial(visit, abi, "kernel.switch", processes=4, footprint=size) for size in (0, 262144)))
     assert cost(full) > cost(empty)
     assert control_cost(full) > 2 * control_cost(empty)
 
 
+@pytest.mark.machine
 def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
     done = visit(abi, "kernel.call_object", channel="pipe", placement="one_cpu")
     assert cost(done) > 20 * control_cost(done)
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
     spin, pipe = in_turns(
@@ -354,6 +364,7 @@ def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
     assert cost(spin) < cost(pipe)
 
 
+@pytest.mark.machine
 def test_fork_costs_more_the_larger_the_parent(abi: str) -> None:
     small, large = in_turns(
         *(partial(visit, abi, "kernel.process_create", how="fork", footprint=size) for size in (0, 64 << 20))
@@ -361,6 +372,7 @@ def test_fork_costs_more_the_larger_the_parent(abi: str) -> None:
     assert cost(large) > 1.5 * cost(small)
 
 
+@pytest.mark.machine
 def test_a_delivered_signal_costs_more_than_a_blocked_one(abi: str) -> None:
     deliver, blocked = in_turns(
         *(partial(visit, abi, "kernel.signal_self", step=step) for step in ("deliver", "blocked"))
@@ -368,6 +380,7 @@ def test_a_delivered_signal_costs_more_than_a_blocked_one(abi: str) -> None:
     assert cost(deliver) > 1.2 * cost(blocked)
 
 
+@pytest.mark.machine
 def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
     few, many = in_turns(
         *(partial(visit, abi, "kernel.enter_checked", check="arguments", rules=rules) for rules in (1, 256))
@@ -379,6 +392,7 @@ def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
     assert cost(many) > 1.1 * cost(few)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("by", ["trap", "notice", "trace"])
 def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
     served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_call", by=one) for one in (by, "kernel")))
@@ -387,6 +401,7 @@ def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) 
     assert cost(served) > 1.2 * cost(kernel)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("by", ["signal", "userfault"])
 def test_a_fault_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
     served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_fault", by=one) for one in (by, "kernel")))
@@ -395,6 +410,7 @@ def test_a_fault_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str)
     assert cost(served) > 1.5 * cost(kernel)
 
 
+@pytest.mark.machine
 def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> None:
     def grows(act: str, size: int) -> float:
         small, large = in_turns(*(partial(visit, abi, "kernel.mapping", act=act, size=one) for one in (4096, size)))
@@ -405,6 +421,7 @@ def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> No
     assert grows("protect", 1 << 20) > 2
 
 
+@pytest.mark.machine
 def test_poll_looks_at_every_file_and_epoll_does_not(abi: str) -> None:
     def grows(call: str) -> float:
         few, many = in_turns(*(partial(visit, abi, "kernel.select", call=call, files=files) for files in (10, 500)))
@@ -414,6 +431,7 @@ def test_poll_looks_at_every_file_and_epoll_does_not(abi: str) -> None:
     assert grows("epoll") < 3
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("route", ["pipe", "vmsplice", "unix_stream", "tcp"])
 def test_large_messages_go_faster_than_small_ones(abi: str, route: str) -> None:
     small, large = in_turns(
@@ -422,6 +440,7 @@ def test_large_messages_go_faster_than_small_ones(abi: str, route: str) -> None:
     assert large.work.bytes / cost(large) > 1.5 * small.work.bytes / cost(small)
 
 
+@pytest.mark.machine
 def test_every_datagram_arrives_and_those_that_found_no_room_are_counted(abi: str) -> None:
     """Each burst of small ones fits into the usual buffer; of the largest it takes a receiver who is quick."""
     small, large = (visit(abi, "kernel.datagram_bandwidth", message=size, placement="one_cpu", samples=2)
@@ -430,6 +449,7 @@ def test_every_datagram_arrives_and_those_that_found_no_room_are_counted(abi: st
     assert small.gauges["lost"] == 0 <= large.gauges["lost"] < 1
 
 
+@pytest.mark.machine
 def test_a_new_map_of_a_file_is_slower_to_read_than_one_that_stays(abi: str) -> None:
     new, kept = in_turns(
         *(partial(visit, abi, "kernel.file_bandwidth", route=route, size=1 << 20) for route in ("new_map", "kept_map"))
@@ -448,6 +468,7 @@ def test_the_loop_of_operations_is_written_out(own_abi_name: str) -> None:
     assert not [i for i in turn if "[" in i.operands] and len(turn) <= 68
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", ["int32", "float", "double"])
 def test_operations_side_by_side_cost_less_than_in_a_chain(abi: str, kind: str) -> None:
     chain, many = in_turns(
@@ -457,6 +478,7 @@ def test_operations_side_by_side_cost_less_than_in_a_chain(abi: str, kind: str) 
     assert cost(visit(abi, "kernel.operations", type=kind, op="divide", mode="latency")) > 1.5 * cost(chain)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("interval", [1000, 100_000])
 def test_one_in_a_hundred_is_told_of_a_thousand_appointments_or_not_at_all(own_abi_name: str, interval: int) -> None:
     done = visit(own_abi_name, "kernel.timer", samples=1, interval=interval, slack="least")
@@ -471,6 +493,7 @@ def busy_ticks(cpu: int) -> int:
     return int(user) + int(nice) + int(system)
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_a_new_process_goes_to_another_cpu_where_it_may(own_abi_name: str) -> None:
     """Whatever else runs on the other CPU is there for both: three tries, since it comes and goes."""
@@ -489,6 +512,7 @@ def _more_work_elsewhere(abi: str) -> int:
     return worked["any"] - worked["one_cpu"]
 
 
+@pytest.mark.machine
 def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
     usual, least = in_turns(
         *(partial(visit, abi, "kernel.timer", interval=100, slack=slack) for slack in ("usual", "least"))
@@ -498,6 +522,7 @@ def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
     assert least.gauges["late"] < usual.gauges["late"]
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_a_wake_up_is_a_number_or_the_other_cpu_was_not_idle(abi: str) -> None:
     done = visit(abi, "kernel.wake", samples=1, idle=50)
@@ -560,6 +585,7 @@ def outcome_of(abi: str, probe: str, *words: str) -> Outcome:
     return outcome(done.stdout)
 
 
+@pytest.mark.machine
 def test_files_are_gone_with_a_killed_probe(own_abi_name: str) -> None:
     words = [executable(own_abi_name, "kernel.disk_file"), "medium=memory", "--samples=100", "--sample-ns=50000000"]
     before = set(Path("/dev/shm").iterdir())
@@ -633,6 +659,7 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
     assert done.status == "unsupported" and "--target guest" in str(done.reason)
 
 
+@pytest.mark.machine
 def test_what_stands_behind_one_sample_stands_before_the_next(own_abi_name: str) -> None:
     seen = [sample.witness for sample in visit(own_abi_name, "kernel.loop", samples=16).samples]
     assert all(later.width_before_hz == one.width_hz for one, later in itertools.pairwise(seen))

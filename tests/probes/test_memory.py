@@ -14,8 +14,6 @@ import pytest
 from probes.visiting import all_points, control_cost, cost, describe, in_turns, visit, visits
 from tollmeter.model import Outcome, Value
 
-pytestmark = pytest.mark.machine
-
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
 X86 = platform.machine() in ("x86_64", "i686")
 MIB = 1 << 20
@@ -78,16 +76,19 @@ def test_every_probe_of_the_family_is_held_here(root: Path) -> None:
     assert found == set(FEW) | {"memory.clock"}
 
 
+@pytest.mark.machine
 def test_the_clock_is_the_rate_of_the_control_loop(abi: str) -> None:
     done = visit(abi, "memory.clock", samples=9)
     assert 1 / cost(done) == pytest.approx(max(done.controls) / 1e9, rel=0.2)
 
 
+@pytest.mark.machine
 def test_memory_answers_later_than_the_first_cache(abi: str) -> None:
     near, far = (visit(abi, "memory.latency", size=size, pages="small") for size in (16384, 128 * MIB))
     assert cost(far) > 4 * cost(near)
 
 
+@pytest.mark.machine
 def test_the_first_cache_answers_after_whole_cycles(own_abi_name: str) -> None:
     """Either clock may have moved between the loops, so some try has to meet the same clock."""
     seen = []
@@ -101,6 +102,7 @@ def test_the_first_cache_answers_after_whole_cycles(own_abi_name: str) -> None:
     assert 1 < seen[-1] < 12
 
 
+@pytest.mark.machine
 def test_a_page_at_a_time_saves_translations(own_abi_name: str) -> None:
     small, local = in_turns(
         *(partial(visit, own_abi_name, "memory.latency", size=128 * MIB, pages=pages) for pages in ("small", "local"))
@@ -108,6 +110,7 @@ def test_a_page_at_a_time_saves_translations(own_abi_name: str) -> None:
     assert cost(local) < cost(small)
 
 
+@pytest.mark.machine
 def test_chains_overlap_but_never_more_than_they_are(abi: str) -> None:
     alone, eight = in_turns(
         *(partial(visit, abi, "memory.parallelism", chains=chains, size=256 << 10) for chains in (1, 8))
@@ -115,6 +118,7 @@ def test_chains_overlap_but_never_more_than_they_are(abi: str) -> None:
     assert cost(alone) / 9 < cost(eight) < cost(alone) / 2
 
 
+@pytest.mark.machine
 def test_a_second_access_is_nearly_free_in_the_same_line_only(abi: str) -> None:
     """The least of three visits each: who shares the core may be there for the body and not for its control."""
     inside, beyond = (
@@ -124,6 +128,7 @@ def test_a_second_access_is_nearly_free_in_the_same_line_only(abi: str) -> None:
     assert inside < 0.6 * beyond
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
 def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) -> None:
     shared, apart = (
@@ -133,6 +138,7 @@ def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) ->
     assert shared > 1.5 * apart
 
 
+@pytest.mark.machine
 def test_more_lines_than_ways_conflict(abi: str) -> None:
     few, many = in_turns(
         *(partial(visit, abi, "memory.associativity", lines=lines, apart=4096, pages="small") for lines in (2, 64))
@@ -140,12 +146,14 @@ def test_more_lines_than_ways_conflict(abi: str) -> None:
     assert cost(many) > 2 * cost(few)
 
 
+@pytest.mark.machine
 def test_many_pages_cost_translations(abi: str) -> None:
     """By the middle of some visits: what each costs depends on the pages that it was given."""
     told = [visit(abi, "memory.tlb", count=4096, pages="small") for _ in range(VISITS)]
     assert median(cost(done) / control_cost(done) for done in told) > 1.2
 
 
+@pytest.mark.machine
 def test_a_longer_reach_costs_longer_walks(own_abi_name: str) -> None:
     done = visit(own_abi_name, "memory.page_walk", reach=1 << 30)
     assert cost(done) > 1.5 * control_cost(done)
@@ -161,6 +169,7 @@ def test_every_byte_is_counted_and_no_more(abi: str) -> None:
         assert sparse.work.bus_bytes == whole.work.bus_bytes >= whole.work.bytes
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="these kernels are x86's")
 @pytest.mark.parametrize("operation", ["read", "write", "copy", "update"])
 def test_wider_kernels_are_faster_in_the_first_cache(own_abi_name: str, operation: str) -> None:
@@ -173,6 +182,7 @@ def test_wider_kernels_are_faster_in_the_first_cache(own_abi_name: str, operatio
     assert rate(wide) > 1.5 * rate(narrow)
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="these kernels are x86's")
 def test_stores_past_the_caches_do_not_stay_in_them(own_abi_name: str) -> None:
     kept, past = in_turns(
@@ -185,6 +195,7 @@ def test_stores_past_the_caches_do_not_stay_in_them(own_abi_name: str) -> None:
     assert (kept.work.bus_bytes, past.work.bus_bytes) == (2 * 16384, 16384)
 
 
+@pytest.mark.machine
 def test_the_read_rate_stays_below_what_the_load_ports_could_do(own_abi_name: str) -> None:
     """Two loads of 64 bytes a cycle are more than any core of today makes from its first cache."""
     for kernel in ("portable", "avx2", "avx512"):
@@ -193,6 +204,7 @@ def test_the_read_rate_stays_below_what_the_load_ports_could_do(own_abi_name: st
             assert rate(done) < 2 * 64 * max(done.controls) / 1e9 * 1.15
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
 def test_traffic_beside_follows_its_delay(own_abi_name: str) -> None:
     fast, slow = (
@@ -219,6 +231,7 @@ def test_stream_counts_each_vector_once_and_the_fetch_apart(own_abi_name: str) -
     assert copy.work.bus_bytes == 1.5 * copy.work.bytes
 
 
+@pytest.mark.machine
 def test_where_a_store_fetches_its_line_a_chase_hits_it(own_abi_name: str) -> None:
     done = visit(own_abi_name, "memory.write_policy", test="reload", size=16384)
     assert cost(done) < control_cost(done)

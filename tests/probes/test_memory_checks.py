@@ -12,8 +12,6 @@ import pytest
 from probes.visiting import build_broken, visit
 from tollmeter.model import Abi, Value
 
-pytestmark = pytest.mark.machine
-
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
 X86 = platform.machine() in ("x86_64", "i686")
 MIB = 1 << 20

@@ -16,8 +16,6 @@ from probes.visiting import SECONDS, describe, executable, visit
 from tollmeter.model import Outcome, Value
 from tollmeter.protocol import outcome
 
-pytestmark = pytest.mark.machine
-
 MIB = 1 << 20
 PR_SET_THP_DISABLE = 41
 SIZED = {

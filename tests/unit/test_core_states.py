@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from made import CLOCK_HZ, outcome, quiet, sample
 from tollmeter.experiment.core_states import core_hz, full_width, states, usual, widths
+from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Sample
 from tollmeter.numbers.known import Learned, machine_known
 
@@ -22,6 +25,14 @@ def visit(*readings: float, number: int = 0) -> Outcome:
     return outcome([seen(reading) for reading in readings], visit=number)
 
 
+def clocks(*hz: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array(hz)
+
+
+def states_of(samples: Sequence[Sample], clock_hz: float | None, width: float | None) -> list[str]:
+    return [str(state) for state in states(Taken([samples]), clocks(clock_hz or 0.0), np.array([width or 0.0]))]
+
+
 def test_the_clock_is_what_the_loops_reach_nine_times_in_ten() -> None:
     """A neighbour makes most of them slower, and nothing makes one faster but a reading that went wrong."""
     slowed = [sample(1, witness=quiet(control_before_hz=3.6e9, control_hz=3.7e9)) for _ in range(4)]
@@ -30,9 +41,9 @@ def test_the_clock_is_what_the_loops_reach_nine_times_in_ten() -> None:
 
 
 def test_a_width_is_additions_in_a_cycle() -> None:
-    assert widths([seen(4.0, 2.0)], CLOCK_HZ) == pytest.approx((4.0, 2.0))
-    assert not len(widths([sample(1, witness=quiet())], CLOCK_HZ))
-    assert not len(widths([seen(4.0)], 0.0))
+    assert widths(Taken([[seen(4.0, 2.0)]]), clocks(CLOCK_HZ)) == pytest.approx((4.0, 2.0))
+    assert not len(widths(Taken([[sample(1, witness=quiet())]]), clocks(CLOCK_HZ)))
+    assert not len(widths(Taken([[seen(4.0)]]), clocks(0.0)))
 
 
 def test_the_width_of_one_heap_is_its_middle() -> None:
@@ -64,25 +75,38 @@ def test_a_sample_is_whole_shared_or_unknown() -> None:
     """From 95 % of the width on, on both sides."""
     told = [seen(4.0), seen(3.81), seen(3.79), seen(2.4), seen(4.0, 2.4), seen(2.4, 4.0), sample(1, witness=quiet())]
     expected = ["whole", "whole", "shared", "shared", "unknown", "unknown", "unknown"]
-    assert [states([one], CLOCK_HZ, 4.0).tolist()[0] for one in told] == expected
-    assert states(told[:2], CLOCK_HZ, None).tolist() == ["unknown", "unknown"]
-    assert states(told[:2], None, 4.0).tolist() == ["unknown", "unknown"]
+    assert [states_of([one], CLOCK_HZ, 4.0)[0] for one in told] == expected
+    assert states_of(told[:2], CLOCK_HZ, None) == ["unknown", "unknown"]
+    assert states_of(told[:2], None, 4.0) == ["unknown", "unknown"]
 
 
 def test_a_sample_is_whole_only_beside_looks_that_saw_the_core_whole() -> None:
     """Somebody who was there a moment before may have been there a moment after two looks."""
     told = [seen(4.0), seen(4.0), seen(4.0), seen(2.4), seen(4.0), seen(4.0)]
     expected = ["whole", "whole", "unknown", "shared", "unknown", "whole"]
-    assert states(told, CLOCK_HZ, 4.0).tolist() == expected
+    assert states_of(told, CLOCK_HZ, 4.0) == expected
 
 
 def test_somebody_who_was_there_in_the_middle_only_is_seen() -> None:
     told = [seen(4.0, between=4.0), seen(4.0, between=2.4), seen(4.0, between=4.0), seen(4.0, between=4.0)]
-    assert widths(told[1:2], CLOCK_HZ) == pytest.approx((4.0, 2.4, 4.0))
+    assert widths(Taken([told[1:2]]), clocks(CLOCK_HZ)) == pytest.approx((4.0, 2.4, 4.0))
     expected = ["unknown", "unknown", "unknown", "whole"]
-    assert states(told, CLOCK_HZ, 4.0).tolist() == expected, "who is there in one sample's middle came from somewhere"
-    assert states([seen(2.4, between=4.0)], CLOCK_HZ, 4.0).tolist() == ["unknown"]
-    assert states([seen(2.4, between=2.4)], CLOCK_HZ, 4.0).tolist() == ["shared"]
+    assert states_of(told, CLOCK_HZ, 4.0) == expected, "who is there in one sample's middle came from somewhere"
+    assert states_of([seen(2.4, between=4.0)], CLOCK_HZ, 4.0) == ["unknown"]
+    assert states_of([seen(2.4, between=2.4)], CLOCK_HZ, 4.0) == ["shared"]
+
+
+def test_visits_that_are_looked_at_together_are_no_neighbours() -> None:
+    """Somebody was there at the end of the first visit, and at the beginning of the third; the second has no sample."""
+    alone, beside = [seen(4.0)] * 2, [seen(2.4)]
+    told = Taken([[*alone, *beside], [], [*beside, *alone], alone])
+    expected = ["whole", "unknown", "shared", "shared", "unknown", "whole", "whole", "whole"]
+    assert states(told, clocks(*[CLOCK_HZ] * 4), np.full(4, 4.0)).tolist() == expected
+    some = told.where(np.array([True, True, False, False, True, True, True, True]))
+    assert (some.counts.tolist(), some.column("width_hz").tolist()) == ([2, 0, 2, 2], [4.0 * CLOCK_HZ] * 6)
+    assert states(some, clocks(CLOCK_HZ, CLOCK_HZ, 0.0, CLOCK_HZ), np.full(4, 4.0)).tolist() == [
+        "whole", "whole", "unknown", "unknown", "whole", "whole"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ ELSEWHERE = {
     "toll compare --gate": ("docs/exit-codes.md", "which is not there yet"),
     "toll compare --strict": ("docs/exit-codes.md", "which is not there yet"),
 }
-MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "tests/tests.mk"))
+MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")
+MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in MAKES)
 PLACES = {"RUN": "LAST", "NAME": "x86_64"}
 
 
@@ -91,7 +92,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
-    monkeypatch.setattr(places, "brought", lambda *_: False)
     monkeypatch.setattr(places, "brought", lambda *_: False)
     monkeypatch.setattr(prepare, "machine_of", lambda *_: (X86, ClockReading()))
     return tmp_path

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, sample
-from tollmeter.experiment.evidence import reasons, set_aside, timed_ns, unseen, usual_control_hz
+from tollmeter.experiment.evidence import reasons, unseen, usual_control_hz
+from tollmeter.experiment.taken import Taken
 from tollmeter.model import Probe, Sample
 from tollmeter.numbers.rows import rows
 
@@ -14,13 +15,15 @@ BATCHES_NS = 1_000_000 + 2_000_000
 TIMED = {"iterations": 1000, "body": (1_000_000, 2_000_000)}
 
 
-def judged(**seen: object) -> str | None:
-    return set_aside(Sample(**TIMED, witness=quiet(**seen)), CLOCK_HZ, probe())  # type: ignore[arg-type]
+def judged(of: Probe | None = None, **seen: object) -> str | None:
+    """Beside three samples that ran at the usual clock."""
+    calm = Sample(**TIMED, witness=quiet(control_before_hz=CLOCK_HZ))  # type: ignore[arg-type]
+    return reasons([calm] * 3 + [Sample(**TIMED, witness=quiet(**seen))], of or probe())[3]  # type: ignore[arg-type]
 
 
 def test_a_sample_is_timed_in_all_its_batches() -> None:
-    assert timed_ns(sample(10)) == 70 + 10_000 + 70 + 20_000
-    assert timed_ns(sample(10, 4)) == 30_140 + 70 + 4_000 + 70 + 8_000
+    told = Taken([[sample(10)], [sample(10, 4)]])
+    assert told.timed_ns().tolist() == [70 + 10_000 + 70 + 20_000, 30_140 + 70 + 4_000 + 70 + 8_000]
 
 
 def test_the_time_lost_decides_whatever_the_switches() -> None:
@@ -35,9 +38,8 @@ def test_the_switches_decide_where_nobody_tells_the_time_lost() -> None:
 
 
 def test_a_probe_that_switches_may_lose_its_cpu_and_one_that_faults_may_fault() -> None:
-    lost, faulted = quiet(delay_ns=BATCHES_NS), quiet(major_faults=1)
-    assert set_aside(Sample(**TIMED, witness=lost), CLOCK_HZ, probe(switches=True)) is None  # type: ignore[arg-type]
-    assert set_aside(Sample(**TIMED, witness=faulted), CLOCK_HZ, probe(faults=True)) is None  # type: ignore[arg-type]
+    assert judged(probe(switches=True), delay_ns=BATCHES_NS) is None
+    assert judged(probe(faults=True), major_faults=1) is None
     assert judged(major_faults=1) == "major fault"
 
 
@@ -79,7 +81,7 @@ def test_the_usual_rate_is_that_of_its_own_visit() -> None:
         *(sample(10, witness=quiet(control_before_hz=CLOCK_HZ)) for _ in range(5)),
         sample(10, witness=quiet(**slow)),
     ]
-    assert usual_control_hz(mixed) == CLOCK_HZ
+    assert usual_control_hz(Taken([mixed, [], mixed[5:]])).tolist() == [CLOCK_HZ, 0.0, 3.6e9]
     assert [why is None for why in reasons(mixed, probe())] == [True] * 5 + [False]
     assert reasons([sample(10, witness=quiet(**slow))] * 6, probe()) == [None] * 6
 

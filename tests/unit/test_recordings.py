@@ -15,9 +15,9 @@ from rich.console import Console
 
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
+from tollmeter.protocol import Outcomes
 from tollmeter.report.terminal import summary
 from tollmeter.report.worth import next_step
-from tollmeter.store import journal
 from tollmeter.store.request import read_request, write_request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +111,8 @@ def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for
     folder = Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run"))
     first, read = open_run(folder), list[object]()
     shown = printed(first)
-    monkeypatch.setattr(journal, "outcome", lambda lines, of=journal.outcome: read.append(lines) or of(lines))
+    visit = Outcomes.of
+    monkeypatch.setattr(Outcomes, "of", lambda self, lines: read.append(lines) or visit(self, lines))
     again = open_run(folder)
     assert printed(again) == shown and not read
     assert list(again.outcomes) == list(first.outcomes) and len(again.outcomes) == len(first.outcomes)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
-from tollmeter.model import Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
+from tollmeter.model import Columns, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.plausible import judged, notes
 from tollmeter.numbers.rows import row_key, rows
@@ -200,10 +200,13 @@ def test_order_does_not_depend_on_the_order_of_visits() -> None:
 
 
 def test_100_000_samples_take_about_a_second() -> None:
-    witness = quiet()
+    witness, columns = quiet(), Columns()
     visits = [
         outcome(
-            [sample(10 + i % 7, witness=witness) for i in range(10)], visit=visit, parameters={"size": visit % 1000}
+            [sample(10 + i % 7, witness=witness) for i in range(10)],
+            visit=visit,
+            parameters={"size": visit % 1000},
+            columns=columns,
         )
         for visit in range(10_000)
     ]

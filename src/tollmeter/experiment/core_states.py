@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.model import Outcome, Sample, StateName
+from tollmeter.experiment.taken import Floats, Mask, Taken, ranked
+from tollmeter.model import Outcome, StateName
 
 WHOLE_FROM = 0.95
 """Of the full width. Neighbours that take less than that are not told from a burst that was cut short."""
@@ -25,15 +26,29 @@ _REACHED = 0.9
 
 
 def core_hz(outcome: Outcome) -> float | None:
-    """The core's clock during a visit: what its control loops, the bursts beside samples too, reached nine times in
-    ten.
+    """The core's clock during a visit, None where no control loop ran."""
+    (rate,) = cores_hz([outcome])
+    return float(rate) or None
+
+
+def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
+    """The core's clock during each visit: what its control loops, the bursts beside samples too, reached nine times in
+    ten; 0 where none ran.
 
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
     percent, so that their median tells of the neighbour as well.
     """
-    seen = [sample.witness for sample in outcome.samples]
-    rates = [*outcome.controls, *(one.control_before_hz for one in seen), *(one.control_hz for one in seen)]
-    return reached(rates)
+    taken, visits = Taken(told.samples for told in outcomes), len(outcomes)
+    owner = np.repeat(np.arange(visits), taken.counts)
+    around = np.repeat(np.arange(visits), [len(told.controls) for told in outcomes])
+    rates = [rate for told in outcomes for rate in told.controls]
+    beside = [taken.column("control_before_hz"), taken.column("control_hz")]
+    ordered, starts = ranked(np.concatenate([rates, *beside]), np.concatenate([around, owner, owner]), visits)
+    counts = np.diff(starts)
+    found = np.zeros(visits)
+    told_of = counts > 0
+    found[told_of] = ordered[starts[:-1][told_of] + (_REACHED * (counts[told_of] - 1)).astype(np.int64)]
+    return found
 
 
 def reached(rates: Iterable[float]) -> float | None:
@@ -42,22 +57,22 @@ def reached(rates: Iterable[float]) -> float | None:
     return told[int(_REACHED * (len(told) - 1))] if told else None
 
 
-def widths(samples: Sequence[Sample], clock_hz: float) -> NDArray[np.float64]:
+def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
-    its middle where it has one."""
-    if not samples or clock_hz <= 0:
-        return np.empty(0)
-    looks = _looks(samples) / clock_hz
-    told = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
+    its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
+    clock = taken.spread(clocks_hz)
+    looks = _looks(taken)
+    both = (looks[:, 0] > 0) & (looks[:, 2] > 0) & (clock > 0)
+    told = looks[both] / clock[both, None]
     return np.asarray(told[told > 0])
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
     """The width of the whole core, from visits of one target and ABI."""
-    return highest_heap(np.concatenate([np.empty(0), *(widths(one.samples, core_hz(one) or 0.0) for one in outcomes)]))
+    return highest_heap(widths(Taken(told.samples for told in outcomes), cores_hz(outcomes)))
 
 
-def highest_heap(readings: NDArray[np.float64]) -> float | None:
+def highest_heap(readings: Floats) -> float | None:
     """The middle of the highest heap of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
     there are too few.
     """
@@ -71,29 +86,39 @@ def highest_heap(readings: NDArray[np.float64]) -> float | None:
     return float(np.median(ordered[(ordered >= top / (1 + _HEAP)) & (ordered <= top)]))
 
 
-def states(samples: Sequence[Sample], clock_hz: float | None, width: float | None) -> NDArray[np.str_]:
-    """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout.
+def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.str_]:
+    """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout. clocks_hz,
+    full_widths: of the core in each visit, 0 where they are not known.
 
     A sample is of the whole core if its own looks, and those of its neighbours next to them, saw it whole: who shares
     a core comes and goes within milliseconds, and may be there between two looks.
     """
-    if not clock_hz or not width or not samples:
-        return np.full(len(samples), "unknown")
-    looks = _looks(samples) / clock_hz
+    clock, width = taken.spread(clocks_hz), taken.spread(full_widths)
+    known = (clock > 0) & (width > 0)
+    looks = np.where(known, _looks(taken).T / np.where(known, clock, 1.0), 0.0).T
     made = looks > 0
     seen = made[:, 0] & made[:, 2]
-    whole, full = looks >= WHOLE_FROM * width, np.ones(len(samples), dtype=bool)
+    whole = looks >= WHOLE_FROM * width[:, None]
     fine = whole | ~made
-    full[1:] &= (fine[:, 1:].all(axis=1) | ~seen)[:-1]
-    full[:-1] &= (fine[:, :2].all(axis=1) | ~seen)[1:]
+    full = _beside(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
     shared = seen & ~(whole & made).any(axis=1)
     return np.where(seen & fine.all(axis=1) & full, "whole", np.where(shared, "shared", "unknown"))
 
 
-def _looks(samples: Sequence[Sample]) -> NDArray[np.float64]:
+def _beside(taken: Taken, last: Mask, first: Mask) -> Mask:
+    """Whether the neighbours of each sample, as far as its visit has them, saw the core whole in their looks next to
+    it: the last ones of the one before, the first ones of the one behind."""
+    before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
+    before[1:], behind[:-1] = last[:-1], first[1:]
+    filled = taken.counts > 0
+    before[taken.starts[:-1][filled]] = True
+    behind[taken.starts[1:][filled] - 1] = True
+    return before & behind
+
+
+def _looks(taken: Taken) -> Floats:
     """Independent additions a second before each sample, in its middle and after it; 0 where not measured."""
-    seen = [sample.witness for sample in samples]
-    return np.array([(one.width_before_hz, one.width_between_hz, one.width_hz) for one in seen])
+    return np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
 
 
 def usual(seen: NDArray[np.str_]) -> StateName:

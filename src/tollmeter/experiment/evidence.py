@@ -4,43 +4,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
-from tollmeter.model import Outcome, Probe, Sample, Witness
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.taken import Floats, Taken, ranked
+from tollmeter.model import Outcome, Probe, Sample, Samples
 
 CONTROL_MAY_MOVE = 0.05
 MOST_LOST = 0.01
 """Of a sample's time, to whoever else ran: what a short interrupt takes is less, and is part of any machine's day."""
+REASONS = (
+    None, "its CPU was somebody else's", "major fault", "moved to another CPU", "time stolen by the hypervisor",
+    "control loop off its rate",
+)  # fmt: skip
+"""By what `disturbances` gives, the gravest first; the first is none."""
 
 
 def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
     """Why each sample of one visit is not used, in order; None where it is."""
-    usual = usual_control_hz(visit_samples)
-    return [set_aside(sample, usual, probe) for sample in visit_samples]
+    return [REASONS[why] for why in disturbances(Taken([visit_samples]), [probe]).tolist()]
 
 
-def usual_control_hz(visit_samples: Sequence[Sample]) -> float:
-    """Median rate of dependent additions seen beside the samples of one visit; 0 where none was taken."""
-    rates = [rate for sample in visit_samples for rate in control_rates(sample.witness)]
-    return median(rates) if rates else 0.0
+def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
+    """Of each sample the place of its reason in REASONS. probes: of each visit."""
+    before, after = taken.column("cpu_before"), taken.column("cpu_after")
+    may_switch = taken.spread(np.array([probe.switches for probe in probes], dtype=bool))
+    may_fault = taken.spread(np.array([probe.faults for probe in probes], dtype=bool))
+    speaking = [
+        _lost_time(taken) & ~may_switch,
+        (taken.column("major_faults") > 0) & ~may_fault,
+        (before != after) & (np.minimum(before, after) >= 0),
+        taken.column("steal_ticks") > 0,
+        _is_off(taken),
+    ]
+    return np.select(speaking, range(1, len(REASONS)), 0)
 
 
-def control_rates(witness: Witness) -> list[float]:
-    return [rate for rate in (witness.control_before_hz, witness.control_hz) if rate > 0]
-
-
-def set_aside(sample: Sample, usual_hz: float, probe: Probe) -> str | None:
-    """usual_hz: of the control loop in the sample's visit; 0 where it is not known."""
-    witness = sample.witness
-    if not probe.switches and _lost_time(sample):
-        return "its CPU was somebody else's"
-    if (witness.major_faults or 0) > 0 and not probe.faults:
-        return "major fault"
-    if witness.cpu_before != witness.cpu_after and min(witness.cpu_before, witness.cpu_after) >= 0:
-        return "moved to another CPU"
-    if (witness.steal_ticks or 0) > 0:
-        return "time stolen by the hypervisor"
-    return "control loop off its rate" if usual_hz > 0 and _is_off(witness, usual_hz) else None
+def usual_control_hz(taken: Taken) -> Floats:
+    """Median rate of dependent additions seen beside the samples of each visit; 0 where none was taken."""
+    visits = len(taken.counts)
+    owner = np.repeat(np.arange(visits), taken.counts)
+    rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
+    ordered, starts = ranked(rates, np.concatenate([owner, owner]), visits)
+    counts = np.diff(starts)
+    told = counts > 0
+    first, count = starts[:-1][told], counts[told]
+    usual = np.zeros(visits)
+    usual[told] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    return usual
 
 
 def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
@@ -49,12 +61,12 @@ def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
     """
     if told.clock.kind == "instructions" or not told.samples:
         return ()
-    seen = [sample.witness for sample in told.samples]
+    seen = Samples.of(told.samples)
     missing = {
-        "whether somebody else had its CPU": not probe.switches
-        and any(one.delay_ns is None and one.involuntary is None for one in seen),
-        "whether it waited for a page": not probe.faults and any(one.major_faults is None for one in seen),
-        "on which CPU it ran": told.pinned is False and any(min(one.cpu_before, one.cpu_after) < 0 for one in seen),
+        "whether somebody else had its CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
+        "whether it waited for a page": not probe.faults and seen.lacks("major_faults"),
+        "on which CPU it ran": told.pinned is False
+        and bool((np.minimum(seen.column("cpu_before"), seen.column("cpu_after")) < 0).any()),
     }
     return tuple(what for what, lacks in missing.items() if lacks)
 
@@ -66,19 +78,17 @@ def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> fl
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
 
 
-def _lost_time(sample: Sample) -> bool:
+def _lost_time(taken: Taken) -> NDArray[np.bool_]:
     """By the time lost, where the system tells it; else by whether the worker was switched out at all."""
-    if sample.witness.delay_ns is None:
-        return (sample.witness.involuntary or 0) > 0
-    return sample.witness.delay_ns > MOST_LOST * timed_ns(sample)
+    lost_ns = taken.column("delay_ns")
+    return np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > MOST_LOST * taken.timed_ns())
 
 
-def _is_off(witness: Witness, usual_hz: float) -> bool:
+def _is_off(taken: Taken) -> NDArray[np.bool_]:
     """On both sides of the sample: one alone is a burst that was itself interrupted, and says nothing of the sample."""
-    moved = [rate / usual_hz - 1 for rate in control_rates(witness)]
-    return bool(moved) and (min(moved) > CONTROL_MAY_MOVE or max(moved) < -CONTROL_MAY_MOVE)
-
-
-def timed_ns(sample: Sample) -> int:
-    """What lay in the timed batches of a sample."""
-    return sum(sample.body) + sum(sample.control or ())
+    usual = taken.spread(usual_control_hz(taken))
+    rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
+    seen = (rates > 0) & (usual > 0)
+    moved = rates / np.where(usual > 0, usual, 1.0) - 1
+    above, below = (moved > CONTROL_MAY_MOVE) | ~seen, (moved < -CONTROL_MAY_MOVE) | ~seen
+    return np.asarray(seen.any(axis=0) & (above.all(axis=0) | below.all(axis=0)))

@@ -74,14 +74,16 @@ def _sides(
     """Without the points that were wrong once: they have no number."""
     wrong = {told.point for told in outcomes if told.status == "wrong_answer"}
     wanted = {*pairs, *pairs.values()} - wrong
-    by_point: dict[Point, dict[int, Reading]] = {}
+    by_point: dict[Point, list[Outcome]] = {}
     for told in outcomes:
         if told.status == "ok" and told.point in wanted:
-            by_point.setdefault(told.point, {})[told.round] = known.reading(told, probes[told.point.probe])
-    return {
-        point: _Side(probes[point.probe], readings, overheads([*readings.values()]))
-        for point, readings in by_point.items()
-    }
+            by_point.setdefault(told.point, []).append(told)
+    return {point: _side(group, probes[point.probe], known) for point, group in by_point.items()}
+
+
+def _side(group: Sequence[Outcome], probe: Probe, known: Known) -> _Side:
+    by_round = {read.outcome.round: read for read in known.readings(group, probe)}
+    return _Side(probe, by_round, overheads([*by_round.values()]))
 
 
 def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:

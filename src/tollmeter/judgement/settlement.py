@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from tollmeter.experiment.core_states import core_hz, states
-from tollmeter.experiment.evidence import timed_ns
+import numpy as np
+
+from tollmeter.experiment.core_states import cores_hz, states
+from tollmeter.experiment.taken import Taken
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Probe, Row
 from tollmeter.numbers.known import Known
@@ -35,12 +37,16 @@ def settlement(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: 
     groups = [group for group in by_point(outcomes) if not any(told.status in NEVER_A_NUMBER for told in group)]
     wanted = {group[0].point: _missing(group, probes, known) for group in groups}
     still = [(group, wanted[group[0].point]) for group in groups if wanted[group[0].point] > 0]
-    timed_s = sum(timed_ns(sample) for told in outcomes for sample in told.samples) / 1e9
+    timed_s = _timed_s(outcomes)
     overhead = seconds / timed_s if timed_s else 1.0
-    each_s = [sum(timed_ns(one) for told in group for one in told.samples) / 1e9 / len(group) for group, _ in still]
+    each_s = [_timed_s(group) / len(group) for group, _ in still]
     open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
     return Settlement(len(groups), len(groups) - len(still), share, _shared(outcomes, known), tuple(open_s))
+
+
+def _timed_s(outcomes: Sequence[Outcome]) -> float:
+    return float(Taken(told.samples for told in outcomes).timed_ns().sum()) / 1e9
 
 
 def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known) -> float:
@@ -50,12 +56,10 @@ def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 
 
 def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
-    seen: list[str] = []
-    for told in outcomes:
-        width = known.widths.get((told.point.target, told.point.abi))
-        seen += states(told.samples, core_hz(told), width).tolist() if width else []
-    told_apart = [state for state in seen if state != "unknown"]
-    return sum(state == "shared" for state in told_apart) / len(told_apart) if told_apart else None
+    widths = np.array([known.widths.get((told.point.target, told.point.abi), 0.0) for told in outcomes])
+    seen = states(Taken(told.samples for told in outcomes), cores_hz(outcomes), widths)
+    told_apart = int((seen != "unknown").sum())
+    return int((seen == "shared").sum()) / told_apart if told_apart else None
 
 
 def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:

@@ -18,7 +18,6 @@ from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
 from tollmeter.library import set_up
 from tollmeter.model import Failure, Suite
-from tollmeter.plan.points import chosen
 from tollmeter.saying import say
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
@@ -87,6 +86,8 @@ def brought(loaded: Catalog, suite: Suite) -> bool:
     """Brings what the selected probes are built with and is not here. Whether they were built anew and are to be made
     ready again. What cannot be had is told, and each row says so too.
     """
+    from tollmeter.plan.points import chosen  # brings numpy, which what only reads can do without
+
     selected = [probe for select in suite.select for probe in chosen(select, loaded.probes()).values()]
     wanted = sorted({one for probe in selected for one in (probe.library or "").split()})
     missing = libraries.missing(ROOT, wanted, loaded.abis)

@@ -69,14 +69,15 @@ from tollmeter.model.derived import (
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
 from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Surroundings, Witness, Work
 from tollmeter.model.profiled import Distances, Modelled, Profile, Share
+from tollmeter.model.samples import Columns, Lanes, Samples
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Beside", "Better", "Book",
-    "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Distances",
-    "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference", "InferenceKind",
-    "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed", "OpposedVerdict",
-    "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Profile", "Program",
-    "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample",
-    "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite",
-    "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
+    "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns",
+    "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
+    "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled",
+    "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
+    "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
+    "RunVerdict", "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status",
+    "Study", "StudyFigure", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

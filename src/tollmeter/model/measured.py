@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -95,7 +96,7 @@ class Outcome(Record, frozen=True):
     clock: ClockReading = ClockReading()
     work: Work = Work()
     controls: tuple[float, ...] = ()
-    samples: tuple[Sample, ...] = ()
+    samples: Sequence[Sample] = ()
     gauges: dict[str, float] = {}
     cpus: tuple[int, ...] = ()
     seed: int = 0

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_states import core_hz, full_width
+from tollmeter.experiment.core_states import cores_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
 from tollmeter.model import PRECISION, Metric, Outcome, Probe
-from tollmeter.numbers.readings import Overheads, Reading, overheads, reading
+from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
 Place = tuple[str, str]
@@ -51,15 +51,19 @@ class Known(NamedTuple):
     precision: float = PRECISION
     made: Made | None = None
 
-    def reading(self, told: Outcome, probe: Probe) -> Reading:
-        """Of one visit. Rows, settlement and pairs all ask for it."""
-        kept = None if self.made is None else self.made.readings.get(id(told))
-        if kept is not None and kept.outcome is told:
-            return kept
-        made = reading(told, probe, self.widths.get((told.point.target, told.point.abi)))
-        if self.made is not None and kept is None:
-            self.made.readings[id(told)] = made
-        return made
+    def readings(self, told: Sequence[Outcome], probe: Probe) -> list[Reading]:
+        """Of visits of one probe. Rows, settlement and pairs all ask for them."""
+        held = [] if self.made is None else [self.made.readings.get(id(one)) for one in told]
+        found = [read for read, one in zip(held, told, strict=False) if read is not None and read.outcome is one]
+        return found if len(found) == len(told) else self.read(told, [probe] * len(told))
+
+    def read(self, told: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
+        """Of any visits, which together take less time than one by one. probes: of each."""
+        widths = [self.widths.get((one.point.target, one.point.abi)) for one in told]
+        found = readings(told, probes, widths)
+        if self.made is not None:
+            self.made.readings.update((id(read.outcome), read) for read in found)
+        return found
 
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
         """Of one point."""
@@ -95,10 +99,10 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
     """Core clock of each target: median over its visits by the hardware's clock."""
+    told = [one for one in outcomes if one.status == "ok" and one.clock.kind == "hardware"]
     rates: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        rate = core_hz(outcome)
-        if rate is not None and outcome.status == "ok" and outcome.clock.kind == "hardware":
+    for outcome, rate in zip(told, cores_hz(told).tolist(), strict=True):
+        if rate > 0:
             rates.setdefault(outcome.point.target, []).append(rate)
     return {target: float(np.median(seen)) for target, seen in rates.items()}
 

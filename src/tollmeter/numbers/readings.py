@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import ALONE_NS, IN_COMPANY_NS, Array, Paid, paid_once, values
-from tollmeter.experiment.core_states import core_hz, states
-from tollmeter.experiment.evidence import reasons
-from tollmeter.model import Metric, Outcome, Probe, Sample
+from tollmeter.experiment.core_states import cores_hz, states
+from tollmeter.experiment.evidence import REASONS, disturbances
+from tollmeter.experiment.taken import Taken
+from tollmeter.model import Lanes, Metric, Outcome, Probe, Samples
 
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
 """What of the work a rate counts, and how many of its units one of that is."""
@@ -29,7 +30,7 @@ _MOST_WORK = 1e18
 Names = NDArray[np.str_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
     during each sample. clock_hz: of the core during the visit.
@@ -54,32 +55,59 @@ class Overheads(NamedTuple):
     control: Paid | None
 
 
-def reading(outcome: Outcome, probe: Probe, full_width: float | None = None) -> Reading:
-    """Reads one visit, less the samples that their witness speaks against. full_width: of the core, where it is
-    known."""
-    judged = reasons(outcome.samples, probe)
-    pairs = zip(outcome.samples, judged, strict=True)
-    used = [sample for sample, why in pairs if why is None and sample.iterations > 0]
-    controls = [sample.control for sample in used if sample.control is not None]
-    lanes = bool(used) and all(sample.lanes for sample in used)
-    clock = core_hz(outcome)
+def readings(
+    outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float | None]
+) -> list[Reading]:
+    """Reads visits, less the samples that their witness speaks against. probes, full_widths: of each visit, its probe
+    and the whole core's width where it is known."""
+    if not outcomes:
+        return []
+    every = Taken(told.samples for told in outcomes)
+    against = disturbances(every, probes)
+    kept = (against == 0) & (every.column("iterations") > 0)
+    used, clocks = every.where(kept), cores_hz(outcomes)
+    iterations, own = used.column("iterations"), used.column("control_iterations")
+    body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
+    seen = states(used, clocks, np.array([width or 0.0 for width in full_widths]))
+    columns = iterations, body, np.where(own > 0, own, iterations), control, seen
+    of_visits = zip(*(np.split(column, used.starts[1:-1]) for column in columns), strict=True)
+    judged = zip(*(np.split(column, every.starts[1:-1]) for column in (against, kept)), strict=True)
+    return [
+        _reading(outcome, clock or None, _lanes(samples, mine[1]), mine[0], arrays)
+        for outcome, clock, samples, mine, arrays in zip(
+            outcomes, clocks.tolist(), every.visits, judged, of_visits, strict=True
+        )
+    ]
+
+
+def _reading(
+    outcome: Outcome, clock_hz: float | None, lanes: Sequence[Lanes], against: NDArray[np.int64], arrays: Sequence[Any]
+) -> Reading:
+    iterations, body, control_iterations, control, seen = arrays
+    in_company = bool(lanes) and all(lanes)
     return Reading(
         outcome=outcome,
-        clock_hz=clock,
-        iterations=np.array([sample.iterations for sample in used], dtype=float),
-        body=np.array([sample.body for sample in used], dtype=float).reshape(-1, 2),
-        control_iterations=np.array([sample.control_iterations or sample.iterations for sample in used], dtype=float),
-        control=np.array(controls, dtype=float) if used and len(controls) == len(used) else None,
-        lane_rates=np.array([_lane_rate(sample) for sample in used]) if lanes else None,
-        workers=len(used[0].lanes) if lanes else 0,
-        states=states(used, clock, full_width),
-        set_aside=tuple(why for why in judged if why is not None),
+        clock_hz=clock_hz,
+        iterations=iterations,
+        body=body,
+        control_iterations=control_iterations,
+        control=control if len(control) and (control[:, 0] >= 0).all() else None,
+        lane_rates=np.array([_lane_rate(some) for some in lanes]) if in_company else None,
+        workers=len(lanes[0]) if in_company else 0,
+        states=seen,
+        set_aside=tuple(why for place in against.tolist() if (why := REASONS[place])),
     )
 
 
-def _lane_rate(sample: Sample) -> float:
+def _lanes(samples: Samples, kept: NDArray[np.bool_]) -> list[Lanes]:
+    """Of the samples that are used; none where no sample has any."""
+    every = samples.lanes()
+    return [some for some, is_used in zip(every, kept.tolist(), strict=True) if is_used] if any(every) else []
+
+
+def _lane_rate(lanes: Lanes) -> float:
     """Iterations a nanosecond of all background companions together."""
-    return sum(done / ns for done, ns in sample.lanes if ns > 0)
+    return sum(done / ns for done, ns in lanes if ns > 0)
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
@@ -88,7 +116,7 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
     if not told:
         return Overheads(Paid(0.0), None)
     expected = max(read.outcome.clock.cost_ns for read in told)
-    in_company = told[0].workers or any(sample.witness.voluntary for sample in told[0].outcome.samples)
+    in_company = told[0].workers or _switched(told[0].outcome)
     body = paid_once(
         np.concatenate([read.body for read in told]), np.concatenate([read.iterations for read in told]), expected,
         IN_COMPANY_NS if in_company else max(ALONE_NS, expected),
@@ -98,6 +126,10 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
         return Overheads(body, None)
     times, iterations = (np.concatenate(part) for part in zip(*controls, strict=True))
     return Overheads(body, paid_once(times, iterations, expected, max(ALONE_NS, expected)))
+
+
+def _switched(outcome: Outcome) -> bool:
+    return bool((Taken([outcome.samples]).column("voluntary") > 0).any())
 
 
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:

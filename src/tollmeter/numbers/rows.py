@@ -31,6 +31,9 @@ GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
+_AT_ONCE = 4096
+"""Visits that are read together: their samples take some dozens of megabytes meanwhile."""
+
 Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
@@ -55,6 +58,9 @@ def known_of(
 ) -> Known:
     """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it."""
     known = machine_known(outcomes, learned, precision)
+    good = [told for told in outcomes if told.status == "ok"]
+    for part in (good[start : start + _AT_ONCE] for start in range(0, len(good), _AT_ONCE)):
+        known.read(part, [probes[told.point.probe] for told in part])
     found: dict[tuple[str, str], list[Logs]] = defaultdict(list)
     for group in by_point(outcomes):
         probe = probes[group[0].point.probe]
@@ -97,7 +103,8 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
         gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
         for metric in probe.metrics
     ]
-    return [_said_of_evidence(row, outcomes, probe) for row in made]
+    lacks = {what for told in outcomes if told.status == "ok" for what in unseen(told, probe)}
+    return [_said_of_evidence(row, lacks) for row in made] if lacks else made
 
 
 def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
@@ -113,11 +120,10 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
     return Told(probe, readings, known.overheads(readings), _missing_note(outcomes, missing))
 
 
-def _said_of_evidence(row: Row, outcomes: Sequence[Outcome], probe: Probe) -> Row:
+def _said_of_evidence(row: Row, lacks: Iterable[str]) -> Row:
     """Where nobody could see what disturbed a batch, any half of them may have been: the interval reaches over the
     middle half at least, and the row's state is unknown."""
-    lacks = {what for told in outcomes if told.status == "ok" for what in unseen(told, probe)}
-    if not lacks or row.status != "ok" or row.low is None or row.high is None:
+    if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
     said = f"nobody could see {' or '.join(sorted(lacks))}"
@@ -127,8 +133,7 @@ def _said_of_evidence(row: Row, outcomes: Sequence[Outcome], probe: Probe) -> Ro
 
 
 def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[Reading]:
-    good = [outcome for outcome in outcomes if outcome.status == "ok"]
-    return [known.reading(told, probe) for told in good]
+    return known.readings([outcome for outcome in outcomes if outcome.status == "ok"], probe)
 
 
 def _place(point: Point) -> tuple[object, ...]:

@@ -91,8 +91,10 @@ def _stated_clock(
 
 def _part(flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int], masks: Sequence[Array]) -> Part:
     kept = [place for place, mask in enumerate(masks) if mask.any()]
-    raw = tuple(flat[place][masks[place]] for place in kept)
-    visits = tuple(values * shifts[place] for place, values in zip(kept, raw, strict=True))
+    raw = tuple(flat[place] if masks[place].all() else flat[place][masks[place]] for place in kept)
+    visits = tuple(
+        values if shifts[place] == 1 else values * shifts[place] for place, values in zip(kept, raw, strict=True)
+    )
     total = sum(len(values) for values in flat)
     share = sum(len(values) for values in raw) / total
     medians = tuple(middle_of(values) for values in visits)

@@ -11,11 +11,12 @@ from tollmeter.protocol.framing import (
     find_lines,
     joined,
     read_line,
+    read_next,
     seal,
     sealed,
 )
 from tollmeter.protocol.marks import MARK, Stamp, retimed
-from tollmeter.protocol.reading import Head, clean, clean_suite, description, head, outcome
+from tollmeter.protocol.reading import Head, Outcomes, clean, clean_suite, description, head, outcome
 from tollmeter.protocol.words import words
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Damaged",
     "Head",
     "Line",
+    "Outcomes",
     "Stamp",
     "Trouble",
     "check_order",
@@ -37,6 +39,7 @@ __all__ = [
     "joined",
     "outcome",
     "read_line",
+    "read_next",
     "refused",
     "retimed",
     "seal",

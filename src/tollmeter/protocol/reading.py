@@ -16,6 +16,7 @@ import msgspec
 from tollmeter.model import (
     Build,
     ClockReading,
+    Columns,
     Failure,
     Machine,
     Marks,
@@ -24,10 +25,9 @@ from tollmeter.model import (
     Priority,
     Probe,
     Record,
-    Sample,
+    Samples,
     Status,
     Value,
-    Witness,
     Work,
 )
 from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines
@@ -35,6 +35,7 @@ from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, fin
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Some = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Pair = tuple[Count, Count]
+Cpu = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 T = TypeVar("T")
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -91,8 +92,8 @@ class _Witness(Record, frozen=True, gc=False):
     voluntary: Count | None = 0
     minor_faults: Count | None = 0
     major_faults: Count | None = 0
-    cpu_before: int = -1
-    cpu_after: int = -1
+    cpu_before: Cpu = -1
+    cpu_after: Cpu = -1
     steal_ticks: Count | None = 0
     frequency_khz: Count = 0
     control_hz: float | None = 0.0
@@ -151,9 +152,32 @@ def outcome(stream: bytes | Sequence[Line]) -> Outcome:
     """What one visit brought back. Raises Damaged where the stream is not one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
-    if lines[0].kind != "visit":
-        raise Damaged("the stream does not begin with its visit")
-    return _outcome(_payload(lines[0], _Visit), lines[1:])
+    return Outcomes().of(lines)
+
+
+class Outcomes:
+    """Reads the visits of one journal. What many of them say alike is kept once: their points, clocks and work, and the
+    columns that their samples stand in."""
+
+    def __init__(self) -> None:
+        self._columns = Columns()
+        self._same: dict[Any, Any] = {}
+
+    def of(self, lines: Sequence[Line]) -> Outcome:
+        """lines: a stream whose order was checked. Raises Damaged where it is no visit."""
+        if lines[0].kind != "visit":
+            raise Damaged("the stream does not begin with its visit")
+        return _outcome(_payload(lines[0], _Visit), lines[1:], self)
+
+    def same(self, value: T) -> T:
+        """The value that is equal to it and was there first."""
+        found: T = self._same.setdefault(value, value)
+        return found
+
+    def samples(self, lines: Sequence[Line]) -> Samples:
+        if not self._columns.is_open():
+            self._columns = Columns()
+        return self._columns.add(*_samples(lines))
 
 
 def head(stream: bytes | Sequence[Line]) -> Head:
@@ -247,14 +271,14 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
     return said if isinstance(told, str | int | float) and len(said) <= _MOST_SAID else ""
 
 
-def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
+def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
     by_kind: dict[str, list[Line]] = {}
     for line in lines:
         by_kind.setdefault(line.kind, []).append(line)
     if "visit" in by_kind:
         raise Damaged("a second visit inside a stream")
     status, reason = _status(by_kind)
-    samples = tuple(_samples(lines))
+    samples = known.samples(lines)
     gauges = _gauges(by_kind.get("gauge", []))
     if status == "ok" and not samples and not gauges:
         status, reason = _nothing(by_kind)
@@ -263,15 +287,15 @@ def _outcome(visit: _Visit, lines: Sequence[Line]) -> Outcome:
     return Outcome(
         visit=visit.visit,
         round=visit.round,
-        point=point,
+        point=known.same(point),
         status=status,
         reason=reason,
-        clock=_only(lines, "clock", ClockReading) or ClockReading(kind="none"),
-        work=visit.work,
+        clock=known.same(_only(lines, "clock", ClockReading) or ClockReading(kind="none")),
+        work=known.same(visit.work),
         controls=tuple(_rate(line) for line in by_kind.get("control", [])),
         samples=samples if kept else (),
         gauges=gauges if kept else {},
-        cpus=visit.cpus,
+        cpus=known.same(visit.cpus),
         seed=visit.seed,
         at_ns=visit.at_ns,
         pinned=visit.pinned,
@@ -299,48 +323,24 @@ def _nothing(by_kind: dict[str, list[Line]]) -> tuple[Status, str]:
     return "failed", "it ended without a sample, a reason or a value"
 
 
-def _samples(lines: Iterable[Line]) -> Iterable[Sample]:
-    """Each sample with the witness that follows it. A sample at the end of a failed stream may lack its own."""
-    waiting: _Sample | None = None
-    done = 0
+def _samples(lines: Sequence[Line]) -> tuple[list[_Sample], list[_Witness]]:
+    """Each sample and the witness that follows it. A sample at the end of a failed stream may lack its own."""
+    taken: list[_Sample] = []
+    seen: list[_Witness] = []
     for line in lines:
         if line.kind == "sample":
-            if waiting:
+            if len(taken) > len(seen):
                 raise Damaged(f"record {line.number}: the sample before it has no witness")
-            waiting = _number(line, _SAMPLE)
-            if waiting.i != done:
-                raise Damaged(f"record {line.number}: sample {waiting.i} where sample {done} was due")
+            taken.append(_number(line, _SAMPLE))
+            if taken[-1].i != len(seen):
+                raise Damaged(f"record {line.number}: sample {taken[-1].i} where sample {len(seen)} was due")
         elif line.kind == "witness":
-            seen = _number(line, _WITNESS)
-            if not waiting or seen.i != waiting.i:
+            seen.append(_number(line, _WITNESS))
+            if len(taken) < len(seen) or seen[-1].i != taken[-1].i:
                 raise Damaged(f"record {line.number}: a witness without its sample")
-            yield _sample(waiting, seen)
-            waiting, done = None, done + 1
-        elif line.kind == "end" and waiting and not any(other.kind == "fail" for other in lines):
+        elif line.kind == "end" and len(taken) > len(seen) and not any(other.kind == "fail" for other in lines):
             raise Damaged(f"record {line.number}: the last sample has no witness")
-
-
-def _sample(taken: _Sample, seen: _Witness) -> Sample:
-    witness = Witness(
-        involuntary=seen.involuntary,
-        voluntary=seen.voluntary,
-        minor_faults=seen.minor_faults,
-        major_faults=seen.major_faults,
-        cpu_before=seen.cpu_before,
-        cpu_after=seen.cpu_after,
-        steal_ticks=seen.steal_ticks,
-        frequency_khz=seen.frequency_khz,
-        control_hz=seen.control_hz or 0.0,
-        control_before_hz=seen.control_before_hz or 0.0,
-        width_hz=seen.width_hz or 0.0,
-        width_before_hz=seen.width_before_hz or 0.0,
-        width_between_hz=seen.width_between_hz or 0.0,
-        delay_ns=seen.delay_ns,
-    )
-    return Sample(
-        iterations=taken.iterations, body=taken.body, control=taken.control, lanes=taken.lanes, witness=witness,
-        control_iterations=taken.control_iterations, at_ns=taken.at_ns,
-    )  # fmt: skip
+    return taken[: len(seen)], seen
 
 
 def _gauges(lines: Iterable[Line]) -> dict[str, float]:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tollmeter.experiment.evidence import reasons
+from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Book, Evidence, Finding, Level, Machine, Row, State, Toll
+from tollmeter.experiment.taken import Taken
+from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
 from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
 from tollmeter.report.numbers import (
@@ -247,14 +248,15 @@ Aside = Mapping[str, tuple[int, Counter[str]]]
 
 def set_aside(book: Book) -> Aside:
     """Looks at every sample: asked once for a report."""
-    found: dict[str, tuple[int, Counter[str]]] = {}
+    by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in book.outcomes:
-        name = outcome.point.probe
-        taken, why = found.get(name, (0, Counter()))
-        if name in book.probes:
-            why.update(reason for reason in reasons(outcome.samples, book.probes[name]) if reason)
-        found[name] = taken + len(outcome.samples), why
-    return found
+        by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
+    return {name: _aside(Taken(visits), book.probes.get(name)) for name, visits in by_probe.items()}
+
+
+def _aside(taken: Taken, probe: Probe | None) -> tuple[int, Counter[str]]:
+    why = disturbances(taken, [probe] * len(taken.counts)).tolist() if probe else []
+    return len(taken), Counter(reason for place in why if (reason := REASONS[place]))
 
 
 def aside_in_words(aside: Aside) -> str:

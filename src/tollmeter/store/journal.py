@@ -23,7 +23,7 @@ import msgspec
 
 from tollmeter.files import open_regular
 from tollmeter.model import Failure, Outcome, Surroundings
-from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, check_order, clean, head, outcome, read_line, seal
+from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, Outcomes, check_order, clean, head, read_next, seal
 from tollmeter.root import COMMAND
 from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import Request, write_request
@@ -163,7 +163,7 @@ def streams(folder: Path) -> Iterator[Stream]:
             if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
                 return
             try:
-                gathered.append(read_line(text[:-1] if text.endswith(b"\n") else text))
+                gathered.append(read_next(text[:-1] if text.endswith(b"\n") else text, len(gathered)))
                 if gathered[-1].kind == "end":
                     check_order(gathered)
                     yield Stream(tuple(gathered), number - len(gathered) + 1, end)
@@ -176,6 +176,7 @@ def read(folder: Path) -> Contents:
     """Everything, in order. Raises Failure where it is no run, or a damaged or newer one."""
     told: Head | None = None
     outcomes: list[Outcome] = []
+    visits = Outcomes()
     once = _Once()
     session = Session("interrupted", 0.0, "it ended without a word")
     for stream in streams(folder):
@@ -184,7 +185,7 @@ def read(folder: Path) -> Contents:
             if told is None:
                 told = head(stream.lines)
             elif kind == "visit":
-                outcomes.append(outcome(stream.lines))
+                outcomes.append(visits.of(stream.lines))
                 once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
             elif kind == "run":

@@ -41,8 +41,11 @@ class _Resident(NamedTuple):
 
 
 def _most_residents() -> int:
-    """As many as this process may hold pipes of."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """As many as this process may hold pipes of; one where the system does not tell."""
+    try:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:
+        return 1
     return max(1, min(_MOST_RESIDENTS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
 
 

@@ -11,9 +11,11 @@ from statistics import median
 from typing import NamedTuple
 
 import altair as alt
+import numpy as np
 
-from tollmeter.experiment.core_states import core_hz, states
+from tollmeter.experiment.core_states import cores_hz, states
 from tollmeter.experiment.evidence import reasons
+from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.marks import ABOVE, finished, series_colour, values
@@ -74,8 +76,8 @@ def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[Look]:
     probe = bench.book.probes.get(outcome.point.probe)
     if probe is None or not outcome.samples:
         return
-    width = bench.known.widths.get((outcome.point.target, outcome.point.abi))
-    seen = states(outcome.samples, core_hz(outcome), width)
+    width = bench.known.widths.get((outcome.point.target, outcome.point.abi), 0.0)
+    seen = states(Taken([outcome.samples]), cores_hz([outcome]), np.array([width]))
     why = reasons(outcome.samples, probe)
     for sample, state, aside in zip(outcome.samples, seen, why, strict=True):
         rate = sample.witness.control_hz or median(outcome.controls or (0.0,))
