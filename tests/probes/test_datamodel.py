@@ -230,8 +230,8 @@ def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: 
 @pytest.mark.machine
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
 def test_a_programs_memory_is_told_the_same_twice(abi: str, name: str, where: dict[str, int]) -> None:
-    """But for what the kernel maps at once around a page of the executable, as far as it has it at hand: of one that was
-    just linked it has less."""
+    """But for what the kernel maps at once around a page of the executable, as far as it has it at hand, which is less
+    of one that was just linked."""
     _, one, two = (visit(abi, f"datamodel.{name}", samples=2, **where) for _ in range(3))
     if one.status == "unsupported":
         pytest.skip(f"{one.reason}")
