@@ -3,27 +3,21 @@
  * How far apart an emulated program's loads of the same line lie (reuse.h), which its addresses tell and no time does.
  * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
- *   -plugin build/emulator/distances.so,gate=PATH,told=PATH,one_in=8
+ *   -plugin build/emulator/distances.so,gate=PATH,told=PATH,one_in=2
  *
  * All accesses are seen, and loads behind an open gate are counted. At the end it writes a line `SIZE FORESEEN OTHERS` for
  * each size in lines that there were loads of.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "gate.h"
 #include "plugin.h"
 #include "reuse.h"
 
-enum { GATE_WORD = 4, PAGE_BYTES = 24 };
-
 static struct reuse reuse;
-static const volatile uint32_t *page;
-static FILE *told;
+static struct gate gate;
 
 static void on_memory(unsigned cpu, uint32_t about, uint64_t address, void *habit) {
   const uint64_t last = (address + (UINT64_C(1) << qemu_plugin_mem_size_shift(about)) - 1) / REUSE_LINE_BYTES;
@@ -32,7 +26,7 @@ static void on_memory(unsigned cpu, uint32_t about, uint64_t address, void *habi
     if (qemu_plugin_mem_is_store(about))
       reuse_store(&reuse, line);
     else
-      reuse_load(&reuse, habit, line, page[GATE_WORD] != 0);
+      reuse_load(&reuse, habit, line, gate_is_open(&gate));
   }
 }
 
@@ -51,25 +45,9 @@ static void write_told(uint64_t id, void *context) {
   (void)id, (void)context;
   for (unsigned place = 0; place < REUSE_SIZES; place++)
     if (reuse.foreseen[place] || reuse.others[place])
-      fprintf(told, "%.17g %" PRIu64 " %" PRIu64 "\n", reuse_lines(place), reuse.foreseen[place], reuse.others[place]);
-  fclose(told);
-}
-
-/* What follows a key among the plugin's words; empty where it is missing. */
-static const char *value_of(const char *key, int count, char **words) {
-  const size_t bytes = strlen(key);
-  for (int i = 0; i < count; i++)
-    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
-  return "";
-}
-
-static bool open_files(int count, char **words) {
-  const int file = open(value_of("gate=", count, words), O_RDONLY | O_CLOEXEC);
-  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
-  if (file >= 0) close(file);
-  if (mapped != MAP_FAILED) page = mapped;
-  told = fopen(value_of("told=", count, words), "w");
-  return page && told;
+      fprintf(gate.told, "%.17g %" PRIu64 " %" PRIu64 "\n", reuse_lines(place), reuse.foreseen[place],
+              reuse.others[place]);
+  fclose(gate.told);
 }
 
 EXPORT extern int qemu_plugin_version;
@@ -77,9 +55,9 @@ int qemu_plugin_version = 1;
 
 EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
 int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
-  const uint64_t one_in = strtoull(value_of("one_in=", count, words), NULL, 10);
+  const uint64_t one_in = strtoull(gate_word("one_in=", count, words), NULL, 10);
   (void)about;
-  if (!one_in || one_in & (one_in - 1) || !reuse_make(&reuse, one_in) || !open_files(count, words)) {
+  if (!one_in || one_in & (one_in - 1) || !reuse_make(&reuse, one_in) || !gate_find(&gate, "told=", count, words)) {
     fputs("distances need gate=PATH, told=PATH, and one_in=, a power of two\n", stderr);
     return 1;
   }

@@ -28,7 +28,7 @@ abis:
 emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
           $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
-$(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/emulator.mk
+$(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/gate.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
 $(EMULATOR)/misses.so: emulator/cache.c emulator/cache.h probes/runtime/random.c
 $(EMULATOR)/distances.so: emulator/reuse.c emulator/reuse.h emulator/stack.c emulator/stack.h

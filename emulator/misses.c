@@ -9,28 +9,25 @@
  * call empties the cache, since the kernel is thought to: the return from a handler of a trap is one. The model sees all
  * accesses and counts those behind an open gate. It writes `ACCESSES MISSES FLUSHES` at the end.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "cache.h"
+#include "gate.h"
 #include "plugin.h"
 
-enum { GATE_WORD = 4, PAGE_BYTES = 24, SEED = 1, MOST_WAYS = 64 };
+enum { SEED = 1, MOST_WAYS = 64 };
 
 static struct cache cache;
 static unsigned line_bytes;
 static uint64_t accesses, misses, flushes;
-static const volatile uint32_t *page;
-static FILE *told;
+static struct gate gate;
 
 static void touch(uint32_t line, bool stores) {
   uint32_t victim;
-  const bool open = page[GATE_WORD] != 0;
+  const bool open = gate_is_open(&gate);
   accesses += open;
   if (cache_touch(&cache, line) || stores) return;
   cache_insert(&cache, line, false, &victim);
@@ -55,38 +52,21 @@ static void on_kernel(uint64_t id, unsigned cpu, int64_t number, uint64_t a, uin
                       uint64_t e, uint64_t f, uint64_t g, uint64_t h) {
   (void)id, (void)cpu, (void)number, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;
   memset(cache.lines, 0xff, cache.sets * cache.ways * sizeof *cache.lines); /* LINE_NONE everywhere */
-  flushes += page[GATE_WORD] != 0;
+  flushes += gate_is_open(&gate);
 }
 
 static void write_told(uint64_t id, void *context) {
   (void)id, (void)context;
-  fprintf(told, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", accesses, misses, flushes);
-  fclose(told);
-}
-
-/* What follows a key among the plugin's words; empty where it is missing. */
-static const char *value_of(const char *key, int count, char **words) {
-  const size_t bytes = strlen(key);
-  for (int i = 0; i < count; i++)
-    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
-  return "";
+  fprintf(gate.told, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", accesses, misses, flushes);
+  fclose(gate.told);
 }
 
 static bool make_cache(int count, char **words) {
-  const unsigned long bytes = strtoul(value_of("bytes=", count, words), NULL, 10);
-  const unsigned long ways = strtoul(value_of("ways=", count, words), NULL, 10);
-  line_bytes = (unsigned)strtoul(value_of("line=", count, words), NULL, 10);
+  const unsigned long bytes = strtoul(gate_word("bytes=", count, words), NULL, 10);
+  const unsigned long ways = strtoul(gate_word("ways=", count, words), NULL, 10);
+  line_bytes = (unsigned)strtoul(gate_word("line=", count, words), NULL, 10);
   if (!line_bytes || !ways || ways > MOST_WAYS || bytes < ways * line_bytes) return false;
   return cache_make(&cache, bytes / ways / line_bytes, (uint32_t)ways, REPLACE_ANY, SEED);
-}
-
-static bool open_files(int count, char **words) {
-  const int file = open(value_of("gate=", count, words), O_RDONLY | O_CLOEXEC);
-  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
-  if (file >= 0) close(file);
-  if (mapped != MAP_FAILED) page = mapped;
-  told = fopen(value_of("told=", count, words), "w");
-  return page && told;
 }
 
 EXPORT extern int qemu_plugin_version;
@@ -95,7 +75,7 @@ int qemu_plugin_version = 1;
 EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
 int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
   (void)about;
-  if (!make_cache(count, words) || !open_files(count, words)) {
+  if (!make_cache(count, words) || !gate_find(&gate, "told=", count, words)) {
     fputs("a modelled cache needs gate=PATH, told=PATH, bytes=, line= and ways= (64 at most)\n", stderr);
     return 1;
   }

@@ -8,17 +8,12 @@
  * An emulator's own time is no measure of where its program spends time, so that nothing is sampled: a share of this
  * profile is one of instructions, exactly, and the same each time.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "gate.h"
 #include "plugin.h"
-
-enum { GATE_WORD = 4, PAGE_BYTES = 24 };
 
 /* One of these for each instruction of each block that was ever translated: the same address may stand in several. */
 struct place {
@@ -26,12 +21,11 @@ struct place {
   struct place *next;
 };
 static struct place *places;
-static const volatile uint32_t *page;
-static FILE *hits;
+static struct gate gate;
 
 static void on_instruction(unsigned cpu, void *context) {
   (void)cpu;
-  if (page[GATE_WORD]) ((struct place *)context)->count++;
+  if (gate_is_open(&gate)) ((struct place *)context)->count++;
 }
 
 static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
@@ -49,23 +43,8 @@ static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
 static void write_hits(uint64_t id, void *context) {
   (void)id, (void)context;
   for (const struct place *place = places; place; place = place->next)
-    if (place->count) fprintf(hits, "%" PRIu64 " %" PRIu64 "\n", place->address, place->count);
-  fclose(hits);
-}
-
-/* What follows a key among the plugin's words; NULL where it is missing. */
-static const char *value_of(const char *key, int count, char **words) {
-  const size_t bytes = strlen(key);
-  for (int i = 0; i < count; i++)
-    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
-  return NULL;
-}
-
-static const volatile uint32_t *map_page(const char *path) {
-  const int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
-  if (file >= 0) close(file);
-  return mapped == MAP_FAILED ? NULL : mapped;
+    if (place->count) fprintf(gate.told, "%" PRIu64 " %" PRIu64 "\n", place->address, place->count);
+  fclose(gate.told);
 }
 
 EXPORT extern int qemu_plugin_version;
@@ -73,11 +52,8 @@ int qemu_plugin_version = 1;
 
 EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
 int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
-  const char *path = value_of("hits=", count, words);
   (void)about;
-  page = map_page(value_of("gate=", count, words));
-  hits = path ? fopen(path, "w") : NULL;
-  if (!page || !hits) {
+  if (!gate_find(&gate, "hits=", count, words)) {
     fputs("a profile needs gate=PATH, the counter's page, and hits=PATH to write to\n", stderr);
     return 1;
   }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a plugin that stands beside count.so is told: gate=PATH, the counter's page, in which the program says whether what
+ * it does now is to be counted; and where to write what was seen.
+ */
+#ifndef TOLL_GATE_H
+#define TOLL_GATE_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct gate {
+  const volatile uint32_t *page;
+  FILE *told;
+};
+
+/* What follows a key among the plugin's words; empty where it is missing. */
+static inline const char *gate_word(const char *key, int count, char **words) {
+  const size_t bytes = strlen(key);
+  for (int i = 0; i < count; i++)
+    if (strncmp(words[i], key, bytes) == 0) return words[i] + bytes;
+  return "";
+}
+
+/* told: the key of the path to write to. False where one of the two cannot be had. */
+static inline bool gate_find(struct gate *gate, const char *told, int count, char **words) {
+  enum { PAGE_BYTES = 24 };
+  const int file = open(gate_word("gate=", count, words), O_RDONLY | O_CLOEXEC);
+  void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  gate->page = mapped == MAP_FAILED ? NULL : mapped;
+  gate->told = fopen(gate_word(told, count, words), "w");
+  return gate->page && gate->told;
+}
+
+static inline bool gate_is_open(const struct gate *gate) {
+  enum { GATE_WORD = 4 };
+  return gate->page[GATE_WORD] != 0;
+}
+
+#endif
