@@ -11,6 +11,7 @@ PYTHON       := .venv/bin/python
 FUZZ_SECONDS ?= 10
 READ_SECONDS ?= 2
 TEST_SECONDS := 120
+FAILED       := build/tests/cache
 
 # The version that Debian 12 has, since each formats a little differently from the last.
 found        = $(firstword $(foreach one,$1,$(shell command -v $(one))) $(lastword $1))
@@ -50,9 +51,13 @@ lint-sh:
 # What measures has the machine to itself. All else shares it: many tests wait for other processes and emulators, so there
 # is one worker more than CPUs. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
 # Those that take longest come first in the alphabet (browser, faults, model), and the many short ones fill the end.
+# What fails, up to three tests, is tried once more, alone.
 test-python:
-	@$(PYTHON) -m pytest -m machine ; machine=$$?; \
-	  $(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder && exit $$machine
+	@rm -rf $(FAILED)
+	@$(PYTHON) -m pytest -m machine; machine=$$?; \
+	  $(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder; \
+	  rest=$$?; \
+	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/alone.py $(FAILED) ;; *) exit 1 ;; esac
 
 # COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
 COUNT ?= 200
