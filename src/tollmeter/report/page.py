@@ -97,6 +97,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "in_turns": in_turns.sentences(book),
         "memory": tables.memory_table(book),
         "no_levels": tables.no_levels(book),
+        "unread": tables.unread(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),

@@ -20,18 +20,24 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
-from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
+from tollmeter.report.doubt import (
+    cycles_of_level,
+    cycles_of_toll,
+    in_a_sentence,
+    of_level,
+    of_toll,
+    reading_of_level,
+    size_of_level,
+)
 from tollmeter.report.numbers import (
     DASH,
     Figure,
     about,
     count,
-    cycles,
     duration,
     percent,
     plain,
     quantity,
-    rate,
     size,
     time,
 )
@@ -149,6 +155,14 @@ def no_levels(book: Book) -> str:
     return NO_LEVELS if walked and not book.index.hierarchy else ""
 
 
+def unread(book: Book) -> tuple[str, ...]:
+    """Why a level has no rate or no parallelism though these were asked for: a sentence for each of the two."""
+    named = (("read bandwidth", [(level.level, level.read_missing) for level in book.index.hierarchy]),
+             ("parallelism", [(level.level, level.parallelism_missing) for level in book.index.hierarchy]))  # fmt: skip
+    told = ((name, [pair for pair in pairs if pair[1]]) for name, pairs in named)
+    return tuple(f"No {name} of {', '.join(level for level, _ in gaps)}: {gaps[0][1]}." for name, gaps in told if gaps)
+
+
 def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
@@ -156,8 +170,8 @@ def _level(level: Level) -> tuple[Cell, ...]:
         "!" if disagrees(level) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
         of_level(level),
-        cycles(level.latency_cycles),
-        rate(level.read_bytes_per_second),
+        cycles_of_level(level),
+        reading_of_level(level),
         plain(level.parallelism, 2) if level.parallelism else DASH,
     )
 
@@ -181,18 +195,23 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     if not paid:
         return None
     both = any(shared_state(toll) for toll in paid)
-    beside = Column("core shared" if both else "in cycles", True, spare=2)
-    columns = [Column("Tolls"), Column("whole core" if both else "time", True), beside]
-    columns += [Column("fit in 1 ms", True, spare=1)]
+    columns = [Column("Tolls"), Column("whole core" if both else "time", True)]
+    columns += [Column("core shared" if both else "in cycles", True, spare=2), Column("fit in 1 ms", True, spare=1)]
     without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
 def _toll(toll: Toll, both: bool) -> Line:
     """both: whether what it becomes on a shared core has a column, in place of the cycles."""
+    return Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)
+
+
+def beside(toll: Toll, *, both: bool) -> Figure | str:
+    """What stands next to its time: itself on a shared core, or in cycles."""
+    if not both:
+        return cycles_of_toll(toll)
     shared = shared_state(toll)
-    beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
-    return Line((toll.toll, of_toll(toll), beside, about(per_ms(toll.value or 0.0))), toll.note)
+    return time(shared.median, shared.low, shared.high) if shared else DASH
 
 
 def shared_state(toll: Toll) -> State | None:
