@@ -198,7 +198,8 @@ def test_a_level_of_few_visits_has_no_interval() -> None:
 
 def test_a_rate_or_a_parallelism_that_is_missing_says_why() -> None:
     book = books.small()
-    lost = {"read_bytes_per_second": None, "read_missing": "the budget ended", "parallelism_missing": "no memory"}
+    lost = {"read_bytes_per_second": None, "parallelism": None, "read_missing": "the budget ended",
+            "parallelism_missing": "no memory"}  # fmt: skip
     levels = tuple(msgspec.structs.replace(level, **lost) if level.level in ("L2", "L3") else level
                    for level in book.index.hierarchy)  # fmt: skip
     told = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=levels))
@@ -206,6 +207,21 @@ def test_a_rate_or_a_parallelism_that_is_missing_says_why() -> None:
         assert "No read bandwidth of L2, L3: the budget ended." in text
         assert "No parallelism of L2, L3: no memory." in text
     assert "No read bandwidth" not in page.render(book)
+
+
+def test_a_run_without_a_number_is_called_neither_short_nor_anything() -> None:
+    book = books.small()
+    rows = [
+        msgspec.structs.replace(row, status="unsupported", reason="no peer", median=None) for row in book.index.rows
+    ]
+    bare = with_run(books.with_rows(book, rows), verdict="too short", unanswered="no row has a number")
+    for text in (printed(bare), page.render(bare)):
+        assert "too short" not in text and "is not answered: no row has a number" in " ".join(text.split())
+
+
+def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> None:
+    text = page.render(with_run(books.small(), verdict="busy", points=300, settled=100))
+    assert "112\N{NO-BREAK SPACE}ns from memory" in text and "within 3\N{NO-BREAK SPACE}%" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -71,6 +71,10 @@ def test_a_wide_interval_stands_in_the_place_of_its_middle() -> None:
     assert str(numbers.size(1 << 20, 0.5 * (1 << 20), 2 * (1 << 20))) == "0.50 to 2.0 MiB"
 
 
+def test_a_count_has_no_digits_behind_its_point() -> None:
+    assert [str(numbers.quantity(value, "count")) for value in (29.0, 0.5, 12_000.0)] == ["29", "0.500", "12,000"]
+
+
 def test_a_guess_says_of_how_many_samples_it_is_and_no_more_digits() -> None:
     assert str(numbers.roughly(96.4, "ns", 2)) == "~ 96 ns (2 samples)"
     assert str(numbers.roughly(1234.0, "ns", 1)) == "~ 1.2 µs (1 sample)"

@@ -223,8 +223,9 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of what was asked for and has no number."""
-    return next((row.reason or row.status for row in asked if row.status != "ok"), "")
+    """The first reason of what was asked for and has no number; empty where nothing was."""
+    without = [row.reason or row.status for row in asked if row.status != "ok"]
+    return without[0] if without else "too few counts of chains were measured" if asked else ""
 
 
 def _not_apart(name: str, knee: Knee, seen: _Seen) -> str:

@@ -211,6 +211,8 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
         return size(value, low, high)
     if unit in RATES:
         return rate(value, unit, low, high)
+    if unit == "count" and low is None and value == int(value):
+        return Figure(count(value))
     figure = Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit))
     return _sure(figure, value, low, high, 1.0)
 

@@ -7,7 +7,7 @@ Terminal, Markdown and page print the same words from here.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -48,6 +48,7 @@ SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 DISAGREES_BY = 1.25
 NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
+UNASKED = "it was not asked for there"
 ENDED = ("ok", "settled", "budget")
 
 
@@ -156,11 +157,15 @@ def no_levels(book: Book) -> str:
 
 
 def unread(book: Book) -> tuple[str, ...]:
-    """Why a level has no rate or no parallelism though these were asked for: a sentence for each of the two."""
-    named = (("read bandwidth", [(level.level, level.read_missing) for level in book.index.hierarchy]),
-             ("parallelism", [(level.level, level.parallelism_missing) for level in book.index.hierarchy]))  # fmt: skip
-    told = ((name, [pair for pair in pairs if pair[1]]) for name, pairs in named)
-    return tuple(f"No {name} of {', '.join(level for level, _ in gaps)}: {gaps[0][1]}." for name, gaps in told if gaps)
+    """Which levels have no rate or no parallelism, a sentence for each reason."""
+    reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for level in book.index.hierarchy:
+        if level.read_bytes_per_second is None:
+            reads[level.read_missing or UNASKED].append(level.level)
+        if level.parallelism is None:
+            loads[level.parallelism_missing or UNASKED].append(level.level)
+    named = (("read bandwidth", reads), ("parallelism", loads))
+    return tuple(f"No {name} of {', '.join(levels)}: {why}." for name, gaps in named for why, levels in gaps.items())
 
 
 def _level(level: Level) -> tuple[Cell, ...]:
