@@ -8,6 +8,7 @@ are replaced here, once, so that no host name or reason can move a cursor or dis
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -129,6 +130,9 @@ class _Protocol(Record, frozen=True):
 
 _SAMPLE = msgspec.json.Decoder(_Sample)
 _WITNESS = msgspec.json.Decoder(_Witness)
+_LEARNING = threading.RLock()
+"""msgspec learns a form when it is first asked for it, and a second thread that asks meanwhile reads what is half
+written: a segmentation fault. Reentrant, since a handler of signals may read as well."""
 
 
 def clean(value: Any, kept: str = "") -> Any:
@@ -227,7 +231,9 @@ def _rate(line: Line) -> float:
 def _payload(line: Line, form: type[T]) -> T:
     try:
         told = msgspec.json.decode(line.text)
-        return msgspec.convert(told if _is_harmless(line.text) else clean(told), form)
+        told = told if _is_harmless(line.text) else clean(told)
+        with _LEARNING:
+            return msgspec.convert(told, form)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 
