@@ -14,7 +14,7 @@ from model.machine import PAGE_BYTES, Machine, sets_of, shape
 
 ORDERS = {"random": 0, "local": 1, "forward": 2, "backward": 3}
 CHASE, LOAD, STORE, FENCE, LOADS = 0, 64, 65, 66, 67
-LOOKED_AT = 1 << 14
+LOOKED_AT = 1 << 13
 TRANSLATIONS = 1 << 14
 FRAMES = 1 << 22
 VISITS = 5
