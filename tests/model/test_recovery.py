@@ -23,7 +23,7 @@ from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.parallel import parallelism
 from tollmeter.model import Level
 
-MACHINES = int(os.environ.get("MODEL_MACHINES", "12"))
+MACHINES = int(os.environ.get("MODEL_MACHINES", "8"))
 SEED = int(os.environ.get("MODEL_SEED", "1000"))
 SEEDS = range(SEED, SEED + MACHINES)
 FULL = 100
