@@ -27,7 +27,7 @@ from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
-from tollmeter.protocol import outcome, refused
+from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
 __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
@@ -79,6 +79,7 @@ class _Run:
         self._began = stage.now()
         self._costs: Costs = plan.costs()
         self._layouts = Layouts()
+        self._reader = Outcomes()
         self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
         self._seen: dict[Point, list[Outcome]] = {}
@@ -304,7 +305,7 @@ class _Run:
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)
-        told = outcome(stream)
+        told = outcome(stream, self._reader)
         self._keep(told)
         self._stage.observer.outcome(told)
 
