@@ -184,7 +184,9 @@ def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
 
 def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     began = time.monotonic()
-    ends = [made.path for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    serving_ones = (made for made in work.executables.values() if made.probe.serves and made.target == LOCAL)
+    # One that is linked with a library has its services besides all others.
+    ends = [made.path for made in sorted(serving_ones, key=lambda made: not made.probe.library)]
     with _watched(work.plan, options, stopping) as watch, serving(work.plan.peer, ends) as peer:
         work = work._replace(plan=msgspec.structs.replace(work.plan, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.

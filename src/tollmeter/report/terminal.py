@@ -151,7 +151,8 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
 
 def _closing(book: Book, console: Console, width: int) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
-    for sentence in (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book)):
+    whole = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
+    for sentence in (*tables.unread(book), *whole):
         if sentence:
             wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(book.index.rows):

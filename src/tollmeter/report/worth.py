@@ -35,6 +35,10 @@ def is_under_way(run: RunInfo) -> bool:
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
 
 
+def has_numbers(book: Book) -> bool:
+    return any(row.status == "ok" for row in book.index.rows)
+
+
 def called(run: RunInfo) -> str:
     """The verdict's word, and what has to be said in the same breath."""
     if is_under_way(run):
@@ -47,8 +51,11 @@ def _sharing(run: RunInfo) -> str:
 
 
 def verdict(book: Book) -> str:
-    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ..."""
+    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ... Empty where
+    no row has a number that could be worth something."""
     run = book.index.run
+    if not has_numbers(book) and not is_under_way(run):
+        return ""
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
@@ -67,7 +74,7 @@ def meaning(book: Book) -> str:
 def held_back(book: Book) -> str:
     """Which findings the run cannot carry, and why; empty where it carries all."""
     names = book.index.held_back
-    if not names:
+    if not names or not has_numbers(book):
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
