@@ -70,7 +70,8 @@ def test_where_that_cannot_be_had_the_whole_package_is(folder: Path, names: str)
     assert "sourcelist" not in (folder / "asked").read_text().splitlines()[-1], "by the system's own sources"
 
 
-def test_where_neither_can_be_had_the_reason_names_it(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_where_neither_can_be_had_the_reason_names_it() -> None:
     with pytest.raises(Failure) as caught:
         kernel()
     assert f"cannot download {WHOLE}: E: 404" in caught.value.sentence
