@@ -185,10 +185,11 @@ class Option(Record, frozen=True, forbid_unknown_fields=True):
 class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
     """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
 
-    each, once, without: rows of times; thing: what there are several of.
+    each, once, without: rows of times; thing: what there are several of; remedy: what is paid once and spares them all.
     """
 
     thing: str
+    remedy: str
     each: RowOf
     once: RowOf
     without: RowOf

@@ -17,6 +17,7 @@ from tollmeter.model import Book, Finding
 from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, wrapped
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
@@ -60,7 +61,7 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 def _opening(book: Book, console: Console, width: int) -> None:
     """What it is, how much that is worth, and whether it is an answer."""
     for line, style in (
-        (tables.answer(book), "bold"),
+        (headline(book), "bold"),
         (worth.verdict(book), ""),
         (worth.unanswered(book), ""),
         (book.index.run.reused, "dim"),
