@@ -21,6 +21,9 @@ from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T")
 
+SPENT = "the budget was spent before it"
+"""Of a point that was not looked at any more."""
+
 
 class Sampled(Record, frozen=True):
     """One `profile` record."""
