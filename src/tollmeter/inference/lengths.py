@@ -5,8 +5,8 @@ The curve's flat pieces (`curves.segments`) say where it falls. A cache is named
 that one iteration touches outgrows it there, and what an operation loses is no more than the hardware's own way through
 the same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns
 those of short vectors that come again and again, and past some length it no longer does. That fall is of the length,
-and stands where a cache ends only by chance. What it loses must be no more than wrong guesses can cost: a trap's time is
-of another making, and its falls have no cause here.
+and stands where a cache ends only by chance. What it loses must be no more than wrong guesses can cost: a trap's time
+is of another making, and its falls have no cause here.
 
 Only the hardware's own way can be held against its own falls: its instructions take as long for every value and at
 every length, so that memory is what is left. Any other way needs it beside itself at the same length, over as many
