@@ -8,17 +8,15 @@ It is as exact as a count, and what an executable told once is not asked again: 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import inf
 from pathlib import Path
 
 import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import SPENT, Wanted, read_profile
+from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import Distances, Failure, Suite
 from tollmeter.plan.points import Ground
 from tollmeter.store.profiles import keep_distances, kept_distances
@@ -31,11 +29,10 @@ _KEPT = _EMULATOR / "distances"
 
 
 def take_distances(
-    folder: Path, suite: Suite, ground: Ground, until_s: float, tell: Callable[[str, int, int], None]
+    folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
 ) -> None:
     """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
-    there is of them also after a Ctrl-C. until_s: monotonic seconds; what would begin later has that as its reason.
-    tell: is told of which ABI, how many are done, of how many.
+    there is of them also after a Ctrl-C. tell: is told of which ABI, how many are done, of how many.
     """
     taken: list[Distances] = []
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
@@ -44,7 +41,7 @@ def take_distances(
     try:
         for done, wanted in enumerate(every):
             tell(wanted.point.abi, done, len(every))
-            taken.append(distances(wanted, until_s))
+            taken.append(distances(wanted, over))
     finally:
         keep_distances(folder, taken)
 
@@ -59,9 +56,9 @@ def _program(wanted: Wanted) -> tuple[object, ...]:
     return wanted.point.probe, wanted.point.abi, *(pair for pair in wanted.point.parameters if isinstance(pair[1], str))
 
 
-def distances(wanted: Wanted, until_s: float = inf) -> Distances:
+def distances(wanted: Wanted, over: Over) -> Distances:
     """Of one point, by an emulator that sees its loads. What went wrong is its reason: it keeps no other from being
-    taken. until_s: a later one is not begun, and only what is kept of it told."""
+    taken. Once it is over, only what is kept is told."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:
@@ -69,8 +66,8 @@ def distances(wanted: Wanted, until_s: float = inf) -> Distances:
         kept = _KEPT / _fingerprint(wanted)
         if found := next(iter(_read(kept)), None):
             return found
-        if time.monotonic() >= until_s:
-            return msgspec.structs.replace(empty, reason=SPENT)
+        if why := over():
+            return msgspec.structs.replace(empty, reason=why)
         return _taken(empty, wanted, kept)
     except (Failure, OSError) as error:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))

@@ -90,7 +90,7 @@ def measured(
             places.remember(journal.folder)
         done = _go(_placed(work, request, journal), journal, options, observing, stopping)
     if done.session.status != "interrupted":
-        look(ready, folder, done.began + for_measuring(request.budget_seconds), quiet=options.quiet)
+        look(ready, folder, done.began + for_measuring(request.budget_seconds), stopping, quiet=options.quiet)
     return done
 
 

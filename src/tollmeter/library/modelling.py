@@ -5,7 +5,6 @@ model of that cache. Kept in the run's folder beside the journal, since it is no
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import SPENT, Wanted, read_profile
+from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
 from tollmeter.store.profiles import keep_modelled
@@ -24,18 +23,18 @@ LASTS_MS = 50
 
 
 def model_suite(
-    folder: Path, cache: CacheModel, ground: Ground, until_s: float, tell: Callable[[str, int, int], None]
+    folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
 ) -> None:
-    """What a suite wants modelled and the time until then allows, the first in any case; what there is of it also after
-    a Ctrl-C. until_s: monotonic seconds. tell: is told of which ABI, how many are done, of how many.
+    """What a suite wants modelled, until it is over; what there is of it also after a Ctrl-C. tell: is told of which
+    ABI, how many are done, of how many.
     """
     taken: list[Modelled] = []
     every = wanted_by(cache.select, ground)
     try:
         for done, wanted in enumerate(every):
             tell(wanted.point.abi, done, len(every))
-            late = done > 0 and time.monotonic() >= until_s
-            taken.append(_without(wanted, SPENT) if late else model(wanted, cache))
+            why = over()
+            taken.append(_without(wanted, why) if why else model(wanted, cache))
     finally:
         if taken:
             keep_modelled(folder, taken)
