@@ -103,7 +103,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
     command = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --all"
     numbered = sum(row.status == "ok" for row in book.index.rows)
     if numbered:
-        wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
+        told = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
+        wrapped(console, f"{told}: {command}", width, first=INDENT, hanging=INDENT * 2)
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
