@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +112,27 @@ def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run
     (run / "run.toml").write_text("format = 99")
     assert asked(server, f"/{server.token}/{run.name}")[0] == 500
     assert asked(server, f"/{server.token}/")[0] == 200
+
+
+def test_two_browsers_at_once_have_their_lists_one_after_the_other(
+    server: serving.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, met = threading.Lock(), []
+
+    def opened(folder: Path) -> object:
+        met.append(not alone.acquire(blocking=False))
+        time.sleep(0.05)
+        alone.release()
+        return open_index(folder)
+
+    open_index = serving.open_index
+    monkeypatch.setattr(serving, "open_index", opened)
+    browsers = [threading.Thread(target=asked, args=(server, f"/{server.token}/")) for _ in range(2)]
+    for browser in browsers:
+        browser.start()
+    for browser in browsers:
+        browser.join()
+    assert met == [False, False]
 
 
 def test_a_tail_gives_each_stream_once_and_no_half(run: Path, tmp_path: Path) -> None:

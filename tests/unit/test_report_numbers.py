@@ -142,3 +142,9 @@ def test_durations() -> None:
         "2 h 5 min",
     ]
     assert numbers.clock_face(52) == "0:52"
+
+
+def test_a_ratio_has_no_more_digits_than_its_interval_bears_and_a_count_has_all() -> None:
+    assert str(numbers.quantity(17522.8, "ratio", 17031.0, 18028.0)) == "17,500 × ±3 %"
+    assert str(numbers.quantity(1374.0, "ratio", 1200.0, 1500.0)) == "1400 × ±13 %"
+    assert str(numbers.quantity(17522.0, "fault", 17522.0, 17522.0)) == "17,522 faults ±0.0 %"

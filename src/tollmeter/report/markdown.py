@@ -13,6 +13,7 @@ from tollmeter.report.attempts import listings
 from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
@@ -51,7 +52,7 @@ def text(value: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    worthy = (tables.answer(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
+    worthy = (headline(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
     return "\n\n".join([*lines, *(text(sentence) for sentence in worthy if sentence)])
 
 

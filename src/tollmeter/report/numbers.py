@@ -213,8 +213,15 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
         return rate(value, unit, low, high)
     if unit == "count" and low is None and value == int(value):
         return Figure(count(value))
-    figure = Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit))
+    known = digits(value, low, high)
+    figure = Figure(plain(_rounded(value, known) if unit == "ratio" else value, known), WORDS.get(unit, unit))
     return _sure(figure, value, low, high, 1.0)
+
+
+def _rounded(value: float, significant: int) -> float:
+    """A count of things is one to its last digit, and a ratio is not: 17,500 and not 17,523."""
+    keep = 10.0 ** (math.floor(math.log10(abs(value))) - significant + 1) if value else 1.0
+    return round(value / keep) * keep if keep > 1 else value
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:

@@ -26,6 +26,7 @@ from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
@@ -90,7 +91,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "facts": tables.machine_facts(book),
         "when": tables.when(book),
         "extent": tables.extent(book),
-        "answer": tables.answer(book),
+        "answer": headline(book),
         "worth": _worth(book),
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),

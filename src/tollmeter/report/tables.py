@@ -320,7 +320,8 @@ def missing(book: Book) -> str:
         return ""
     kinds = Counter(row.status for row in without)
     told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
-    return f"{count(len(without))} of {count(len(book.index.rows))} rows have no number: {told}"
+    have = "has" if len(without) == 1 else "have"
+    return f"{count(len(without))} of {count(len(book.index.rows))} rows {have} no number: {told}"
 
 
 def unfinished(book: Book) -> str:

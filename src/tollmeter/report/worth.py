@@ -21,7 +21,7 @@ LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
 MEANINGS = {
-    "quiet": "the machine was quiet enough for its numbers",
+    "quiet": "no other program had much of its CPUs",
     "busy": "others worked on this machine while it was measured, and are in its numbers",
     "unknown": "this system does not tell who else worked on it meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
@@ -68,7 +68,7 @@ def meaning(book: Book) -> str:
     run = book.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
-    return f"no other program had much of its CPUs, but {_sharing(run)}" if is_shared(run) else MEANINGS[run.verdict]
+    return MEANINGS[run.verdict] + (f", but {_sharing(run)}" if is_shared(run) else "")
 
 
 def held_back(book: Book) -> str:
