@@ -159,7 +159,7 @@ def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
     The farthest plateau is memory if all caches were found that there are said to be, or if the sweep went well beyond
-    the largest. Of a sweep that ended before, neighbours may have had all of the last cache: it is the one or the other.
+    the largest. Of a sweep that ended before, neighbours may have had all of the last cache: it is one or the other.
     """
     known = [cache.size_bytes for cache in os_sizes(machine)]
     count = len(fit.knees)
