@@ -242,12 +242,8 @@ def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     found = words.told(book(hosted(2.0), *claims), suite_of(claims))
     (common,) = found.common
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
-    assert words.remarks(found.answers) == [(f"({n + 1})", f"Of another core {n}.") for n in range(3)]
-    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == [
-        "above (1)",
-        "above (2)",
-        "above (3)",
-    ]
+    assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
+    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == ["(1)", "(2)", "(3)"]
 
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:
