@@ -32,7 +32,15 @@ def render(book: Book) -> str:
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
         if table is not None
     ]
-    parts += [_findings(book), _sure(book), *_lengths(book), _rows(book), _gaps(book), _again(book)]
+    parts += [
+        *map(text, tables.unread(book)),
+        _findings(book),
+        _sure(book),
+        *_lengths(book),
+        _rows(book),
+        _gaps(book),
+        _again(book),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

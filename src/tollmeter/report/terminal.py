@@ -103,7 +103,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
     command = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --all"
     numbered = sum(row.status == "ok" for row in book.index.rows)
     if numbered:
-        wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
+        told = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
+        wrapped(console, f"{told}: {command}", width, first=INDENT, hanging=INDENT * 2)
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
@@ -152,7 +153,8 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
 
 def _closing(book: Book, console: Console, width: int) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
-    for sentence in (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book)):
+    whole = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
+    for sentence in (*tables.unread(book), *whole):
         if sentence:
             wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(book.index.rows):
