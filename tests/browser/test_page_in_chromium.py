@@ -166,7 +166,7 @@ def check_colours(shown: Shown, palette: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
 def test_words_and_lines_stand_out_in_light_and_dark(gallery: Gallery, scheme: str, palette: dict[str, str]) -> None:
-    with gallery.show(books.many_cpus, scheme=scheme) as shown:  # type: ignore[arg-type]
+    with gallery.show(books.many_cpus, scheme=scheme, of="#chart-core-to-core, #chart-latency") as shown:  # type: ignore[arg-type]
         check_colours(shown, palette)
         cells = set(shown.colours("#chart-core-to-core svg .mark-rect path", "fill"))
         assert cells and cells <= {rgb(palette[f"heat-{step}"]) for step in range(1, 8)}
