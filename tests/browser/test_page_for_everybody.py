@@ -29,3 +29,18 @@ def violations(page: Any) -> list[str]:
 def test_no_rule_of_axe_is_broken(gallery: Gallery, width: int, scheme: str) -> None:
     with gallery.show(books.small, width=width, scheme=scheme, folded=True, bypass_csp=True) as shown:  # type: ignore[arg-type]
         assert violations(shown.page) == []
+
+
+def test_what_a_reader_opened_and_sought_stays_when_the_page_comes_anew(gallery: Gallery) -> None:
+    """As that of a run that is measured does, every few seconds."""
+    with gallery.show(books.healthy, folded=True) as shown:
+        page = shown.page
+        page.locator("details.sureness summary").click()
+        opened = "[...document.querySelectorAll('details')].map(part => part.open)"
+        page.locator("#search").fill("pagefault")
+        before = page.evaluate(opened)
+        page.reload()
+        assert page.evaluate(opened) == before and before[0]
+        assert page.locator("#search").input_value() == "pagefault"
+        assert page.locator("#found").inner_text() == "0 found"
+        assert shown.complaints == [] and shown.refused() == []

@@ -14,6 +14,7 @@ import pytest
 
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
+from tollmeter.library.derive import open_run
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import Tail, is_written
@@ -94,6 +95,17 @@ def test_a_run_that_is_measured_is_renewed(server: serving.Server, run: Path) ->
     assert not is_written(run / NAME)
     _, listed, headers = asked(server, f"/{server.token}/")
     assert "measuring now" not in listed and "Refresh" not in headers
+
+
+def test_a_run_that_is_measured_says_for_how_long(run: Path) -> None:
+    lines = (run / NAME).read_bytes().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if line.startswith(b'{"k":"end"')]
+    assert not any(line.startswith(b'{"k":"run"') for line in lines) and len(ends) > 4
+    so_far = []
+    for last in (ends[len(ends) // 2], ends[-1]):
+        (run / NAME).write_bytes(b"".join(lines[: last + 1]))
+        so_far.append(open_run(run).index.run.seconds)
+    assert 0 < so_far[0] < so_far[1]
 
 
 def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run: Path) -> None:

@@ -152,15 +152,16 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
     return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
-def outcome(stream: bytes | Sequence[Line]) -> Outcome:
-    """What one visit brought back. Raises Damaged where the stream is not one whole visit."""
+def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Outcome:
+    """What one visit brought back. among: who reads the others of its run too. Raises Damaged where the stream is not
+    one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
-    return Outcomes().of(lines)
+    return (among or Outcomes()).of(lines)
 
 
 class Outcomes:
-    """Reads the visits of one journal. What many of them say alike is kept once: their points, clocks and work, and the
+    """Reads the visits of one run. What many of them say alike is kept once: their points, clocks and work, and the
     columns that their samples stand in."""
 
     def __init__(self) -> None:
