@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 import books
@@ -23,16 +25,18 @@ def profile(way: str, abi: str = "x86_64", target: str = "local", **hits: int) -
     return Profile(probe=PATH + way, abi=abi, target=target, parameters=values, source=source, shares=shares)
 
 
-def frames(abi: str = "x86_64", target: str = "local", clock: Clock = "hardware") -> list[Row]:
-    def frame(way: str, copy: str, ns: float) -> Row:
-        values: dict[str, Value] = {"copy": copy, "checksum": "halfwords", "fault": "none"}
-        return row(ns, of=PATH + way, name="frame", parameters=values, abi=abi, target=target, clock=clock)
+def frame(way: str, copy: str, ns: float, checksum: str = "halfwords", **where: Any) -> Row:
+    values: dict[str, Value] = {"copy": copy, "checksum": checksum, "fault": "none"}
+    return row(ns, of=PATH + way, name="frame", parameters=values, **where)
 
+
+def frames(abi: str = "x86_64", target: str = "local", clock: Clock = "hardware") -> list[Row]:
+    where = {"abi": abi, "target": target, "clock": clock}
     costs = {"halves": HALVES, "copy": COPIED, "shifted": SHIFTED}
     return [
         made
         for way, ns in costs.items()
-        for made in (frame(way, "words_else_bytes", ns), frame(way, "libc", ns / 2))
+        for made in (frame(way, "words_else_bytes", ns, **where), frame(way, "libc", ns / 2, **where))
     ]  # fmt: skip
 
 

@@ -484,6 +484,8 @@ def _levels() -> tuple[Level, ...]:
             latency_ns=latency,
             latency_cycles=latency * CLOCK_HZ / 1e9,
             read_bytes_per_second=read,
+            read_low=read * 0.99 if read else None,
+            read_high=read * 1.01 if read else None,
             parallelism=parallelism,
             latency_low=latency * (1 - share),
             latency_high=latency * (1 + share),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import objects
 from tollmeter.model import Abi
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
 
@@ -61,6 +62,7 @@ def _built_tree(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_comp
         shutil.copy2(ROOT / name, tree / name)
     shutil.copy2(ROOT / f"abis/{own_abi.name}.toml", tree / "abis")
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
+    objects.lend(tree, own_abi.name)
     build_abi(tree, own_abi, own_compiler)
     return tree
 

@@ -33,8 +33,9 @@ ROGUE = ROOT / "tests/faults/rogue.c"
 PROBE = "kernel.enter"
 BEHAVIOURS = (
     "good", "garbage", "flood", "cut", "silent", "bad_exit", "crash", "closed_output", "deadline", "endless", "wrong",
-    "skip", "other_visit", "hang", "orphan", "interruptible",
+    "skip", "other_visit", "hang", "orphan", "interruptible", "foreign",
 )  # fmt: skip
+NO_EXECUTABLE = b"\x7fELF" + bytes(60)
 
 
 class Stand:
@@ -95,7 +96,8 @@ def rogue(folder: Path, compiler: str, behaviour: str) -> Path:
     path = folder / behaviour / "x86_64" / PROBE
     if not path.exists():
         path.parent.mkdir(parents=True)
-        path.write_bytes(_rogue(compiler, folder) + f"\nbehaviour={behaviour}".encode())
+        rogue = _rogue(compiler, folder) + f"\nbehaviour={behaviour}".encode()
+        path.write_bytes(NO_EXECUTABLE if behaviour == "foreign" else rogue)
         path.chmod(0o755)
     return path
 
@@ -115,12 +117,20 @@ def emulator_file(name: str) -> Path:
 # ---- places -------------------------------------------------------------------------------------------------------
 
 
+def _fake(folder: Path, behaviour: str) -> Path:
+    """A script, or what is none."""
+    path = fake(folder, PROBE, behaviour)
+    if behaviour == "foreign":
+        path.write_bytes(NO_EXECUTABLE)
+    return path
+
+
 @contextmanager
 def local(folder: Path) -> Iterator[Stand]:
     with contextlib.closing(Local()) as target:
         yield Stand(
             target,
-            lambda behaviour: fake(folder / behaviour / "x86_64", PROBE, behaviour),
+            lambda behaviour: _fake(folder / behaviour / "x86_64", behaviour),
             ("python", str(folder), "--stay"),
         )
 

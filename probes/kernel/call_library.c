@@ -33,16 +33,6 @@ static uint32_t answer_of(void *context, uint32_t question) {
   return question | (call->types[question / 2 % OBJECTS] == STRING);
 }
 
-/* Their packages are pinned for one machine, and link with its glibc alone (probes/libraries.toml). */
-static enum toll_status explain_gap(struct toll_run *r, const char *library) {
-#if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)
-  return toll_library_missing(r, library);
-#else
-  return toll_skip(r, "%s is linked in for x86_64 with glibc alone: Debian's package of it is pinned for that",
-                   library);
-#endif
-}
-
 static bool open_channel(unsigned channel, struct call *call) {
   if (channel == DBUS) return dbus_open(answer_of, call);
   return rpc_open(channel == RPC_TCP ? SOCK_STREAM : SOCK_DGRAM, answer_of, call);
@@ -54,7 +44,7 @@ static enum toll_status prepare(struct toll_run *r) {
   const unsigned channel = toll_choice(r, "channel");
   const bool known = channel == DBUS ? DBUS_KNOWN : RPC_KNOWN;
   uint64_t random = r->seed;
-  if (!known) return explain_gap(r, channel == DBUS ? "libdbus" : "libtirpc");
+  if (!known) return toll_archive_missing(r, channel == DBUS ? "libdbus" : "libtirpc");
   if (find_other_end(r, &call->other_end) != TOLL_OK) return TOLL_SKIPPED;
   for (unsigned i = 0; i < OBJECTS; i++) call->types[i] = (unsigned)toll_random_below(&random, TYPES);
   errno = 0;

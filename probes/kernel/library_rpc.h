@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONC RPC (RFC 5531) by libtirpc, as Debian packages it: a question is a call of procedure 1 with one word, over TCP or UDP
- * on the loopback. Both ends are made of sockets that are there already, so that neither asks a port mapper nor reads the
+ * ONC RPC (RFC 5531) by libtirpc, as Debian packages it: a question is a call of procedure 1 with one word, over TCP or
+ * UDP, on the loopback or to another machine. Both ends are made of sockets that are there already, so that neither asks a port mapper nor reads the
  * system's list of networks.
  *
  * The archive refers to Kerberos, of which Debian has no archive: its functions stand here as what ends the program, since
@@ -60,18 +60,15 @@ static inline void rpc_serve_one(struct svc_req *request, SVCXPRT *transport) {
   if (svc_sendreply(transport, (xdrproc_t)xdr_uint32_t, (char *)&answer)) rpc.served++;
 }
 
-static inline bool rpc_open_server(struct address *address, int type) {
-  const int file = socket_at(address, type);
-  if (file < 0) return false;
+/* file: bound, and listening where it is a stream. */
+static inline bool rpc_open_server(int file, int type) {
   SVCXPRT *transport =
       type == SOCK_STREAM ? svc_vc_create(file, RPC_ROOM, RPC_ROOM) : svc_dg_create(file, RPC_ROOM, RPC_ROOM);
   return transport && svc_reg(transport, RPC_PROGRAM, RPC_EDITION, rpc_serve_one, NULL);
 }
 
-static inline bool rpc_open_client(struct address *address, int type) {
+static inline bool rpc_open_client(int file, struct address *address, int type) {
   struct netbuf server = {.maxlen = address->length, .len = address->length, .buf = &address->place};
-  const int file = socket(AF_INET, type | SOCK_CLOEXEC, 0);
-  if (file < 0 || connect(file, &address->place.any, address->length) < 0) return false;
   if (type == SOCK_STREAM) send_at_once(file);
   rpc.client = type == SOCK_STREAM ? clnt_vc_create(file, &server, RPC_PROGRAM, RPC_EDITION, RPC_ROOM, RPC_ROOM)
                                    : clnt_dg_create(file, &server, RPC_PROGRAM, RPC_EDITION, RPC_ROOM, RPC_ROOM);
@@ -81,7 +78,11 @@ static inline bool rpc_open_client(struct address *address, int type) {
 static inline bool rpc_open(int type, uint32_t (*answer)(void *context, uint32_t question), void *context) {
   struct address address = inet_address(INADDR_LOOPBACK);
   rpc.answer = answer, rpc.context = context;
-  return rpc_open_server(&address, type) && rpc_open_client(&address, type);
+  const int server = socket_at(&address, type);
+  if (server < 0 || !rpc_open_server(server, type)) return false;
+  const int client = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+  if (client < 0 || connect(client, &address.place.any, address.length) < 0) return false;
+  return rpc_open_client(client, &address, type);
 }
 
 /* Takes whatever comes until so many questions are answered. */
@@ -90,6 +91,12 @@ static inline void rpc_serve(uint64_t questions) {
     const int ready = poll(svc_pollfd, (nfds_t)svc_max_pollfd, -1);
     if (ready > 0) svc_getreq_poll(svc_pollfd, ready);
   }
+}
+
+/* Of another machine's questions; ends with the process. */
+static inline void rpc_serve_alone(int file, int type, uint32_t (*answer)(void *context, uint32_t question)) {
+  rpc.answer = answer;
+  if (rpc_open_server(file, type)) rpc_serve(UINT64_MAX);
 }
 
 /* False where no answer came. */
@@ -107,6 +114,13 @@ static inline bool rpc_open(int type, uint32_t (*answer)(void *context, uint32_t
 }
 static inline void rpc_serve(uint64_t questions) {
   (void)questions;
+}
+static inline bool rpc_open_client(int file, struct address *address, int type) {
+  (void)file, (void)address, (void)type;
+  return false;
+}
+static inline void rpc_serve_alone(int file, int type, uint32_t (*answer)(void *context, uint32_t question)) {
+  (void)file, (void)type, (void)answer;
 }
 static inline bool rpc_ask(uint32_t question, uint32_t *answer) {
   (void)question, (void)answer;

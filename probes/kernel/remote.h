@@ -2,7 +2,7 @@
  *
  * The other end of a call between two machines: started there as this executable with TOLL_SERVE in its environment, it
  * says in one line at which ports it serves what, and ends when its standard input does, which is when the ssh that
- * started it ends, whatever that ended of.
+ * started it ends, whatever that ended of. Of all services it has those that it is linked with: RPC is a library's.
  *
  * Each service is a process of its own that waits in the kernel for one peer at a time: a loop over all of them would add
  * its own poll to each answer.
@@ -15,9 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/time.h>
 
+#include "library_rpc.h"
 #include "page.h"
 
-enum service { ECHO_TCP, ECHO_UDP, TAKE_CONNECTION, SERVE_PAGE, TAKE_BYTES, SERVICES };
+enum service { ECHO_TCP, ECHO_UDP, TAKE_CONNECTION, SERVE_PAGE, TAKE_BYTES, RPC_BY_TCP, RPC_BY_UDP, SERVICES };
 enum { REMOTE_CHUNK = 1 << 16, REMOTE_PATIENCE_S = 5 };
 
 /* ---- there ---- */
@@ -62,6 +63,16 @@ static inline void echo_datagrams(int file) {
   }
 }
 
+/* What an answer by RPC is to its question. */
+static inline uint32_t rpc_answer(void *context, uint32_t question) {
+  (void)context;
+  return ~question;
+}
+
+static inline int type_of(enum service service) {
+  return service == ECHO_UDP || service == RPC_BY_UDP ? SOCK_DGRAM : SOCK_STREAM;
+}
+
 static inline void serve_one(enum service service, int file) {
   switch (service) {
     case ECHO_TCP: echo_until_end(file); break;
@@ -75,6 +86,10 @@ static inline void serve_for_ever(enum service service, int file) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGCHLD, SIG_IGN);
   if (service == ECHO_UDP) echo_datagrams(file);
+  if (service >= RPC_BY_TCP) {
+    rpc_serve_alone(file, type_of(service), rpc_answer);
+    _exit(1);
+  }
   for (;;) {
     const int taken = accept4(file, NULL, NULL, SOCK_CLOEXEC);
     const bool stays = service == ECHO_TCP || service == TAKE_BYTES;
@@ -88,18 +103,24 @@ static inline void serve_for_ever(enum service service, int file) {
   }
 }
 
+/* Its port, by a process that ends with this one; 0 where it is not linked in, -1 where none can be opened. */
+static inline int start_service(enum service service) {
+  struct address address = inet_address(INADDR_ANY);
+  if (service >= RPC_BY_TCP && !RPC_KNOWN) return 0;
+  const int file = socket_at(&address, type_of(service));
+  const pid_t served = file < 0 ? -1 : fork();
+  if (served == 0) serve_for_ever(service, file);
+  if (file >= 0) close(file);
+  return served < 0 ? -1 : ntohs(address.place.inet.sin_port);
+}
+
 __attribute__((constructor)) static void serve_another_machine(void) {
   char line[128] = "", nothing;
   if (!getenv("TOLL_SERVE")) return;
   for (enum service service = 0; service < SERVICES; service++) {
-    struct address address = inet_address(INADDR_ANY);
-    const int file = socket_at(&address, service == ECHO_UDP ? SOCK_DGRAM : SOCK_STREAM);
-    if (file < 0) _exit(1);
-    snprintf(line + strlen(line), sizeof line - strlen(line), ",%u", (unsigned)ntohs(address.place.inet.sin_port));
-    const pid_t served = fork();
-    if (served == 0) serve_for_ever(service, file);
-    if (served < 0) _exit(1);
-    close(file);
+    const int port = start_service(service);
+    if (port < 0) _exit(1);
+    snprintf(line + strlen(line), sizeof line - strlen(line), ",%d", port);
   }
   dprintf(STDOUT_FILENO, "ports%s\n", line);
   while (read(STDIN_FILENO, &nothing, 1) > 0) continue;
@@ -119,6 +140,7 @@ static inline enum toll_status find_service(struct toll_run *r, enum service ser
   if (!ports || inet_pton(AF_INET, host, &address->place.inet.sin_addr) != 1)
     return toll_fail(r, "no peer has such an address: %s", told);
   address->place.inet.sin_port = htons((uint16_t)strtoul(ports + 1, NULL, 10));
+  if (!address->place.inet.sin_port) return toll_fail(r, "the other end was started without this service's library");
   return TOLL_OK;
 }
 

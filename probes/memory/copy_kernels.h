@@ -138,6 +138,7 @@ static inline void copy_stamp(const struct span *span, char *source, uint32_t nu
 static inline enum toll_status copy_check(struct toll_run *r, const struct kernel *kernel, const struct span *span) {
   const half_word *from = (const half_word *)(const void *)span->source;
   const half_word *to = (const half_word *)(const void *)span->target;
+  if (kernel->lane == kernel->step && memcmp(to, from, span->bytes) == 0) return TOLL_OK;
   for (size_t i = 0; i < span->bytes / 4; i++)
     if (to[i] != (i * 4 % kernel->step < kernel->lane ? from[i] : 0))
       return toll_wrong(r, "after %llu passes of %s word %zu was not copied as it should be",

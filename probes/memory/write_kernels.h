@@ -119,6 +119,7 @@ static const struct kernel write_kernels[] = {WRITE_KERNELS(KERNEL_ROW)};
 static inline enum toll_status write_check(struct toll_run *r, const struct kernel *kernel, const struct span *span) {
   uint32_t stored = (uint32_t)pattern_of(span->passes);
   const half_word *words = (const half_word *)(const void *)span->target;
+  if (kernel->lane == kernel->step && holds_only(span, stored)) return TOLL_OK;
   for (size_t i = 0; i < span->bytes / 4; i++)
     if (words[i] != (i * 4 % kernel->step < kernel->lane ? stored : mark_of(i)))
       return toll_wrong(r, "after %llu passes of %s word %zu is not as it should be", (unsigned long long)span->passes,

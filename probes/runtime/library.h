@@ -24,4 +24,14 @@ static inline enum toll_status toll_library_missing(struct toll_run *r, const ch
       r, "%s is not here for this ABI: ./toll run brings it when it can reach Debian, which may not have it", library);
 }
 
+/* Of an archive in C whose package is pinned for one machine, and links with its glibc alone (probes/libraries.toml). */
+static inline enum toll_status toll_archive_missing(struct toll_run *r, const char *library) {
+#if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)
+  return toll_library_missing(r, library);
+#else
+  return toll_skip(r, "%s is linked in for x86_64 with glibc alone: Debian's package of it is pinned for that",
+                   library);
+#endif
+}
+
 #endif

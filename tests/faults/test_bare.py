@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import objects
 import stands
 from noisy_line import noisy_line
 from tollmeter.model import Outcome, Point, Value, Visit
@@ -121,6 +122,7 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
         *headers,
     ):
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
+    objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)
     return tree / "build" / abi.name
 

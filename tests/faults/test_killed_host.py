@@ -39,10 +39,10 @@ class Place(NamedTuple):
 
 
 PLACES = {
-    "local": Place("local", "sh", 2.0, 6),
-    "qemu-user": Place("qemu-user:x86_64", "qemu-x86_64", 2.5, 6),
+    "local": Place("local", "sh", 2.0, 4),
+    "qemu-user": Place("qemu-user:x86_64", "qemu-x86_64", 2.5, 4),
     "guest": Place("guest:x32", "qemu-system-x86_64", 9.0, 3),
-    "ssh": Place("ssh:board", "ssh", 3.0, 8),
+    "ssh": Place("ssh:board", "ssh", 3.0, 6),
 }
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -117,6 +118,25 @@ def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypat
     monkeypatch.setattr(local, "_LARGE_BYTES", 2 * held)
     place.process(cpus=(3,))
     assert [is_alive(process) for process in (first, third)] == [True, True], "a small one needs no room"
+
+
+def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given back and taken anew later takes ten times as long as what is taken at once."""
+    place.process(cpus=(0,))
+    held = next(iter(place.target._waiting.values())).bytes
+    monkeypatch.setattr(local, "_LARGE_BYTES", held // 2)
+    monkeypatch.setattr(local, "_MOST_LARGE_BYTES", held * 5 // 2)
+    second, third = place.process(cpus=(1,)), place.process(cpus=(2,))
+    seen: list[tuple[bool, bool]] = []
+    begun = local.Child
+
+    def begin(*command: Any, **options: Any) -> local.Child:
+        seen.append((is_alive(second), is_alive(third)))
+        return begun(*command, **options)
+
+    monkeypatch.setattr(local, "Child", begin)
+    place.process(cpus=(0,))
+    assert seen == [(False, True)], "the one that has waited longest is gone by then"
 
 
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,14 +150,18 @@ def spoil(folder: Path, how: str) -> None:
         ("nonsense", "bad configuration"),
     ],
 )
-def test_a_host_that_cannot_be_reached_is_one_sentence_and_the_others_go_on(
-    person: Person, how: str, named: str
-) -> None:
+def test_a_host_that_cannot_be_reached_is_one_sentence(person: Person, how: str, named: str) -> None:
     spoil(person.folder, how)
     alone = person.toll("run", PROBE, "--target", "ssh:board", "--budget", "2s", "--quiet")
     assert (alone.returncode, alone.stdout) == (5, "")
     (sentence,) = alone.stderr.splitlines()
     assert named in sentence and "board" in sentence
+    assert not person.left()
+
+
+@pytest.mark.parametrize(("how", "named"), [("nobody listens", "nothing listens"), ("nonsense", "bad configuration")])
+def test_the_others_go_on_without_it(person: Person, how: str, named: str) -> None:
+    spoil(person.folder, how)
     both = person.runs(PROBE, *SOON, targets=["ssh:board", "local"])
     assert both.returncode == 5
     assert statuses(both) == {"ssh:board": {"infrastructure"}, "local": {"ok"}}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
+from tollmeter.library.derive import open_run
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import Tail, is_written
@@ -95,10 +97,42 @@ def test_a_run_that_is_measured_is_renewed(server: serving.Server, run: Path) ->
     assert "measuring now" not in listed and "Refresh" not in headers
 
 
+def test_a_run_that_is_measured_says_for_how_long(run: Path) -> None:
+    lines = (run / NAME).read_bytes().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if line.startswith(b'{"k":"end"')]
+    assert not any(line.startswith(b'{"k":"run"') for line in lines) and len(ends) > 4
+    so_far = []
+    for last in (ends[len(ends) // 2], ends[-1]):
+        (run / NAME).write_bytes(b"".join(lines[: last + 1]))
+        so_far.append(open_run(run).index.run.seconds)
+    assert 0 < so_far[0] < so_far[1]
+
+
 def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run: Path) -> None:
     (run / "run.toml").write_text("format = 99")
     assert asked(server, f"/{server.token}/{run.name}")[0] == 500
     assert asked(server, f"/{server.token}/")[0] == 200
+
+
+def test_two_browsers_at_once_have_their_lists_one_after_the_other(
+    server: serving.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, met = threading.Lock(), []
+
+    def opened(folder: Path) -> object:
+        met.append(not alone.acquire(blocking=False))
+        time.sleep(0.05)
+        alone.release()
+        return open_index(folder)
+
+    open_index = serving.open_index
+    monkeypatch.setattr(serving, "open_index", opened)
+    browsers = [threading.Thread(target=asked, args=(server, f"/{server.token}/")) for _ in range(2)]
+    for browser in browsers:
+        browser.start()
+    for browser in browsers:
+        browser.join()
+    assert met == [False, False]
 
 
 def test_a_tail_gives_each_stream_once_and_no_half(run: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from statistics import median
 import msgspec
 import pytest
 
+import objects
 import stands
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
@@ -66,7 +67,9 @@ def built(tree: Path, abi: str) -> Path:
     compiler = find_compiler(read)
     if not isinstance(compiler, str):
         pytest.skip(compiler.reason)
+    objects.lend(tree, abi)
     build_abi(tree, read, compiler)
+    objects.keep(tree, abi)
     return tree / "build" / abi
 
 

@@ -17,21 +17,25 @@ size_t toll_page_bytes(void) {
 }
 
 /* Writes the numbers of the nodes that a walk with toll_chase() meets, from its head on; returns how many, 0 without
- * memory. A node's number is its place in the buffer in strides. page_bytes: of a base page. */
-uint64_t stream_chase(uint64_t seed, uint64_t bytes, uint64_t stride, int order, uint64_t page_bytes, uint32_t *nodes) {
-  base_page_bytes = page_bytes;
-  struct toll_run r = {.seed = seed};
+ * memory. A node's number is its place in the buffer in strides. page_bytes: of a base page.
+ *
+ * The order does not depend on how far apart the nodes lie, but for the seed, of which the stride is a part: here they
+ * lie side by side, with as many in a page, and a walk over 256 MiB needs 32. */
+uint64_t stream_chase(uint64_t seed, uint64_t count, uint64_t stride, int order, uint64_t page_bytes, uint32_t *nodes) {
+  const uint64_t side_by_side = sizeof(void *), bytes = count * side_by_side;
+  base_page_bytes = page_bytes / stride * side_by_side;
+  struct toll_run r = {.seed = seed ^ stride ^ side_by_side};
   char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (buffer == MAP_FAILED) return 0;
   madvise(buffer, bytes, MADV_HUGEPAGE);
-  void **head = toll_chase(&r, buffer, bytes, stride, (enum toll_order)order), **at = head;
-  uint64_t count = 0;
+  void **head = toll_chase(&r, buffer, bytes, side_by_side, (enum toll_order)order), **at = head;
+  uint64_t met = 0;
   do {
-    nodes[count++] = (uint32_t)((uint64_t)((char *)at - buffer) / stride);
+    nodes[met++] = (uint32_t)((uint64_t)((char *)at - buffer) / side_by_side);
     at = (void **)*at;
   } while (at != head);
   munmap(buffer, bytes);
-  return count;
+  return met;
 }
 
 /* As the emulator's plugin tells it (emulator/distances.c), with an operation in place of an instruction. Counted are the

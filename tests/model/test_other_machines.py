@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that are built otherwise than most, and machines that are not left alone."""
+"""Machines that are built otherwise than most."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import msgspec
 import pytest
 
 from model.machine import KIB, MIB, Cache, Machine, Tlb
-from model.measured import Noise, crowded, described, description, latency_rows, reading_rows
-from model.random_machines import random_machine
-from model.recovery import false_levels
+from model.measured import Noise, described, description, latency_rows, reading_rows
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Level
 
@@ -22,7 +20,6 @@ PLAIN = Machine(
     tlbs=(Tlb(64, 64, 7), Tlb(1536, 12, 40)),
     huge_tlbs=(Tlb(32, 32, 7), Tlb(1024, 8, 20)),
 )  # fmt: skip
-CROWDED = range(2000, 2016)
 
 
 def found(machine: Machine, told: Machine | None = None) -> dict[str, Level]:
@@ -59,26 +56,6 @@ def test_a_hybrid_cpu_whose_other_core_the_system_describes() -> None:
         assert [bool(level.size_bytes) for level in levels] == [True, True, False]
         assert levels[0].size_bytes == pytest.approx(32 * KIB, rel=0.1)
         assert levels[1].size_bytes == pytest.approx(2 * MIB, rel=0.1)
-
-
-def test_neighbours_bursts_and_states_make_no_level(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the last cache a third to all is left, some sizes are served by turns, and one row in thirty is hit."""
-    machines = [random_machine(seed) for seed in CROWDED]
-    seen = [
-        hierarchy(crowded(latency_rows(one, Noise(one)), one), described(), description(one, told=False))
-        for one in machines
-    ]
-    false = sum(bool(false_levels(*pair)) for pair in zip(machines, seen, strict=True))
-    first = sum(
-        bool(levels[0].size_bytes) and abs(levels[0].size_bytes / one.caches[0].size_bytes - 1) < 0.1
-        for one, levels in zip(machines, seen, strict=True)
-    )
-    by_turns = sum(any(level.states for level in levels) for levels in seen)
-    with capsys.disabled():
-        print(f"\n  crowded: {false} of {len(machines)} with a false level, {first} first caches within 10 %", end="")
-    assert false <= 1
-    assert first >= 0.9 * len(machines)
-    assert by_turns >= 0.9 * len(machines)
 
 
 def test_reading_finds_the_end_of_the_last_cache_where_latency_does() -> None:

@@ -14,7 +14,7 @@ from model.machine import PAGE_BYTES, Machine, sets_of, shape
 
 ORDERS = {"random": 0, "local": 1, "forward": 2, "backward": 3}
 CHASE, LOAD, STORE, FENCE, LOADS = 0, 64, 65, 66, 67
-LOOKED_AT = 1 << 14
+LOOKED_AT = 1 << 13
 TRANSLATIONS = 1 << 14
 FRAMES = 1 << 22
 VISITS = 5
@@ -26,7 +26,7 @@ LAPS_CYCLES, MOST_LAPS = 60e6, 40
 def order(seed: int, count: int, stride: int, kind: str, page_bytes: int = PAGE_BYTES) -> Numbers:
     """Places, in strides, that a walk over `count` nodes meets from its head on, by the runtime's own code."""
     nodes = np.empty(count, np.uint32)
-    met = library().stream_chase(seed, count * stride, stride, ORDERS[kind], page_bytes, pointer(nodes))
+    met = library().stream_chase(seed, count, stride, ORDERS[kind], page_bytes, pointer(nodes))
     assert met == count, "a chase is one cycle over all of its nodes"
     nodes.flags.writeable = False
     return nodes

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from probes.visiting import all_points, build_broken, control_cost, cost, describe, in_turns, visit, visits
+from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
 from tollmeter.targets.distances import DISTANCES, apart
 from tollmeter.targets.qemu_user import emulator_of
@@ -204,6 +205,20 @@ def test_memory_is_told_the_same_twice(abi: str) -> None:
     one, two = stored(abi, 1000), stored(abi, 1000)
     for name in ("resident_peak", "resident", "proportional", "heap", "minor_faults", "asked", "code", "data"):
         assert one.gauges[name] == pytest.approx(two.gauges[name], rel=0.01), name
+
+
+def test_code_that_another_layout_has_mapped_too_counts_in_whole(abi: str) -> None:
+    """Layouts of one program stay side by side in a run, and how many do is the run's doing."""
+    alone = visit(abi, "datamodel.bit_boards", samples=1)
+    with subprocess.Popen(
+        [executable(abi, "datamodel.bit_boards", ROOT), "--visits"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin and other.stdout
+        other.stdin.write(b"--samples=1\n")
+        other.stdin.flush()
+        assert other.stdout.readline(), "it has run once, and stays"
+        beside = visit(abi, "datamodel.bit_boards", samples=1)
+    assert beside.gauges["proportional"] == pytest.approx(alone.gauges["proportional"], rel=0.1)
 
 
 def test_more_memory_than_there_is_is_refused_with_both_sizes(abi: str) -> None:

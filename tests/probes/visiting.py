@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import objects
 from tollmeter.model import Abi, Outcome, Probe, Value
 from tollmeter.protocol import description, find_lines, outcome
 from tollmeter.toolchain.build import build_abi
@@ -100,4 +101,5 @@ def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str
             if not (folder / header.name).exists():
                 shutil.copy2(header, folder)
         (tree / "probes" / name).write_text(source.replace(old, new), encoding="utf-8")
+    objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)

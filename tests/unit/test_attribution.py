@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, probe, program, row
-from tollmeter.judgement.attribution import Attribution, attributed
+from tollmeter.judgement.attribution import Attribution, Part, PartName, attributed
 from tollmeter.model import Book, Program, Row, Select, Suite
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_table, in_words, largest, named, why_not
@@ -193,8 +194,39 @@ def test_it_is_told_in_words_and_as_a_table() -> None:
     assert "in cache misses" in words
     assert "unexplained" in words
     table = attribution_table(told)
+    assert str(table.rows[0].cells[3]) == "0", "the same instructions"
     assert [column.name for column in table.columns][1:3] == ["x86_64", "x32"]
     assert len(table.rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ((-267.4, 3841.0, 0.001), "saves 3.57 µs: 270 ns lost in instructions, 3.8 µs in cache misses, nothing in"),
+        (
+            (267.4, -3841.0, 300.0),
+            "costs 3.27 µs: 270 ns saved in instructions, 3.8 µs in cache misses, 300 ns saved in",
+        ),
+        ((None, None, -3168.0), "cannot be told, beyond 3.2 µs lost in page faults"),
+    ],
+)
+def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Sequence[float | None], said: str) -> None:
+    """It read `it would save 3.58 µs: −267 ns in instructions`, and 0.000001 ns."""
+    names: tuple[PartName, ...] = ("instructions", "caches", "faults", "unexplained")
+    whole = None not in parts
+    told = [Part(name=name, ns=ns) for name, ns in zip(names, (*parts, 0.0 if whole else None), strict=True)]
+    one = Attribution(probe="any.program", parameters={}, abis=("x86_64", "x32"), target="local", first_ns=34_900.0,
+                      second_ns=34_900.0 - sum(ns or 0.0 for ns in parts) if whole else None, memory=0.67,
+                      levels=(), parts=tuple(told))  # fmt: skip
+    assert said in in_words(one)
+    shown = [str(cell) for cell in attribution_table([one]).rows[0].cells[3:]]
+    assert shown[0] in ("−270 ns", "270 ns", "–") and all(len(cell) <= len("−270 ns") for cell in shown)
+
+
+def test_a_reason_that_two_parts_share_is_said_once() -> None:
+    single = attributed(book(*SIMPLEX, [65536]), "x86_64", "x32")
+    (shared,) = [said for said in why_not(single) if "two sizes" in said]
+    assert shared.startswith("instructions, caches: ")
 
 
 def test_the_largest_differences_are_a_stacked_bar() -> None:

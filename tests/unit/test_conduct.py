@@ -42,6 +42,8 @@ class Rig:
         self.differs = ""
         self.interrupts = 0
         self.looks: list[int] = []
+        self.read_together: list[list[Outcome]] = []
+        self.review_s = 0.0
         self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
@@ -82,6 +84,9 @@ class Rig:
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self.looks.append(len(outcomes))
 
+    def read(self, outcomes: Sequence[Outcome]) -> None:
+        self.read_together.append(list(outcomes))
+
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         self.asked += 1
         assert all(outcome.point.probe == probe.probe for outcome in outcomes)
@@ -97,6 +102,7 @@ class Rig:
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         assert probe.probe == "memory.latency"
         assert all(found and value in grid for value, found in curve.items())
+        self.clock_s += self.review_s
         return self.wished.pop(max(visit.round for visit in self.visits), [])
 
     # Observer
@@ -181,6 +187,28 @@ def test_the_judge_is_asked_less_often_the_more_visits_there_are(rig: Rig) -> No
     rig.go(plan)
     assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 500)
     assert rig.asked < 100 * len(plan.points())
+
+
+def test_the_visits_of_a_round_are_read_together_and_once(rig: Rig) -> None:
+    plan = rig.plan(LATENCY)
+    rig.go(plan)
+    assert [told.visit for told in itertools.chain(*rig.read_together)] == [visit.id for visit in rig.visits]
+    assert len(rig.read_together) == 1 + max(visit.round for visit in rig.visits)
+
+
+def test_what_takes_long_beside_a_round_is_not_done_behind_each(rig: Rig) -> None:
+    rig.visits_to_settle = 50
+    rig.review_s = 0.5
+    rig.go(rig.plan(LATENCY))
+    noted = (rig.folder / "journal.jsonl").read_bytes().count(b'"status":"measuring"')
+    assert 1 < noted < rig.visits[-1].round / 4
+
+
+def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -> None:
+    rig.review_s = 100
+    rig.wished = {2: [1280]}
+    rig.go(rig.plan(LATENCY))
+    assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
 
 
 def test_settled_points_are_left_alone(rig: Rig) -> None:

@@ -18,7 +18,7 @@ from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
-from tollmeter.report import groups, markdown, tables, worth
+from tollmeter.report import groups, markdown, page, tables, worth
 from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
@@ -185,12 +185,43 @@ def test_headline_and_table_say_the_same_with_the_same_doubt() -> None:
 
 def test_a_level_of_few_visits_has_no_interval() -> None:
     book = books.small()
-    thin = tuple(msgspec.structs.replace(level, few_samples=6, latency_low=None, latency_high=None)
-                 for level in book.index.hierarchy)  # fmt: skip
+    few = {"few_samples": 6, "latency_low": None, "latency_high": None, "read_low": None, "read_high": None}
+    thin = tuple(msgspec.structs.replace(level, **few) for level in book.index.hierarchy)
     text = printed(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=thin)))
     memory = [line for line in text.splitlines() if re.match(r"  (L\d|memory)", line)]
     assert len(memory) == 4 and all("(6 samples)" in line and "±" not in line for line in memory)
     assert "takes about" in text.splitlines()[0]
+    assert "484 GB/s" in printed(book) and all(re.search(r" ~ \d\d0? GB/s", line) for line in memory)
+    cycles = [re.search(r"samples\) +([\d.,]+)", line) for line in memory]
+    assert all(found and len(found[1].strip("0").replace(".", "")) <= 2 for found in cycles)
+
+
+def test_a_rate_or_a_parallelism_that_is_missing_says_why() -> None:
+    book = books.small()
+    lost = {"read_bytes_per_second": None, "parallelism": None, "read_missing": "the budget ended",
+            "parallelism_missing": "no memory"}  # fmt: skip
+    levels = tuple(msgspec.structs.replace(level, **lost) if level.level in ("L2", "L3") else level
+                   for level in book.index.hierarchy)  # fmt: skip
+    told = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=levels))
+    for text in (page.render(told), " ".join(printed(told, whole=True).split()), markdown.render(told)):
+        assert "No read bandwidth of L2, L3: the budget ended." in text
+        assert "No parallelism of L2, L3: no memory." in text
+    assert "No read bandwidth" not in page.render(book)
+
+
+def test_a_run_without_a_number_is_called_neither_short_nor_anything() -> None:
+    book = books.small()
+    rows = [
+        msgspec.structs.replace(row, status="unsupported", reason="no peer", median=None) for row in book.index.rows
+    ]
+    bare = with_run(books.with_rows(book, rows), verdict="too short", unanswered="no row has a number")
+    for text in (printed(bare), page.render(bare)):
+        assert "too short" not in text and "is not answered: no row has a number" in " ".join(text.split())
+
+
+def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> None:
+    text = page.render(with_run(books.small(), verdict="busy", points=300, settled=100))
+    assert "112\N{NO-BREAK SPACE}ns from memory" in text and "within 3\N{NO-BREAK SPACE}%" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

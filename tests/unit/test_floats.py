@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import objects
 import stands
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import build, floats, making
@@ -23,9 +24,19 @@ PROBE = "float.dot"
 COMPUTES = r"float\.dot: \S*multiply\S* has '{} "
 
 
+@pytest.fixture(scope="module")
+def whole(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small checkout with one floating-point probe in it, that nobody breaks: an ABI is built in it once."""
+    return with_a_probe(Path(shutil.copytree(_built_tree, tmp_path_factory.mktemp("floats") / "toll meter")))
+
+
 @pytest.fixture
 def sources(tree: Path) -> Path:
-    """A small checkout with one floating-point probe in it."""
+    """The same for one test alone, which may break it."""
+    return with_a_probe(tree)
+
+
+def with_a_probe(tree: Path) -> Path:
     (tree / "probes/float").mkdir()
     for name in ("dot.cc", "dot.arm.S", "vectors.h", "ways.h"):
         shutil.copy2(ROOT / "probes/float" / name, tree / "probes/float")
@@ -40,7 +51,9 @@ def abi_of(name: str, **claims: str) -> Abi:
 
 
 def proved(tree: Path, abi: Abi) -> None:
+    objects.lend(tree, abi.name)
     making.make(tree, abi, str(abi.compiler[0]), f"build/{abi.name}/{PROBE}")
+    objects.keep(tree, abi.name)
     floats.prove(tree / f"build/{abi.name}/{PROBE}", abi)
 
 
@@ -51,10 +64,10 @@ def replaced(path: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x86_64", "arm-soft", "arm-softfp", "arm-hard", "arm-fpa", "riscv64", "sparc64"])
-def test_our_own_claims_are_kept(sources: Path, name: str) -> None:
+def test_our_own_claims_are_kept(whole: Path, name: str) -> None:
     """The other ABIs are held to theirs whenever they are built."""
     assert abi_of(name).floats
-    proved(sources, abi_of(name))
+    proved(whole, abi_of(name))
 
 
 @pytest.mark.parametrize(
@@ -63,16 +76,16 @@ def test_our_own_claims_are_kept(sources: Path, name: str) -> None:
      ("aarch64", "f(madd|mul|add)"), ("s390x", r"\w+")],
 )  # fmt: skip
 def test_soft_that_computes_by_an_fpu_is_refused_with_function_and_instruction(
-    sources: Path, name: str, instruction: str
+    whole: Path, name: str, instruction: str
 ) -> None:
     with pytest.raises(Failure, match=COMPUTES.format(instruction)) as caught:
-        proved(sources, abi_of(name, floats="soft"))
+        proved(whole, abi_of(name, floats="soft"))
     assert caught.value.exit_code == 1
 
 
-def test_hard_that_calls_a_library_is_refused(sources: Path) -> None:
+def test_hard_that_calls_a_library_is_refused(whole: Path) -> None:
     with pytest.raises(Failure, match=r"multiply\S* has no instruction of an FPU"):
-        proved(sources, abi_of("arm-soft", floats="hard"))
+        proved(whole, abi_of("arm-soft", floats="hard"))
 
 
 @pytest.mark.parametrize("name", ["x86_64", "arm-hard"])
@@ -89,9 +102,9 @@ def test_a_kernel_of_the_accelerator_is_its_instructions_alone(sources: Path) ->
         proved(sources, abi_of("arm-fpa"))
 
 
-def test_what_has_no_kernel_of_the_accelerator_does_not_claim_it(sources: Path) -> None:
+def test_what_has_no_kernel_of_the_accelerator_does_not_claim_it(whole: Path) -> None:
     with pytest.raises(Failure, match="no kernel of FPA"):
-        proved(sources, abi_of("arm-soft", floats="fpa"))
+        proved(whole, abi_of("arm-soft", floats="fpa"))
 
 
 def test_a_probe_without_a_body_to_be_read_is_refused(sources: Path) -> None:
@@ -112,17 +125,18 @@ def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> 
     shutil.copy2(ROOT / "probes/float/call.cc", sources / "probes/float")
     abi = abi_of("arm-fpa")
     made = f"build/{abi.name}/float.call"
+    objects.lend(sources, abi.name)
     making.make(sources, abi, str(abi.compiler[0]), made)
     floats.prove(sources / made, abi)
 
 
-def test_the_library_is_the_same_code_under_every_float_abi_of_arm(sources: Path) -> None:
+def test_the_library_is_the_same_code_under_every_float_abi_of_arm(whole: Path) -> None:
     """Debian's for the hard ABI is Thumb-2 code, 1.13 times as short: a ratio that is no ABI's."""
     if not list(Path("/usr/lib/gcc-cross/arm-linux-gnueabi").glob("*/libgcc.a")):
         pytest.skip("no libgcc of the soft ABI here")
     for name in ("arm-softfp", "arm-hard"):
-        proved(sources, abi_of(name))
-    made = [sources / f"build/{name}/{PROBE}" for name in ("arm-softfp", "arm-hard")]
+        proved(whole, abi_of(name))
+    made = [whole / f"build/{name}/{PROBE}" for name in ("arm-softfp", "arm-hard")]
     for routine in ("__aeabi_dadd", "__aeabi_dmul", "__aeabi_fadd", "__aeabi_fmul"):
         softfp, hard = ([one.code for one in instructions(path, routine)] for path in made)
         assert softfp == hard and len(hard) > 20

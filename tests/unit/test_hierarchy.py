@@ -237,6 +237,14 @@ def test_read_bandwidth_is_of_the_fastest_kernel_inside_the_level() -> None:
     assert levels["memory"].read_bytes_per_second == 38e9
 
 
+def test_a_rate_has_the_interval_of_its_sizes_and_none_of_too_few_visits() -> None:
+    known = reads({8 * KIB: 480e9, 16 * KIB: 500e9, 256 * KIB: 200e9})
+    few = [msgspec.structs.replace(row, visits=2) for row in known]
+    level, thin = (named(hierarchy(walk() + rows, PROBES, SOUND))["L1d"] for rows in (known, few))
+    assert level.read_low == pytest.approx(490e9 * 0.99) and level.read_high == pytest.approx(490e9 * 1.01)
+    assert (thin.read_bytes_per_second, thin.read_low, thin.read_high) == (490e9, None, None)
+
+
 def test_bandwidth_within_a_cache_is_not_called_that_of_memory() -> None:
     """Nor that of the sweep's nearer half, where a cache may serve that was not told apart."""
     for size in (3 * MIB, 10 * MIB):
@@ -368,9 +376,9 @@ def test_a_level_is_read_by_the_fastest_kernel_or_has_a_gap() -> None:
     ]
     both = named(hierarchy(walk() + slow + fast, PROBES, SOUND))["L1d"]
     assert (both.read_bytes_per_second, both.read_by) == (90e9, "widest")
-    gone = [msgspec.structs.replace(row, status="interrupted", median=None) for row in fast]
+    gone = [msgspec.structs.replace(row, status="interrupted", reason="out of budget", median=None) for row in fast]
     level = named(hierarchy(walk() + slow + gone, PROBES, SOUND))["L1d"]
-    assert (level.read_bytes_per_second, level.read_by) == (None, None)
+    assert (level.read_bytes_per_second, level.read_by, level.read_missing) == (None, None, "out of budget")
     never = [msgspec.structs.replace(row, status="unsupported", median=None) for row in fast]
     assert named(hierarchy(walk() + slow + never, PROBES, SOUND))["L1d"].read_bytes_per_second is not None
 

@@ -67,6 +67,13 @@ def test_a_fall_that_memory_cannot_pay_for_is_of_the_length() -> None:
     assert not told["hardware"].falls
 
 
+def test_a_trap_that_loses_more_than_wrong_guesses_cost_has_no_cause() -> None:
+    """A trapped way's 7,300 ns became 8,200 on a busy machine, and branches were blamed for it."""
+    told = found(swept(step(0.1, 0.1, 0)), swept(step(7300.0, 8200.0, FIRST), "trapped"))
+    (fall,) = told["trapped"].falls
+    assert (fall.cause, fall.levels, fall.least_ns) == ("unknown", (), pytest.approx(0.1, rel=0.01))
+
+
 def test_without_the_hardware_way_no_cause_is_named() -> None:
     (fall,) = found(swept(step(5.0, 9.0, FIRST), "emulated"))["emulated"].falls
     assert (fall.cause, fall.levels, fall.least_ns) == ("unknown", (), 0)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -288,3 +291,33 @@ def test_the_core_clock_is_the_measured_one() -> None:
     assert told.machine
     assert told.clock
     assert (told.machine.core_clock_hz, told.machine.host, told.clock.cost_ns) == (4.1e9, "h\ufffd", 20)
+
+
+AT_ONCE = """
+import sys, threading
+import msgspec
+from tollmeter.protocol import Damaged, reading
+
+def ask(form, gate):
+    gate.wait()
+    try:
+        reading._payload(reading.Line("probe", 0, b'{"inner": {}}'), form)
+    except Damaged:
+        pass
+
+sys.setswitchinterval(1e-6)
+for _ in range(20):
+    fields = {f"field{n}": "int | None" for n in range(50)}
+    inner = type(msgspec.Struct)("Inner", (msgspec.Struct,), {"__annotations__": fields})
+    form = type(msgspec.Struct)("Form", (msgspec.Struct,), {"__annotations__": {"inner": inner, **fields}})
+    gate = threading.Barrier(4)
+    asking = [threading.Thread(target=ask, args=(form, gate)) for _ in range(4)]
+    [one.start() for one in asking]
+    [one.join() for one in asking]
+"""
+
+
+def test_threads_may_ask_for_a_form_that_was_never_read(root: Path) -> None:
+    """As a build does, which reads the descriptions of many probes at once: they met in what was half learnt."""
+    done = subprocess.run([sys.executable, "-c", AT_ONCE], env={"PYTHONPATH": f"{root}/src"}, check=False)
+    assert done.returncode == 0

@@ -13,6 +13,7 @@ from made import metric, probe, row
 from tollmeter.judgement.relatives import relatives
 from tollmeter.judgement.studies import study
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
+from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
@@ -103,8 +104,12 @@ def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
     made = judged(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
     assert made.index.study
-    assert "30 % less" in made.index.study.worth
-    assert "another kernel would tell" in made.index.study.worth
+    said = made.index.study.worth
+    assert said.startswith("x32 is worth it here where memory is short. It needs 30 % less memory (flow).")
+    assert "another kernel would tell" in said
+    assert headline(made) == said
+    more = judged(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 99, 8, **guest)))
+    assert headline(more).startswith("x32 saves no memory here. It needs 10 % more memory (flow).")
 
 
 def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:

@@ -65,8 +65,14 @@ def test_digits_end_where_the_interval_does(ns: float, share: float) -> None:
 
 def test_a_wide_interval_stands_in_the_place_of_its_middle() -> None:
     assert str(numbers.time(467, 303, 745)) == "303 to 745 ns"
+    assert str(numbers.time(540, 87, 1001)) == "87 to 1000 ns"
+    assert str(numbers.quantity(37_000, "turns", 29_206, 45_734)) == "29,200 to 45,700 turns"
     assert str(numbers.time(467, 430, 500)) == "467 ns ±8 %"
     assert str(numbers.size(1 << 20, 0.5 * (1 << 20), 2 * (1 << 20))) == "0.50 to 2.0 MiB"
+
+
+def test_a_count_has_no_digits_behind_its_point() -> None:
+    assert [str(numbers.quantity(value, "count")) for value in (29.0, 0.5, 12_000.0)] == ["29", "0.500", "12,000"]
 
 
 def test_a_guess_says_of_how_many_samples_it_is_and_no_more_digits() -> None:
@@ -136,3 +142,9 @@ def test_durations() -> None:
         "2 h 5 min",
     ]
     assert numbers.clock_face(52) == "0:52"
+
+
+def test_a_ratio_has_no_more_digits_than_its_interval_bears_and_a_count_has_all() -> None:
+    assert str(numbers.quantity(17522.8, "ratio", 17031.0, 18028.0)) == "17,500 × ±3 %"
+    assert str(numbers.quantity(1374.0, "ratio", 1200.0, 1500.0)) == "1400 × ±13 %"
+    assert str(numbers.quantity(17522.0, "fault", 17522.0, 17522.0)) == "17,522 faults ±0.0 %"

@@ -20,7 +20,7 @@ from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
 
-ENTRY = probe(metric("trip", means="entry"), name="any.entry")
+ENTRY = probe(metric("trip", means="entry"), metric("exits", unit="count", means="guest-exits"), name="any.entry")
 YES = Inference(name="kept", kind="write_back", value=True, low=None, high=None, unit=None)
 UNKNOWN = Inference(
     name="line", kind="line", value=None, low=None, high=None, unit="B", system="64 B", reason="nothing was timed"
@@ -215,10 +215,39 @@ def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
     found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
     assert found.common == ("4 figures: No board is here.",)
-    assert all(one.said == "above" for one in found.answers)
+    assert all(one.above and not one.remark for one in found.answers)
     assert words.remarks(found.answers) == []
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
     assert found.tally == "Of 4 published figures: cannot tell 4."
+
+
+TRIP, TRIP_BEFORE = (msgspec.structs.replace(one, metric="trip") for one in (NEW, OLD))
+
+
+def hosted(exits: float) -> list[Row]:
+    """A guest's entry in two ways, and how often each turn of it left the guest for its host."""
+    ways = [entry("new", 100.0), entry("old", 50.0)]
+    return ways + [row(exits, of="any.entry", name="exits", unit="count", parameters=one.parameters) for one in ways]
+
+
+@pytest.mark.parametrize(("unit", "over"), [("ns", None), ("ratio", TRIP_BEFORE)])
+def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: RowOf | None) -> None:
+    own, of_host = (judged(hosted(exits), claim(2.0, unit, row=TRIP, over=over)) for exits in (0.01, 2.0))
+    assert own.verdict != "cannot tell" and own.here == of_host.here
+    assert of_host.verdict == "cannot tell" and "hypervisor in software" in (of_host.reason or "")
+
+
+def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
+    claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
+    found = words.told(book(hosted(2.0), *claims), suite_of(claims))
+    (common,) = found.common
+    assert common.startswith("3 figures: ") and "hypervisor in software" in common
+    assert words.remarks(found.answers) == [(f"({n + 1})", f"Of another core {n}.") for n in range(3)]
+    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == [
+        "above (1)",
+        "above (2)",
+        "above (3)",
+    ]
 
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:

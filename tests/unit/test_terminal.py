@@ -16,6 +16,7 @@ import books
 import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
+from tollmeter.report.doubt import cycles_of_toll
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.terminal import summary
 from tollmeter.report.terminal_studies import study
@@ -52,7 +53,7 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
     for toll in paid:
         line = next(line for line in text.splitlines() if line.strip().startswith(toll.toll))
         assert str(tables.time(toll.value)).split()[1] in line
-        assert tables.cycles(toll.cycles) in line and tables.about(tables.per_ms(toll.value or 0)) in line
+        assert cycles_of_toll(toll) in line and tables.about(tables.per_ms(toll.value or 0)) in line
 
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:

@@ -42,7 +42,7 @@ def _promise() -> None:
 
 def finished(measured: Measured, options: Options) -> int:
     """Returns the exit code."""
-    folder, session = measured
+    folder, session = measured.folder, measured.session
     if session.reason and not options.quiet:
         say(session.reason)
     book = open_run(folder)

@@ -27,7 +27,7 @@ from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
-from tollmeter.protocol import outcome, refused
+from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
 __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
@@ -39,6 +39,8 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
+_MOST_REVIEWING = 0.02
+"""Of a run's time."""
 _LEAST_WALL_MS = 1000
 """A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
 
@@ -79,8 +81,11 @@ class _Run:
         self._began = stage.now()
         self._costs: Costs = plan.costs()
         self._layouts = Layouts()
+        self._reader = Outcomes()
         self._wanted: dict[Point, _Wanted] = {}
         self._looked_at = 0
+        self._next_review = 0.0
+        self._unread: list[Outcome] = []
         self._seen: dict[Point, list[Outcome]] = {}
         self._again: Counter[Point] = Counter()
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
@@ -113,9 +118,21 @@ class _Run:
                 return "interrupted", "somebody asked to stop"
             if not whole:
                 return "budget", self._spent()
-            self._refine(round_ + 1)
-            self.note("measuring")
+            self._review(round_ + 1)
         raise AssertionError("rounds do not end by themselves")
+
+    def _review(self, round_: int) -> None:
+        """Of curves and of what is noted, which takes as long as two visits: behind a short round it waits for more, as
+        long as there is something to visit without it."""
+        self._stage.judge.read(self._unread)
+        self._unread = []
+        began = self._stage.now()
+        if began < self._next_review and not all(self._is_done(point) for point in self._first_round):
+            return
+        self._refine(round_)
+        self.note("measuring")
+        ended = self._stage.now()
+        self._next_review = ended + (ended - began) / _MOST_REVIEWING
 
     def _ended(self) -> tuple[str, str | None]:
         """Nothing is left to visit: all is settled, or nothing more fits."""
@@ -254,7 +271,8 @@ class _Run:
         """What is dear to lay out as often as one layout serves and it still wants. A short budget comes to every point
         once before."""
         seen = len(self._seen.get(point, ()))
-        if not self._costs.is_dear(point) or self._has_failed(point) or (not seen and effort != EFFORTS[0]):
+        is_short = effort.samples < Effort().samples
+        if not self._costs.is_dear(point) or self._has_failed(point) or (is_short and not seen):
             return 1
         lacking = self._visits_wanted(point) - seen if seen else LEAST_VISITS
         affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
@@ -304,13 +322,14 @@ class _Run:
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)
-        told = outcome(stream)
+        told = outcome(stream, self._reader)
         self._keep(told)
         self._stage.observer.outcome(told)
 
     def _keep(self, told: Outcome) -> None:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
+            self._unread.append(told)
 
     def _progress(self) -> tuple[float, float]:
         """Fraction done and seconds left of the budget, which is the latest end."""

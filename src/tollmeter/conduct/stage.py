@@ -20,6 +20,9 @@ class Judge(Protocol):
     def look(self, outcomes: Sequence[Outcome]) -> None:
         """At all that was measured so far, for what no point tells alone."""
 
+    def read(self, outcomes: Sequence[Outcome]) -> None:
+        """New visits of any points, which together take less time than when each point is asked about."""
+
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
 

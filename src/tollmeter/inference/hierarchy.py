@@ -22,7 +22,7 @@ from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
-from tollmeter.numbers.meanings import native, with_meaning
+from tollmeter.numbers.meanings import meaning, native
 
 MOST_CACHES = 4
 ON_LEVEL = 0.1
@@ -193,8 +193,10 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     size_low, size_high = _size_range(knee, reading, by_turns) if knee and not untold else (None, None)
     latency, low, high = _latency(seen, place)
     few = _few_samples(_plateau(seen, place))
-    reads = None if missing_kernels(seen.rows, seen.probes, within) else fastest(seen.reading, within)
-    loads = [row for row in with_meaning(seen.rows, seen.probes, "load-of-chains") if row.unit == "ns"]
+    unread = missing_kernels(seen.rows, seen.probes, within)
+    reads = None if unread else fastest(seen.reading, within)
+    chains = [row for row in seen.rows if meaning(row, seen.probes) == "load-of-chains"]
+    at_once = parallelism(_most_inside([row for row in chains if row.status == "ok" and row.unit == "ns"], within))
     return Level(
         level=name,
         size_bytes=knee.size_bytes if knee and not untold else None,
@@ -203,9 +205,9 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         os_size_bytes=_os_size(name, seen.machine),
         latency_ns=latency,
         latency_cycles=latency * clock / 1e9 if clock else None,
-        read_bytes_per_second=reads[0] if reads else None,
-        read_by=reads[1] if reads else None,
-        parallelism=parallelism(_most_inside(loads, within)),
+        read_bytes_per_second=reads.rate if reads else None,
+        read_by=reads.kernel if reads else None,
+        parallelism=at_once,
         latency_low=None if few else low,
         latency_high=None if few else high,
         reading_low=reading[0] if reading else None,
@@ -213,7 +215,17 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         states=_states(by_turns),
         few_samples=few,
         not_apart_from=untold,
+        read_low=reads.low if reads else None,
+        read_high=reads.high if reads else None,
+        read_missing=next(iter(unread.values()), ""),
+        parallelism_missing=_why_missing(inside(chains, within)) if at_once is None else "",
     )
+
+
+def _why_missing(asked: Sequence[Row]) -> str:
+    """The first reason of what was asked for and has no number; empty where nothing was."""
+    without = [row.reason or row.status for row in asked if row.status != "ok"]
+    return without[0] if without else "too few counts of chains were measured" if asked else ""
 
 
 def _not_apart(name: str, knee: Knee, seen: _Seen) -> str:

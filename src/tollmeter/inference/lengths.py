@@ -5,7 +5,8 @@ The curve's flat pieces (`curves.segments`) say where it falls. A cache is named
 that one iteration touches outgrows it there, and what an operation loses is no more than the hardware's own way through
 the same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns
 those of short vectors that come again and again, and past some length it no longer does. That fall is of the length,
-and stands where a cache ends only by chance.
+and stands where a cache ends only by chance. What it loses must be no more than wrong guesses can cost: a trap's time
+is of another making, and its falls have no cause here.
 
 Only the hardware's own way can be held against its own falls: its instructions take as long for every value and at
 every length, so that memory is what is left. Any other way needs it beside itself at the same length, over as many
@@ -38,6 +39,10 @@ PLATEAU = 2.5
 """A level holds over more than an octave; what is shorter is the slope between two."""
 NEAR = 1.5
 ALLOWANCE = 1.25
+MOST_GUESSED_CYCLES = 200.0
+"""What wrong guesses may cost an operation: some ten of its branches hang on the values, and after each a core begins
+anew about 20 cycles later. What a trap gains or loses is another thing, and mostly more."""
+USUAL_HZ = 1e9
 NS_PER_SECOND = 1e9
 
 Key = tuple[str, str, str, tuple[tuple[str, Value], ...]]
@@ -70,7 +75,8 @@ def lengths(
     found = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in found)
     caches, twins = _caches(machine, hierarchy), _twins(found, probes)
-    return tuple(_told(sweep, twins, caches if sweep.rows[0].target == place else ()) for sweep in found)
+    known = _Known(twins, MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or USUAL_HZ))
+    return tuple(_told(sweep, known, caches if sweep.rows[0].target == place else ()) for sweep in found)
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
@@ -109,7 +115,14 @@ def times_as_fast(row: Row, other: Row) -> float:
 # ---- one curve --------------------------------------------------------------------------------------------------
 
 
-def _told(sweep: Sweep, twins: Mapping[Place, float], caches: Sequence[Cache]) -> Lengths:
+class _Known(NamedTuple):
+    """What falls are held against: what the hardware's own way takes, and the most that wrong guesses cost."""
+
+    twins: Mapping[Place, float]
+    guessed_ns: float
+
+
+def _told(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
     first, begun = sweep.rows[0], _begin(sweep)
     points = _curve(sweep.rows[begun:])
     pieces = _levels(points)
@@ -126,7 +139,7 @@ def _told(sweep: Sweep, twins: Mapping[Place, float], caches: Sequence[Cache]) -
         last_n=number(sweep.rows[-1], AXIS),
         usual_ns=levels[0],
         falls=tuple(
-            _fall(_Step(sweep, *ends, *costs), twins, caches)
+            _fall(_Step(sweep, *ends, *costs), known, caches)
             for ends, costs in zip(pairwise(places), pairwise(levels), strict=True)
         ),
     )
@@ -185,11 +198,11 @@ class _Step(NamedTuple):
     after_ns: float
 
 
-def _fall(step: _Step, twins: Mapping[Place, float], caches: Sequence[Cache]) -> Fall:
+def _fall(step: _Step, known: _Known, caches: Sequence[Cache]) -> Fall:
     last, first = step.before[1], step.after[0]
     rows, touched = step.sweep.rows, (step.sweep.footprints[last], step.sweep.footprints[first])
     lost = step.after_ns - step.before_ns
-    least = max(twins.get(_place(step.sweep, place), 0.0) for place in range(first, step.after[1] + 1))
+    least = max(known.twins.get(_place(step.sweep, place), 0.0) for place in range(first, step.after[1] + 1))
     levels = _ending(touched, caches) if lost <= ALLOWANCE * least else ()
     return Fall(
         after_n=number(rows[last], AXIS),
@@ -199,7 +212,7 @@ def _fall(step: _Step, twins: Mapping[Place, float], caches: Sequence[Cache]) ->
         slower=step.after_ns / step.before_ns,
         lost_ns=lost,
         least_ns=least,
-        cause="memory" if levels else "length" if 0 < ALLOWANCE * least < lost else "unknown",
+        cause="memory" if levels else "length" if 0 < ALLOWANCE * least < lost <= known.guessed_ns else "unknown",
         levels=levels,
     )
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import middle
 from tollmeter.inference.sweeps import inside, size_of
 from tollmeter.model import Probe, Row
@@ -32,16 +35,21 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
     by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in inside(with_meaning(rows, probes, READING), (0, np.inf)):
         if row.unit == "B/s":
-            by_kernel[row.probe, str(row.parameters.get("kernel"))].append(row)
+            by_kernel[row.probe, _kernel(row)].append(row)
     return [sorted(kernel, key=size_of) for kernel in by_kernel.values()]
 
 
-def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> set[str]:
+def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> dict[str, str]:
     """Kernels that were asked to read well inside a level and have no number at any size there, though this machine
-    could give one: the fastest may be among them."""
+    could give one, each with why: the fastest may be among them."""
     asked = [row for row in rows if meaning(row, probes) == READING and within[0] <= _size(row) <= within[1]]
-    numbered = {str(row.parameters.get("kernel")) for row in asked if row.status == "ok"}
-    return {str(row.parameters.get("kernel")) for row in asked if row.status != "unsupported"} - numbered
+    numbered = {_kernel(row) for row in asked if row.status == "ok"}
+    return {_kernel(row): row.reason or row.status for row in asked
+            if row.status != "unsupported" and _kernel(row) not in numbered}  # fmt: skip
+
+
+def _kernel(row: Row) -> str:
+    return str(row.parameters.get("kernel"))
 
 
 def _size(row: Row) -> float:
@@ -49,13 +57,32 @@ def _size(row: Row) -> float:
     return float(size) if isinstance(size, int) else np.nan
 
 
-def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> tuple[float, str] | None:
-    """Rate of the fastest kernel, the median over the sizes well inside the level, and its name."""
-    seen = [inside(kernel, within) for kernel in kernels]
-    rates = [
-        (float(np.median([middle(row) for row in own])), str(own[0].parameters.get("kernel"))) for own in seen if own
-    ]
-    return max(rates, default=None)
+@dataclass(frozen=True)
+class Reading:
+    """A kernel's rate in a level, in bytes a second; low..high is a 95 % interval, None of too few visits."""
+
+    rate: float
+    kernel: str
+    low: float | None
+    high: float | None
+
+
+def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> Reading | None:
+    """The fastest kernel: medians over the sizes well inside the level, of the rate and of the ends of its interval."""
+    seen = [own for kernel in kernels if (own := inside(kernel, within))]
+    return max(map(_reading, seen), key=lambda reading: reading.rate, default=None)
+
+
+def _reading(own: Sequence[Row]) -> Reading:
+    rate, name = float(np.median([middle(row) for row in own])), _kernel(own[0])
+    if median_low([row.visits for row in own]) < LEAST_VISITS or any(
+        row.low is None or row.high is None for row in own
+    ):
+        return Reading(rate, name, None, None)
+    low, high = (
+        float(np.median([end or rate for end in ends])) for ends in zip(*((r.low, r.high) for r in own), strict=True)
+    )
+    return Reading(rate, name, min(low, rate), max(high, rate))
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
+from tollmeter.judgement.guest_exits import exits_of
 from tollmeter.judgement.studies import picked
 from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
-from tollmeter.numbers.meanings import meaning
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3
-OWN_EXITS = 0.5
-"""A turn: below it, a guest's entries are the hardware's own."""
 
 State = Literal["valid", "suspect", "differs", "unseen"]
 
@@ -81,13 +79,6 @@ def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: st
     usual = _usual_hz(samples.values())
     tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
     return Place(target, abi, clock, usual, tests)
-
-
-def exits_of(book: Book, row: Row) -> float | None:
-    """What the same point says of its host."""
-    point = row.probe, row.abi, row.target, row.parameters
-    beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)
-    return next((other.median for other in beside if meaning(other, book.probes) == "guest-exits"), None)
 
 
 def _usual_hz(samples: Iterable[_Timed]) -> float:

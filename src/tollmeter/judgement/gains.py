@@ -31,12 +31,12 @@ def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
     if not memory and not time:
         why = THIN if numbers else programs[0].reason or mend
         return f"Whether {abi} is worth it here cannot be told. {why}"
-    space = _saved(abi, memory, "memory") if memory else ""
-    if not time and any(one.measure == "time" for one in numbers):
-        return f"{space} What it would save in time cannot be told yet: {_lower(THIN)}"
-    if not time:
-        return f"{space} What it would save in time cannot be told: {_lower(mend)}"
-    return " ".join(part for part in (_verdict(abi, memory, time), space, _saved("It", time, "CPU time")) if part)
+    space = _saved(memory, "memory") if memory else ""
+    head = f"{_verdict(abi, memory, time)} {space}".rstrip()
+    if time:
+        return f"{head} {_saved(time, 'CPU time')}"
+    late = any(one.measure == "time" for one in numbers)
+    return f"{head} What it would save in time cannot be told{' yet' if late else ''}: {_lower(THIN if late else mend)}"
 
 
 def _lower(sentence: str) -> str:
@@ -44,6 +44,7 @@ def _lower(sentence: str) -> str:
 
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
+    """Without a time it is worth what it saves of memory."""
     faster = [one for one in time if one.high is not None and one.high < 1 - _FLOOR]
     slower = [one for one in time if one.low is not None and one.low > 1 + _FLOOR]
     if faster and not slower:
@@ -51,25 +52,26 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
     if any((one.value or 1) < 1 - _FLOOR for one in memory):
-        return f"{abi} is worth it here where memory is short, and saves no time{_but(slower)}."
-    return f"{abi} is not worth it here."
+        return f"{abi} is worth it here where memory is short{_but(time, slower)}."
+    return f"{abi} is not worth it here." if time else f"{abi} saves no memory here."
 
 
-def _but(slower: Sequence[Relative]) -> str:
-    return f": it costs some for {_names(slower)}" if slower else ""
+def _but(time: Sequence[Relative], slower: Sequence[Relative]) -> str:
+    costs = f": it costs some for {_names(slower)}" if slower else ""
+    return f", and saves no time{costs}" if time else ""
 
 
 def _names(several: Sequence[Relative]) -> str:
     return ", ".join(one.what for one in several)
 
 
-def _saved(who: str, several: Sequence[Relative], of: str) -> str:
+def _saved(several: Sequence[Relative], of: str) -> str:
     """The most and the least of it, by program."""
     ranked = sorted(several, key=lambda one: one.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:
-        return f"{who} needs {_change(most)} {of} ({most.what})."
-    return f"{who} needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
+        return f"It needs {_change(most)} {of} ({most.what})."
+    return f"It needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
 
 
 def _change(one: Relative) -> str:

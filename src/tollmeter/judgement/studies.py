@@ -12,6 +12,7 @@ import msgspec
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.gains import gains
+from tollmeter.judgement.guest_exits import HOSTED, is_hosted
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
@@ -34,7 +35,8 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 
 class Measured(NamedTuple):
     """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
-    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval.
+    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval. hosted: a row of it
+    is its hypervisor's time, and no machine's.
     """
 
     values: Sequence[Estimate] = ()
@@ -42,6 +44,7 @@ class Measured(NamedTuple):
     gap: str = ""
     of: Row | None = None
     thin: bool = False
+    hosted: bool = False
 
 
 def study(book: Book) -> Study | None:
@@ -67,7 +70,7 @@ def measured(book: Book, claim: Published) -> Measured:
         return found
     rows = [row for wanted in (claim.row, claim.over) if wanted for row in picked(book, wanted, claim.about)]
     used = [row for row in rows if (row.target, row.clock) == (found.of.target, found.of.clock)]
-    return found._replace(thin=not all(map(is_known, used)))
+    return found._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(book, row) for row in used))
 
 
 def _measured(book: Book, claim: Published) -> Measured:
@@ -141,6 +144,8 @@ def _why_not(claim: Published, found: Measured) -> str:
         return found.gap
     if found.thin:
         return THIN.format(LEAST_VISITS)
+    if found.hosted:
+        return HOSTED
     if claim.value is None:
         return NO_NUMBER
     if claim.unit != found.unit:

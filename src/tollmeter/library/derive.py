@@ -204,10 +204,17 @@ def _check_described(outcomes: tuple[Outcome, ...], probes: dict[str, Probe], fo
 
 def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
     return RunInfo(
-        id=request.id, suite=request.suite.name, started=request.started, seconds=contents.session.seconds,
+        id=request.id, suite=request.suite.name, started=request.started,
+        seconds=contents.session.seconds or _seconds_so_far(contents.outcomes),
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
         precision=_of_rows(request), surroundings=contents.session.surroundings, reused=request.reused,
     )  # fmt: skip
+
+
+def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
+    """Of a run that has not said how long it took: from its first visit to its last, by one clock."""
+    told = [outcome.at_ns for outcome in outcomes if outcome.at_ns and outcome.point.target == outcomes[0].point.target]
+    return max(0.0, (told[-1] - told[0]) / 1e9) if told else 0.0
 
 
 def _asked(request: Request) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import Wanted, read_profile
+from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import Distances, Failure, Suite
 from tollmeter.plan.points import Ground
 from tollmeter.store.profiles import keep_distances, kept_distances
@@ -28,17 +28,20 @@ _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
 
 
-def take_distances(folder: Path, suite: Suite, ground: Ground, tell: Callable[[str], None]) -> None:
+def take_distances(
+    folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
+) -> None:
     """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
-    there is of them also after a Ctrl-C. tell: is told that it begins."""
+    there is of them also after a Ctrl-C. tell: is told of which ABI, how many are done, of how many.
+    """
     taken: list[Distances] = []
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
     sizes = Counter(map(_program, every))
     every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
-    if every:
-        tell(f"how far apart the loads of {len(every)} points lie, by an emulator that sees them")
     try:
-        taken.extend(map(distances, every))
+        for done, wanted in enumerate(every):
+            tell(wanted.point.abi, done, len(every))
+            taken.append(distances(wanted, over))
     finally:
         keep_distances(folder, taken)
 
@@ -53,14 +56,19 @@ def _program(wanted: Wanted) -> tuple[object, ...]:
     return wanted.point.probe, wanted.point.abi, *(pair for pair in wanted.point.parameters if isinstance(pair[1], str))
 
 
-def distances(wanted: Wanted) -> Distances:
-    """Of one point. What went wrong is its reason: it keeps no other from being taken."""
+def distances(wanted: Wanted, over: Over) -> Distances:
+    """Of one point, by an emulator that sees its loads. What went wrong is its reason: it keeps no other from being
+    taken. Once it is over, only what is kept is told."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:
         open_here(ROOT, point.target, (DISTANCES,)).close()
         kept = _KEPT / _fingerprint(wanted)
-        return next(iter(_read(kept)), None) or _taken(empty, wanted, kept)
+        if found := next(iter(_read(kept)), None):
+            return found
+        if why := over():
+            return msgspec.structs.replace(empty, reason=why)
+        return _taken(empty, wanted, kept)
     except (Failure, OSError) as error:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 

@@ -25,6 +25,11 @@ class AnalysisJudge:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision)
         self._medians.clear()
 
+    def read(self, outcomes: Sequence[Outcome]) -> None:
+        good = [told for told in outcomes if told.status == "ok"]
+        if good:
+            self._known.read(good, [self._probes[told.point.probe] for told in good])
+
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
 

@@ -17,6 +17,7 @@ from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_ot
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
+from tollmeter.library.looking import look
 from tollmeter.library.options import Options
 from tollmeter.library.peer import serving
 from tollmeter.library.prepare import (
@@ -32,7 +33,7 @@ from tollmeter.library.prepare import (
 )
 from tollmeter.library.reuse import Reused, reused
 from tollmeter.library.workloads import with_workloads
-from tollmeter.model import CacheModel, Failure, Machine, Outcome
+from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
@@ -46,17 +47,15 @@ _LEAST_S = 2.0
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
 
-PROFILE_S = 1.75
-"""Of each profile of a suite: some 17,000 samples in 14 slices; half of them still tell a share to 1.1 points."""
-
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
 class Measured(NamedTuple):
-    """Where the run is, and how measuring ended."""
+    """Where the run is, and how measuring ended. began: monotonic seconds from which its budget counts."""
 
     folder: Path
     session: Session
+    began: float
 
 
 class _Work(NamedTuple):
@@ -90,38 +89,9 @@ def measured(
         if not in_passing:
             places.remember(journal.folder)
         done = _go(_placed(work, request, journal), journal, options, observing, stopping)
-    if request.suite.profile and done.session.status != "interrupted":
-        _profile(ready, folder, options.quiet)
-    if request.suite.modelled and done.session.status != "interrupted":
-        _model(ready, request.suite.modelled, folder, options.quiet)
-    if request.suite.worth and done.session.status != "interrupted":
-        _distances(ready, folder, options.quiet)
+    if done.session.status != "interrupted":
+        look(ready, folder, done.began + for_measuring(request.budget_seconds), stopping, quiet=options.quiet)
     return done
-
-
-def _profile(ready: Prepared, folder: Path, quiet: bool) -> None:
-    from tollmeter.library.profiling import profile_suite, wanted_by
-    from tollmeter.plan.points import Ground as Place
-
-    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
-    wanted = wanted_by(ready.request.suite.profile, place)
-    profile_suite(folder, wanted, PROFILE_S, (lambda _: None) if quiet else say, learned(ready.request).widths)
-
-
-def _model(ready: Prepared, cache: CacheModel, folder: Path, quiet: bool) -> None:
-    from tollmeter.library.modelling import model_suite
-    from tollmeter.plan.points import Ground as Place
-
-    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
-    model_suite(folder, cache, place, (lambda _: None) if quiet else say)
-
-
-def _distances(ready: Prepared, folder: Path, quiet: bool) -> None:
-    from tollmeter.library.distances import take_distances
-    from tollmeter.plan.points import Ground as Place
-
-    place = Place(ready.catalog, ready.machine, ready.request.settings, ready.request.abis)
-    take_distances(folder, ready.request.suite, place, (lambda _: None) if quiet else say)
 
 
 def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
@@ -184,12 +154,15 @@ def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
 
 def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
     began = time.monotonic()
-    ends = [made.path for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    serving_ones = (made for made in work.executables.values() if made.probe.serves and made.target == LOCAL)
+    # One that is linked with a library has its services besides all others.
+    ends = [made.path for made in sorted(serving_ones, key=lambda made: not made.probe.library)]
     with _watched(work.plan, options, stopping) as watch, serving(work.plan.peer, ends) as peer:
         work = work._replace(plan=msgspec.structs.replace(work.plan, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
-        return Measured(journal.folder, _conducted(work, journal, _Eyes(observing, stopping, watch), started))
+        session = _conducted(work, journal, _Eyes(observing, stopping, watch), started)
+        return Measured(journal.folder, session, started)
 
 
 class _Eyes(NamedTuple):

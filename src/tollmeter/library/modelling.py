@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import Wanted, read_profile
+from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
 from tollmeter.store.profiles import keep_modelled
@@ -22,14 +22,19 @@ from tollmeter.toolchain.abis import open_here
 LASTS_MS = 50
 
 
-def model_suite(folder: Path, cache: CacheModel, ground: Ground, tell: Callable[[str], None]) -> None:
-    """All that a suite wants modelled; what there is of it also after a Ctrl-C. tell: is told which is next."""
+def model_suite(
+    folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
+) -> None:
+    """What a suite wants modelled, until it is over; what there is of it also after a Ctrl-C. tell: is told of which
+    ABI, how many are done, of how many.
+    """
     taken: list[Modelled] = []
     every = wanted_by(cache.select, ground)
     try:
-        for number, wanted in enumerate(every, start=1):
-            tell(f"modelled cache {number} of {len(every)}: {wanted.point.probe} {wanted.point.abi}")
-            taken.append(model(wanted, cache))
+        for done, wanted in enumerate(every):
+            tell(wanted.point.abi, done, len(every))
+            why = over()
+            taken.append(_without(wanted, why) if why else model(wanted, cache))
     finally:
         if taken:
             keep_modelled(folder, taken)
@@ -38,13 +43,20 @@ def model_suite(folder: Path, cache: CacheModel, ground: Ground, tell: Callable[
 def model(wanted: Wanted, cache: CacheModel) -> Modelled:
     """One point. What went wrong is its reason: it keeps no other from being modelled."""
     point = wanted.point
-    empty = Modelled(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     words = [f"{name}={value}" for name, value in point.parameters]
     try:
         open_here(ROOT, point.target, (MISSES,)).close()
         told = missed(point.target, [wanted.executable.path, *words], LASTS_MS, cache, ROOT / "build/emulator")
         last, work = read_profile(told.ended)
     except (Failure, OSError) as error:
-        return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
+        return _without(wanted, error.sentence if isinstance(error, Failure) else str(error))
     operations = last.iterations * (work.operations or 1.0)
-    return msgspec.structs.replace(empty, misses=told.misses / operations, flushes=told.flushes / operations)
+    return msgspec.structs.replace(
+        _without(wanted, None), misses=told.misses / operations, flushes=told.flushes / operations
+    )
+
+
+def _without(wanted: Wanted, reason: str | None) -> Modelled:
+    """Of a point, with nothing that was counted, and why."""
+    point = wanted.point
+    return Modelled(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values(), reason=reason)

@@ -32,7 +32,8 @@ from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
-
+_LOOKING_SHARE = 0.25
+"""Of the rest, for what a suite wants looked at once all is measured: profiles, a modelled cache, loads."""
 
 LONGEST_FOLDER = 1000
 """Bytes of a path that a probe takes."""
@@ -126,7 +127,7 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         request.suite,
         catalog,
         machine,
-        budget_seconds=for_measuring(request.budget_seconds),
+        budget_seconds=before_looking(request),
         seed=request.seed,
         settings=request.settings,
         abis=request.abis,
@@ -154,6 +155,13 @@ def budget_of(options: Options, suite: Suite, before: float | None = None) -> fl
     if options.budget is None and before is not None:
         return before
     return seconds(options.budget or suite.budget or DEFAULT_BUDGET)
+
+
+def before_looking(request: Request) -> float:
+    """Seconds for visits, less what is kept for whatever the suite wants looked at behind them."""
+    suite = request.suite
+    looks = bool(suite.profile or suite.modelled or suite.worth)
+    return for_measuring(request.budget_seconds) * (1 - _LOOKING_SHARE * looks)
 
 
 def for_measuring(budget_seconds: float) -> float:

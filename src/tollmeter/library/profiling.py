@@ -15,7 +15,7 @@ import msgspec
 from tollmeter.library import places
 from tollmeter.library.asked import asked
 from tollmeter.library.prepare import machine_of
-from tollmeter.library.sampled import Wanted, sampled
+from tollmeter.library.sampled import Over, Wanted, never, sampled
 from tollmeter.library.turns import Tell, Turns
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
@@ -48,13 +48,19 @@ def wanted_by(selects: Iterable[Select], ground: Ground) -> list[Wanted]:
 
 
 def profile_suite(
-    folder: Path, wanted: Sequence[Wanted], seconds: float, tell: Tell, widths: Mapping[Place, float]
+    folder: Path,
+    wanted: Sequence[Wanted],
+    seconds: float,
+    tell: Tell,
+    widths: Mapping[Place, float],
+    *,
+    over: Over = never,
 ) -> None:
     """Takes the profiles that a suite wants, and keeps them in the run's folder, also what there is of them after a
     Ctrl-C. seconds: for each. tell: is told how far it is. widths: of the whole core, as earlier runs saw it."""
     turns = Turns(wanted, Sampling(round(1000 * seconds)), widths)
     try:
-        turns.take(tell)
+        turns.take(tell, over)
     finally:
         keep(folder, turns.profiles())
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,6 +20,17 @@ from tollmeter.targets.profiled import profiled
 from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T")
+
+SPENT, STOPPED = "the budget was spent before it", "somebody asked to stop"
+"""Of a point that was not looked at any more."""
+
+Over = Callable[[], str | None]
+"""Why nothing more is to be looked at, if so."""
+
+
+def never() -> str | None:
+    """For whoever waits until all is looked at, or ends it by an exception."""
+    return None
 
 
 class Sampled(Record, frozen=True):

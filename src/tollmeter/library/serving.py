@@ -38,8 +38,8 @@ STYLE = (
 
 
 class Server(ThreadingHTTPServer):
-    """token: the first part of every path. Pages are made one at a time, and kept until their journal has grown, or is
-    written no more."""
+    """token: the first part of every path. Pages and the list of them are made one at a time, since msgspec learns its
+    forms in one thread, and pages are kept until their journal has grown, or is written no more."""
 
     daemon_threads = True
 
@@ -68,6 +68,10 @@ class Server(ThreadingHTTPServer):
                 self._kept[folder] = kept = stamp, render(open_run(folder)).encode()
         return kept[1]
 
+    def listed(self) -> bytes:
+        with self._making:
+            return _list_of_runs().encode()
+
 
 class Handler(BaseHTTPRequestHandler):
     """Answers GET and HEAD; every other method is refused by the base class (501)."""
@@ -88,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
         elif not name:
-            self._answer(HTTPStatus.OK, _list_of_runs().encode(), KIND, _renewed(any(map(_is_measured, _folders()))))
+            self._answer(HTTPStatus.OK, self.server.listed(), KIND, _renewed(any(map(_is_measured, _folders()))))
         else:
             self._run(unquote(name))
 

@@ -70,7 +70,7 @@ def build() -> list[Made]:
     """Builds what can be built here, and tells of it. Raises Failure."""
     started = time.monotonic()
     begun = time.time()
-    with Counting("probes linked") as count:
+    with Counting("files made") as count:
         made, gaps = build_all(ROOT, platform.machine(), count)
     if not made:
         raise Failure(f"no ABI can be built here: {'; '.join(map(_sentence, gaps))}", NOTHING_RAN)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.library.sampled import Slice, Wanted, sampled
+from tollmeter.library.sampled import Over, Slice, Wanted, never, sampled
 from tollmeter.model import Failure, Profile, Share, StateName
 from tollmeter.numbers.known import Place
 from tollmeter.numbers.slices import LEAST_SLICES, common_state, is_of, likeliest, shared_parts, within
@@ -53,13 +53,17 @@ class Turns:
         self._sampled = [one for one in points if not is_counted(one.wanted.point)]
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
-    def take(self, tell: Tell) -> None:
+    def take(self, tell: Tell, over: Over = never) -> None:
         """Half as many turns again where a state would have slices enough of all, for the points that lack them."""
         for number, one in enumerate(self._counted, start=1):
+            if over():
+                return
             tell(f"profile by counting {number} of {len(self._counted)}: {one.wanted.point.probe}")
             one.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
         part = self._whole._replace(ms=max(1, self._whole.ms // self._count))
         for turn, points in enumerate(self._turns(), start=1):
+            if over():
+                return
             tell(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
             for one in points:
                 one.add(part)

@@ -81,9 +81,10 @@ class Level(Record, frozen=True):
     of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.
     states: where some of its sizes are answered by it in one visit and from beyond it in the next, both latencies.
     read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
-    level has no number there, and may be the fastest. few_samples: how many its latency rests on, where these are
-    of too few visits for an interval; else 0. not_apart_from: the next level, where visits were too few to tell where
-    this one ends and that begins; then it has no size.
+    level has no number there, and may be the fastest. read_low..read_high: a 95 % interval, None of too few visits.
+    few_samples: how many its latency rests on, where these are of too few visits for an interval; else 0.
+    not_apart_from: the next level, where visits were too few to tell where this one ends and that begins; then it has
+    no size. read_missing, parallelism_missing: why there is none, where it was asked for in this level.
     """
 
     level: str
@@ -103,6 +104,10 @@ class Level(Record, frozen=True):
     read_by: str | None = None
     few_samples: int = 0
     not_apart_from: str = ""
+    read_low: float | None = None
+    read_high: float | None = None
+    read_missing: str = ""
+    parallelism_missing: str = ""
 
 
 class Fall(Record, frozen=True):

@@ -7,7 +7,7 @@ What came in order is kept as it came. Where the stream was cut, or the process 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tollmeter.model import Outcome, Status, Visit
@@ -22,14 +22,14 @@ def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = No
 
     trouble: how the process ended, where that was not well. A stream that itself says why it failed outweighs it.
     """
-    lines = _in_order(raw)
+    found = list(find_lines(raw))
     try:
-        told = _told(raw, visit)
+        told = _told(found, visit)
     except Damaged as error:
-        return _cut(lines, visit, revision, trouble or ("infrastructure", error.sentence))
+        return _cut(_in_order(found), visit, revision, trouble or ("infrastructure", error.sentence))
     if trouble and told.status == "ok":
-        return _cut(lines, visit, revision, trouble)
-    return joined(lines)
+        return _cut(found, visit, revision, trouble)
+    return joined(found)
 
 
 def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
@@ -38,10 +38,10 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     return seal([_visit_record(visit, revision), {**told, "reason": reason}])
 
 
-def _in_order(raw: bytes) -> list[Line]:
+def _in_order(found: Iterable[Line]) -> list[Line]:
     """The records from the first on, up to `end` or to the first gap."""
     lines: list[Line] = []
-    for line in find_lines(raw):
+    for line in found:
         if line.number != len(lines):
             break
         lines.append(line)
@@ -50,8 +50,8 @@ def _in_order(raw: bytes) -> list[Line]:
     return lines
 
 
-def _told(raw: bytes, visit: Visit) -> Outcome:
-    told = outcome(raw)
+def _told(lines: Sequence[Line], visit: Visit) -> Outcome:
+    told = outcome(lines)
     if told.visit != visit.id or told.round != visit.round or not _same_place(told, visit):
         raise Damaged(f"it answered for visit {told.visit} at another point than the one that was asked")
     return told
@@ -69,7 +69,7 @@ def _cut(lines: Sequence[Line], visit: Visit, revision: int, trouble: Trouble) -
     stream = [*kept, fail, sealed({"k": "end", "records": len(kept) + 1}, len(kept) + 1)]
     try:
         check_order(stream)
-        _told(joined(stream), visit)
+        _told(stream, visit)
     except Damaged:
         return refused(visit, revision, *trouble)
     return joined(stream)

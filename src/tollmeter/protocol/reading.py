@@ -8,6 +8,7 @@ are replaced here, once, so that no host name or reason can move a cursor or dis
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -129,6 +130,9 @@ class _Protocol(Record, frozen=True):
 
 _SAMPLE = msgspec.json.Decoder(_Sample)
 _WITNESS = msgspec.json.Decoder(_Witness)
+_LEARNING = threading.RLock()
+"""msgspec learns a form when it is first asked for it, and a second thread that asks meanwhile reads what is half
+written: a segmentation fault. Reentrant, since a handler of signals may read as well."""
 
 
 def clean(value: Any, kept: str = "") -> Any:
@@ -148,15 +152,16 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
     return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
-def outcome(stream: bytes | Sequence[Line]) -> Outcome:
-    """What one visit brought back. Raises Damaged where the stream is not one whole visit."""
+def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Outcome:
+    """What one visit brought back. among: who reads the others of its run too. Raises Damaged where the stream is not
+    one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
-    return Outcomes().of(lines)
+    return (among or Outcomes()).of(lines)
 
 
 class Outcomes:
-    """Reads the visits of one journal. What many of them say alike is kept once: their points, clocks and work, and the
+    """Reads the visits of one run. What many of them say alike is kept once: their points, clocks and work, and the
     columns that their samples stand in."""
 
     def __init__(self) -> None:
@@ -227,7 +232,9 @@ def _rate(line: Line) -> float:
 def _payload(line: Line, form: type[T]) -> T:
     try:
         told = msgspec.json.decode(line.text)
-        return msgspec.convert(told if _is_harmless(line.text) else clean(told), form)
+        told = told if _is_harmless(line.text) else clean(told)
+        with _LEARNING:
+            return msgspec.convert(told, form)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.judgement.attempts import OWN_EXITS, SUSPECT, VALID, Attempt, Place, Test, listing
+from tollmeter.judgement.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
+from tollmeter.judgement.guest_exits import OWN_EXITS
 from tollmeter.model import Book
 from tollmeter.numbers.percent import in_percent
 from tollmeter.report.numbers import DASH, quantity

@@ -9,7 +9,19 @@ from dataclasses import replace
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Level, Row, State, Toll
-from tollmeter.report.numbers import Figure, either, quantity, roughly, size, time, two_digits
+from tollmeter.report.numbers import (
+    NOTHING,
+    Figure,
+    cycles,
+    digits,
+    either,
+    quantity,
+    rate,
+    roughly,
+    size,
+    time,
+    two_digits,
+)
 
 HEAPS = ("first", "second")
 
@@ -42,8 +54,32 @@ def size_of_level(level: Level) -> Figure:
     """How much it holds; of too few visits two digits."""
     if not level.few_samples or not level.size_bytes:
         return size(level.size_bytes, level.size_low, level.size_high)
-    held = two_digits(level.size_bytes, "B")
-    return Figure(f"~ {held.number}", held.unit)
+    return _guess(level.size_bytes, "B")
+
+
+def reading_of_level(level: Level) -> Figure:
+    """The rate that it is read at, with the digits that its interval bears; of too few visits two."""
+    if level.read_bytes_per_second is None:
+        return NOTHING
+    if level.read_low is None:
+        return _guess(level.read_bytes_per_second, "B/s")
+    return replace(rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high), sure="")
+
+
+def cycles_of_level(level: Level) -> str:
+    """No more digits than its latency has."""
+    bears = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
+    return cycles(level.latency_cycles, bears)
+
+
+def cycles_of_toll(toll: Toll) -> str:
+    few = toll.visits < LEAST_VISITS
+    return cycles(toll.cycles, 2 if few else digits(toll.value or 0.0, toll.low, toll.high))
+
+
+def _guess(value: float, unit: str) -> Figure:
+    figure = two_digits(value, unit)
+    return Figure(f"~ {figure.number}", figure.unit)
 
 
 def in_a_sentence(figure: Figure) -> str:

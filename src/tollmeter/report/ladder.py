@@ -14,8 +14,8 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Book, Toll
 from tollmeter.report.doubt import of_toll
 from tollmeter.report.groups import best_known, grouped
-from tollmeter.report.numbers import DASH, Figure, about, cycles, time
-from tollmeter.report.tables import per_ms, shared_state
+from tollmeter.report.numbers import DASH, Figure, about, time
+from tollmeter.report.tables import beside, per_ms, shared_state
 
 MOST_TICKS = 5
 MARGIN = 2.0
@@ -72,9 +72,8 @@ def ladder(book: Book) -> Ladder | None:
 def _rung(toll: Toll, scale: _Scale, both: bool, *, known: bool) -> Rung:
     if toll.value is None:
         return Rung(toll.toll, None, DASH, DASH, DASH, f"no number: {toll.reason}", known)
-    shared = shared_state(toll)
-    beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
-    return Rung(toll.toll, scale.mark(toll), of_toll(toll), beside, about(per_ms(toll.value)), toll.note, known)
+    fit = about(per_ms(toll.value))
+    return Rung(toll.toll, scale.mark(toll), of_toll(toll), beside(toll, both=both), fit, toll.note, known)
 
 
 @dataclass(frozen=True)

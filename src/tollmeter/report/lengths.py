@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
-from tollmeter.inference.lengths import AXIS, RATE, times_as_fast
+from tollmeter.inference.lengths import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.modelled import modelled_of, modelled_said, modelled_table
@@ -279,11 +279,12 @@ def _fall_of_memory(fall: Fall) -> str:
 
 def _fall_of_unknown(fall: Fall) -> str:
     """What is missing for a cause."""
-    why = (
-        "near the end of no cache that is known"
-        if fall.least_ns
-        else "of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
-    )
+    if not fall.least_ns:
+        why = "of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
+    elif fall.lost_ns > ALLOWANCE * fall.least_ns:
+        why = f"by more than memory or wrong guesses of branches cost: {_times([fall.lost_ns])} an operation"
+    else:
+        why = "near the end of no cache that is known"
     return f"the rate falls past N = {fall.after_n:,}, {why} ({_slower(fall)})"
 
 

@@ -141,6 +141,10 @@ def remote(route: str) -> Number:
     return us("kernel.remote_call", "round_trip", route=route)
 
 
+def remote_rpc(route: str) -> Number:
+    return us("kernel.remote_library", "round_trip", route=route)
+
+
 def file(act: str, size: int) -> Number:
     return us("kernel.disk_file", "file", act=act, size=size, medium="disk")
 
@@ -309,7 +313,9 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
                                UDP         TCP  conn
 --------- ------------- ----- ----- ----- ----- ----
 """,
-    _columns((5, 5, 5, 5, 4), (remote("udp"), nothing, remote("tcp"), nothing, remote("connect"))),
+    _columns(
+        (5, 5, 5, 5, 4), (remote("udp"), remote_rpc("rpc_udp"), remote("tcp"), remote_rpc("rpc_tcp"), remote("connect"))
+    ),
 )
 
 _FILES = Section(

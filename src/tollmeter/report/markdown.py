@@ -13,6 +13,7 @@ from tollmeter.report.attempts import listings
 from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
@@ -31,7 +32,15 @@ def render(book: Book) -> str:
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
         if table is not None
     ]
-    parts += [_findings(book), _sure(book), *_lengths(book), _rows(book), _gaps(book), _again(book)]
+    parts += [
+        *map(text, tables.unread(book)),
+        _findings(book),
+        _sure(book),
+        *_lengths(book),
+        _rows(book),
+        _gaps(book),
+        _again(book),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -43,7 +52,7 @@ def text(value: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    worthy = (tables.answer(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
+    worthy = (headline(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
     return "\n\n".join([*lines, *(text(sentence) for sentence in worthy if sentence)])
 
 

@@ -90,7 +90,13 @@ def _sure(figure: Figure, median: float, low: float | None, high: float | None, 
     half = half_width(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
-    return Figure(f"{plain(low / step, 2)} to {plain(high / step, 2)}", figure.unit)
+    return Figure(f"{_end(low / step)} to {_end(high / step)}", figure.unit)
+
+
+def _end(value: float) -> str:
+    """An end of a wide interval: two digits, of a large number three that count."""
+    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 2) if value else 1.0
+    return plain(round(value / keep) * keep if keep > 1 else value, 2)
 
 
 def two_digits(value: float, unit: str) -> Figure:
@@ -170,13 +176,13 @@ def rate(median: float | None, unit: str = "B/s", low: float | None = None, high
     return _sure(Figure(number, prefix + RATES[unit]), median, low, high, _step(DECIMALS, prefix))
 
 
-def cycles(value: float | None) -> str:
-    """Core cycles: a decimal below 20, where a pipeline stage still shows, and three digits that count above."""
+def cycles(value: float | None, significant: int = 3) -> str:
+    """Core cycles: a decimal below 20, where a pipeline stage still shows, and the digits that count above."""
     if value is None or not math.isfinite(value):
         return DASH
-    if abs(value) < 20:
+    if abs(value) < (20 if significant > 2 else 10):
         return f"{value:.1f}"
-    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 2)
+    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - significant + 1)
     return f"{round(value / keep) * keep:,.0f}"
 
 
@@ -205,8 +211,17 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
         return size(value, low, high)
     if unit in RATES:
         return rate(value, unit, low, high)
-    figure = Figure(plain(value, digits(value, low, high)), WORDS.get(unit, unit))
+    if unit == "count" and low is None and value == int(value):
+        return Figure(count(value))
+    known = digits(value, low, high)
+    figure = Figure(plain(_rounded(value, known) if unit == "ratio" else value, known), WORDS.get(unit, unit))
     return _sure(figure, value, low, high, 1.0)
+
+
+def _rounded(value: float, significant: int) -> float:
+    """A count of things is one to its last digit, and a ratio is not: 17,500 and not 17,523."""
+    keep = 10.0 ** (math.floor(math.log10(abs(value))) - significant + 1) if value else 1.0
+    return round(value / keep) * keep if keep > 1 else value
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:

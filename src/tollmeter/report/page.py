@@ -26,11 +26,13 @@ from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
+from tollmeter.report.wrapping import bound
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY = "latency"
@@ -89,7 +91,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "facts": tables.machine_facts(book),
         "when": tables.when(book),
         "extent": tables.extent(book),
-        "answer": tables.answer(book),
+        "answer": headline(book),
         "worth": _worth(book),
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
@@ -97,6 +99,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "in_turns": in_turns.sentences(book),
         "memory": tables.memory_table(book),
         "no_levels": tables.no_levels(book),
+        "unread": tables.unread(book),
         "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),
@@ -117,8 +120,9 @@ def _is_folded(chart: Chart) -> bool:
 
 def _worth(book: Book) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
-    word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict
-    told = {"word": word, "made_of": worth.verdict(book).partition(": ")[2]}
+    verdict = worth.verdict(book)
+    word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
+    told = {"word": word, "made_of": verdict.partition(": ")[2]}
     return told | {"meaning": worth.meaning(book), "held": worth.held_back(book), "gap": worth.unanswered(book)}
 
 
@@ -205,5 +209,7 @@ def _template_text(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
+    made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+    made.filters["bound"] = bound
+    return made

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's two tables, memory and CPU time of each program relative to the machine's own ABI, and whether it is
-worth it; and what a difference between two ABIs is made of, as a table and in words.
+"""A study's two tables, memory and CPU time of each program relative to the machine's own ABI; and what
+a difference between two ABIs is made of, as a table and in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tollmeter.judgement.attribution import Attribution, Part, attributed
 from tollmeter.judgement.gains import MULTIPLE
 from tollmeter.model import Book, Relative
 from tollmeter.numbers.meanings import HERE, main_abi
-from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, plus_minus, quantity
+from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, plus_minus, quantity, two_digits
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 
 TITLES = {"memory": "Memory", "time": "CPU time"}
@@ -19,6 +19,8 @@ LARGEST = 3
 """So many differences are taken apart beneath the tables."""
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
+_NOTHING = 0.001
+"""Share of what a program takes, below which a part of a difference is none."""
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
 
 
@@ -29,14 +31,13 @@ def program_tables(book: Book) -> list[Table]:
 
 
 def program_remarks(book: Book) -> list[str]:
-    """Why there is no number, each reason once, with whom it is about; then whether it is worth it."""
+    """Why there is no number, each reason once, with whom it is about."""
     told = book.index.study.relatives if book.index.study else ()
     about: dict[str, dict[str, None]] = {}
     for one in told:
         if one.reason:
             about.setdefault(one.reason, {})[f"{one.abi}, {TITLES[one.measure]}"] = None
-    said = [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
-    return said + ([book.index.study.worth] if book.index.study and book.index.study.worth else [])
+    return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
 def _table(book: Book, told: Sequence[Relative]) -> Table:
@@ -88,9 +89,7 @@ def attribution_table(told: Sequence[Attribution]) -> Table:
         Column("What is saved"), Column(told[0].abis[0], right=True), Column(told[0].abis[1], right=True),
         *(Column(part.name, right=True) for part in told[0].parts),
     ]  # fmt: skip
-    rows = [
-        Line((named(one), _time(one, one.first_ns), _time(one, one.second_ns), *map(_saved, one.parts))) for one in told
-    ]
+    rows = [Line((named(one), *(_time(one, ns) for ns in (one.first_ns, one.second_ns)), *_saved(one))) for one in told]
     return table("What is saved", columns, rows)
 
 
@@ -103,8 +102,10 @@ def _time(one: Attribution, ns: float | None) -> Cell:
     return f"~ {quantity(ns, 'ns')}" if one.thin and ns is not None else quantity(ns, "ns")
 
 
-def _saved(part: Part) -> Cell:
-    return DASH if part.ns is None else quantity(part.ns, "ns") if part.ns else "0"
+def _saved(one: Attribution) -> Iterator[Cell]:
+    for part in one.parts:
+        shown = DASH if part.ns is None else _amount(one, part.ns) or "0"
+        yield f"{MINUS}{shown}" if shown != "0" and (part.ns or 0.0) < 0 else shown
 
 
 def in_words(one: Attribution) -> str:
@@ -112,22 +113,35 @@ def in_words(one: Attribution) -> str:
     first, second = one.abis
     memory = f"{second} needs {_beside(one.memory)} {first}; " if one.memory else ""
     told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
-    sign = 1 if one.saved_ns >= 0 or not one.is_whole else -1
-    saved = ", ".join(f"{_amount(sign * (part.ns or 0.0))} {_WORDS[part.name]}{_of(one, part)}" for part in told)
+    costs = one.is_whole and one.saved_ns < 0
+    saved = ", ".join(_part(one, part, costs) for part in told)
     if not one.is_whole:
-        beyond = f", beyond {saved}" if any(part.ns for part in told) else ""
+        beyond = f", beyond {saved}" if any(_amount(one, part.ns or 0.0) for part in told) else ""
         return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} cannot be told{beyond}."
-    rest = next(part.ns for part in one.parts if part.name == "unexplained")
     guess = "about " if one.thin else ""
-    verb = "saves" if one.saved_ns >= 0 else "costs"
+    verb = "costs" if costs else "saves"
     verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
-    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {guess}{_amount(abs(one.saved_ns))}"
-    tail = f"{_amount(sign * rest)} unexplained" if rest is not None else "by counts, since its time was not measured"
+    whole = quantity(abs(one.saved_ns), "ns") if one.second_ns is not None else _amount(one, one.saved_ns)
+    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {guess}{whole or 'nothing'}"
+    rest = one.parts[-1]
+    tail = "by counts, since its time was not measured" if rest.ns is None else _part(one, rest, costs)
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
-def _amount(ns: float) -> str:
-    return f"{quantity(ns, 'ns')}" if ns else "nothing"
+def _part(one: Attribution, part: Part, costs: bool) -> str:
+    """`3.8 µs in cache misses`, and `270 ns lost in instructions` where all in all something is saved."""
+    ns, where = part.ns or 0.0, _WORDS.get(part.name, part.name)
+    amount, against = _amount(one, ns), (ns > 0) == costs
+    if not amount:
+        return f"nothing {where}"
+    if part.name not in _WORDS:
+        return f"{MINUS if against else ''}{amount} {where}"
+    return f"{amount}{(' saved' if costs else ' lost') if against else ''} {where}{_of(one, part)}"
+
+
+def _amount(one: Attribution, ns: float) -> str:
+    """With two digits, since a part is known no better; empty where it is nothing beside all that the program takes."""
+    return "" if abs(ns) < _NOTHING * one.first_ns else str(two_digits(abs(ns), "ns"))
 
 
 def _beside(ratio: float) -> str:
@@ -143,13 +157,15 @@ def _of(one: Attribution, part: Part) -> str:
 
 
 def why_not(told: Sequence[Attribution]) -> list[str]:
-    """Each reason for a part that could not be told, once, with the programs that it is about."""
-    about: dict[str, dict[str, None]] = {}
+    """Each reason for parts that could not be told, once, with the programs that it is about."""
+    parts: dict[str, dict[str, None]] = {}
+    programs: dict[str, dict[str, None]] = {}
     for one in told:
         for part in one.parts:
             if part.ns is None:
-                about.setdefault(f"{part.name}: {part.reason}", {})[one.probe] = None
-    return [f"{reason} ({', '.join(probes)})." for reason, probes in about.items()]
+                parts.setdefault(part.reason, {})[part.name] = None
+                programs.setdefault(part.reason, {})[one.probe] = None
+    return [f"{', '.join(parts[reason])}: {reason} ({', '.join(programs[reason])})." for reason in parts]
 
 
 def largest(book: Book) -> tuple[Attribution, ...]:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.attempts import OWN_EXITS, exits_of
-from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, own_reason, picked, timed_by
+from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, own_reason, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, StudyFigure, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
@@ -25,13 +24,20 @@ ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 
 @dataclass(frozen=True)
 class Answer:
-    """said: why there is no number here, or no verdict, or what the claim gets wrong; empty where none is so."""
+    """reasons: why there is no number here, or no verdict, and by whose clock. said: what the claim gets wrong. above:
+    whether a reason of it stands above them all."""
 
     what: str
     published: str
     here: Here
     verdict: ClaimVerdict
-    said: str
+    reasons: tuple[str, ...] = ()
+    said: str = ""
+    above: bool = False
+
+    @property
+    def remark(self) -> str:
+        return " ".join(filter(None, (*self.reasons, self.said)))
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,18 @@ class Told:
 def told(book: Book, suite: Suite) -> Told:
     """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
     answers = [_answer(book, claim) for claim in suite.published]
-    shared = [reason for reason, count in Counter(map(_gap, answers)).items() if reason and count >= MANY]
-    common = tuple(f"{sum(_gap(answer) == reason for answer in answers)} figures: {reason}" for reason in shared)
+    counts = Counter(reason for answer in answers for reason in answer.reasons)
+    shared = {reason: count for reason, count in counts.items() if count >= MANY}
+    common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())
     pairs = zip(suite.published, answers, strict=True)
     unheld = sum(claim.value is None and answer.here != DASH for claim, answer in pairs)
     common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
-    kept = tuple(replace(one, said=ABOVE) if _gap(one) in shared else one for one in answers)
-    return Told(kept, common)
+    return Told(tuple(_less(answer, shared) for answer in answers), common)
+
+
+def _less(answer: Answer, shared: Container[str]) -> Answer:
+    own = tuple(reason for reason in answer.reasons if reason not in shared)
+    return replace(answer, reasons=own, above=len(own) < len(answer.reasons))
 
 
 def not_redrawn(book: Book, suite: Suite, drawn: Sequence[str]) -> list[str]:
@@ -74,21 +85,21 @@ def _too_few(book: Book, figure: StudyFigure) -> str:
     return next(filter(None, told), "This run has too few numbers for it.")
 
 
-def _gap(answer: Answer) -> str:
-    return answer.said if answer.here == DASH else ""
-
-
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
-    numbers = {said: number for number, said in remarks(answers)} | {ABOVE: ABOVE}
-    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.said, ""))) for one in answers]
+    numbers = {said: number for number, said in remarks(answers)}
+    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], _lead(one, numbers))) for one in answers]
     columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
     return table("What", columns, rows)
 
 
+def _lead(answer: Answer, numbers: Mapping[str, str]) -> str:
+    return " ".join(filter(None, (ABOVE if answer.above else "", numbers.get(answer.remark, ""))))
+
+
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
     """Each sentence once, however many answers lead to it."""
-    said = dict.fromkeys(answer.said for answer in answers if answer.said not in ("", ABOVE))
+    said = dict.fromkeys(answer.remark for answer in answers if answer.remark)
     return [(f"({number})", sentence) for number, sentence in enumerate(said, start=1)]
 
 
@@ -98,23 +109,10 @@ def _answer(book: Book, claim: Published) -> Answer:
     judged = judge(claim, found)
     here = _here(found)
     concerns = claim.row is None or here != DASH
-    why = judged.reason if claim.value is not None and judged.reason != found.gap else ""
-    parts = (
-        found.gap,
-        why,
-        timed_by(book, found),
-        _free(claim, found),
-        _host(book, claim),
-        concerns and claim.correction,
-    )
-    return Answer(claim.what, claim.figure, here, judged.verdict, " ".join(part.strip() for part in parts if part))
-
-
-def _host(book: Book, claim: Published) -> str:
-    """That each crossing of a guest's was its host's, where it was."""
-    if claim.row is None or not any((exits_of(book, row) or 0.0) > OWN_EXITS for row in picked(book, claim.row)):
-        return ""
-    return "A hypervisor in software stood in between each time: its price, and not the hardware's."
+    why = judged.reason if judged.reason not in (found.gap, NO_NUMBER) else ""
+    reasons = tuple(reason for reason in (found.gap, why, timed_by(book, found)) if reason)
+    said = (_free(claim, found), (claim.correction or "").strip() if concerns else "")
+    return Answer(claim.what, claim.figure, here, judged.verdict, reasons, " ".join(filter(None, said)))
 
 
 def _free(claim: Published, found: Measured) -> str:

@@ -7,7 +7,7 @@ Terminal, Markdown and page print the same words from here.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,18 +20,24 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
-from tollmeter.report.doubt import in_a_sentence, of_level, of_toll, size_of_level
+from tollmeter.report.doubt import (
+    cycles_of_level,
+    cycles_of_toll,
+    in_a_sentence,
+    of_level,
+    of_toll,
+    reading_of_level,
+    size_of_level,
+)
 from tollmeter.report.numbers import (
     DASH,
     Figure,
     about,
     count,
-    cycles,
     duration,
     percent,
     plain,
     quantity,
-    rate,
     size,
     time,
 )
@@ -42,6 +48,7 @@ SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 DISAGREES_BY = 1.25
 NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
+UNASKED = "it was not asked for there"
 ENDED = ("ok", "settled", "budget")
 
 
@@ -149,6 +156,18 @@ def no_levels(book: Book) -> str:
     return NO_LEVELS if walked and not book.index.hierarchy else ""
 
 
+def unread(book: Book) -> tuple[str, ...]:
+    """Which levels have no rate or no parallelism, a sentence for each reason."""
+    reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for level in book.index.hierarchy:
+        if level.read_bytes_per_second is None:
+            reads[level.read_missing or UNASKED].append(level.level)
+        if level.parallelism is None:
+            loads[level.parallelism_missing or UNASKED].append(level.level)
+    named = (("read bandwidth", reads), ("parallelism", loads))
+    return tuple(f"No {name} of {', '.join(levels)}: {why}." for name, gaps in named for why, levels in gaps.items())
+
+
 def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
@@ -156,8 +175,8 @@ def _level(level: Level) -> tuple[Cell, ...]:
         "!" if disagrees(level) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
         of_level(level),
-        cycles(level.latency_cycles),
-        rate(level.read_bytes_per_second),
+        cycles_of_level(level),
+        reading_of_level(level),
         plain(level.parallelism, 2) if level.parallelism else DASH,
     )
 
@@ -181,18 +200,23 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     if not paid:
         return None
     both = any(shared_state(toll) for toll in paid)
-    beside = Column("core shared" if both else "in cycles", True, spare=2)
-    columns = [Column("Tolls"), Column("whole core" if both else "time", True), beside]
-    columns += [Column("fit in 1 ms", True, spare=1)]
+    columns = [Column("Tolls"), Column("whole core" if both else "time", True)]
+    columns += [Column("core shared" if both else "in cycles", True, spare=2), Column("fit in 1 ms", True, spare=1)]
     without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
 def _toll(toll: Toll, both: bool) -> Line:
     """both: whether what it becomes on a shared core has a column, in place of the cycles."""
+    return Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)
+
+
+def beside(toll: Toll, *, both: bool) -> Figure | str:
+    """What stands next to its time: itself on a shared core, or in cycles."""
+    if not both:
+        return cycles_of_toll(toll)
     shared = shared_state(toll)
-    beside = (time(shared.median, shared.low, shared.high) if shared else DASH) if both else cycles(toll.cycles)
-    return Line((toll.toll, of_toll(toll), beside, about(per_ms(toll.value or 0.0))), toll.note)
+    return time(shared.median, shared.low, shared.high) if shared else DASH
 
 
 def shared_state(toll: Toll) -> State | None:
@@ -296,7 +320,8 @@ def missing(book: Book) -> str:
         return ""
     kinds = Counter(row.status for row in without)
     told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
-    return f"{count(len(without))} of {count(len(book.index.rows))} rows have no number: {told}"
+    have = "has" if len(without) == 1 else "have"
+    return f"{count(len(without))} of {count(len(book.index.rows))} rows {have} no number: {told}"
 
 
 def unfinished(book: Book) -> str:

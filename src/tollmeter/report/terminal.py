@@ -17,6 +17,7 @@ from tollmeter.model import Book, Finding
 from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, wrapped
+from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
@@ -60,7 +61,7 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 def _opening(book: Book, console: Console, width: int) -> None:
     """What it is, how much that is worth, and whether it is an answer."""
     for line, style in (
-        (tables.answer(book), "bold"),
+        (headline(book), "bold"),
         (worth.verdict(book), ""),
         (worth.unanswered(book), ""),
         (book.index.run.reused, "dim"),
@@ -102,7 +103,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
     command = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --all"
     numbered = sum(row.status == "ok" for row in book.index.rows)
     if numbered:
-        wrapped(console, f"All {numbered} numbers: {command}", width, first=INDENT, hanging=INDENT * 2)
+        told = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
+        wrapped(console, f"{told}: {command}", width, first=INDENT, hanging=INDENT * 2)
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
@@ -151,7 +153,8 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
 
 def _closing(book: Book, console: Console, width: int) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
-    for sentence in (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book)):
+    whole = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
+    for sentence in (*tables.unread(book), *whole):
         if sentence:
             wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(book.index.rows):

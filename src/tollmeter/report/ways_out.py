@@ -5,13 +5,15 @@ to do, and from how many of something on the one costs more than the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.studies import matching
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
+from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.report.doubt import of_row
-from tollmeter.report.numbers import DASH, percent, plain, time
+from tollmeter.report.numbers import DASH, percent, plain, time, two_digits
 from tollmeter.report.profiles import Block, known_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
 
@@ -36,10 +38,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ways:
-    """What each way out gains in one place, the best first, and which it is in words."""
+    """What each way out gains in one place, the best first. best: which it is, by how much, and what it takes; said:
+    the same, and what is as good."""
 
     place: str
     table: Table
+    best: str
     said: str
 
 
@@ -63,7 +67,7 @@ def answer(book: Book, suite: Suite) -> list[Block]:
     ]
     reasons = tuple(f"No profile for {reason}" for reason in unprofiled(book))
     told += [Block(said=reasons)] if reasons else []
-    told += [Block((f"In {ways.place}",), (ways.table,), (ways.said,)) for ways in ways_out(book, suite)]
+    told += [Block((f"What to do next, {ways.place}",), (ways.table,), (ways.said,)) for ways in ways_out(book, suite)]
     return told + [
         Block((f"{even.thing[:1].upper()}{even.thing[1:]} a packet, {even.place}",), (), (even.said,))
         for even in break_evens(book, suite)
@@ -128,11 +132,12 @@ def _here(forms: Sequence[str], left: Profile, right: Profile) -> tuple[str, str
 
 
 def ways_out(book: Book, suite: Suite) -> list[Ways]:
-    """One for each place where the first option and another have a number."""
+    """One for each place where the first option and another have a number, this machine's own ABI first."""
     if not suite.option:
         return []
-    places = list(dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median))
-    found = (_ways(book, suite.option, place) for place in places)
+    own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
+    places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
+    found = (_ways(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
     return [one for one in found if one is not None]
 
 
@@ -142,33 +147,33 @@ def _ways(book: Book, options: Sequence[Option], place: Place) -> Ways | None:
         return None
     base = rows[0][1]
     ranked = sorted(rows, key=lambda told: -_gain(base, told[1]))
-    lines = [
-        Line(
-            (
-                option.what,
-                of_row(row),
-                f"{plain(_gain(base, row))} ×",
-                option.costs,
-            )
-        )
-        for option, row in ranked
-    ]
+    lines = [Line((option.what, of_row(row), f"{plain(_gain(base, row))} ×", option.costs)) for option, row in ranked]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
-    return Ways(f"{place[0]}, {place[1]}", table("What to do", columns, lines), _advice(base, ranked))
+    best = _best(base, *ranked[0])
+    said = f"{best}{_beside(base, ranked)}"
+    return Ways(f"{place[0]}, {place[1]}", table("What to do", columns, lines), best, said)
 
 
-def _advice(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
-    """The best, and what does nearly as much: within 3 % two are alike."""
-    (best, row), *others = ranked
+def _best(base: Row, option: Option, row: Row) -> str:
+    """By how much it is better than what there was, and what it takes."""
     gain = _gain(base, row)
     if gain < 1 + ALIKE:
         return "None of these gains 3 % here: leave it as it is."
+    poor = "" if _is_known(base) and _is_known(row) else "about "
+    what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
+    return f"Best here: {option.what}, {poor}{plain(gain)} × {what}. It takes {option.costs}."
+
+
+def _beside(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
+    """What does nearly as much as the best: within 3 % two are alike. And whether more visits would tell better."""
+    (_, row), *others = ranked
+    gain = _gain(base, row)
+    if gain < 1 + ALIKE:
+        return ""
     alike = [option.what for option, other in others if gain / _gain(base, other) < 1 + ALIKE]
     also = f" As good within 3 %: {'; '.join(alike)}." if alike else ""
-    poor = "" if _is_known(base) and _is_known(row) else "about "
-    why = " Its rows are not settled; a longer run tells how much." if poor else ""
-    what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
-    return f"Best here: {best.what}, {poor}{plain(gain)} × {what}. It takes {best.costs}.{also}{why}"
+    settled = _is_known(base) and _is_known(row)
+    return also if settled else f"{also} Its rows are not settled; a longer run tells how much."
 
 
 def _is_known(row: Row) -> bool:
@@ -204,14 +209,27 @@ def _evens(book: Book, asked: BreakEven, places: Sequence[Place]) -> Iterator[Ev
         if not (each and once and without and each.median and once.median and without.median):
             continue
         paid = once.median - without.median
-        yield Even(f"{place[0]}, {place[1]}", asked.thing, each.median, paid, _even(asked.thing, each.median, paid))
+        within = math.hypot(_half_ns(once), _half_ns(without))
+        said = _even(asked, each, paid, within)
+        yield Even(f"{place[0]}, {place[1]}", asked.thing, each.median, paid, said)
 
 
-def _even(thing: str, each_ns: float, once_ns: float) -> str:
-    paid = f"One costs {time(each_ns)}, and what avoids them all {time(max(once_ns, 0.0))}"
-    if once_ns <= 0:
-        return f"{paid} here, which is nothing that could be told: it is better from the first of the {thing} on."
-    number = once_ns / each_ns
+def _half_ns(row: Row) -> float:
+    """Half of its interval; nothing where it has none."""
+    return (row.high - row.low) / 2 if row.high is not None and row.low is not None else 0.0
+
+
+def _even(asked: BreakEven, each: Row, once_ns: float, within_ns: float) -> str:
+    """once_ns is a difference: it is known no better than both of what it is made of."""
+    head = f"One costs {of_row(each)}, and {asked.remedy}"
+    if once_ns <= within_ns:
+        return f"{head} less than {two_digits(max(once_ns, 0.0) + within_ns, 'ns')}: {_from(asked, 1)}."
+    paid = f"{head} {time(once_ns, once_ns - within_ns, once_ns + within_ns)}"
+    number = once_ns / (each.median or once_ns)
     if number < 1:
-        return f"{paid}, {percent(number)} of that: it is better from the first of the {thing} on."
-    return f"{paid}: from {int(number) + 1} of the {thing} on it is better, and up to {int(number)} it is not."
+        return f"{paid}, {percent(number)} of that: {_from(asked, 1)}."
+    return f"{paid}: {_from(asked, int(number) + 1)}, and up to {int(number)} it is not."
+
+
+def _from(asked: BreakEven, number: int) -> str:
+    return f"the latter is better from {'the first' if number == 1 else number} of the {asked.thing} on"

@@ -21,7 +21,7 @@ LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
 MEANINGS = {
-    "quiet": "the machine was quiet enough for its numbers",
+    "quiet": "no other program had much of its CPUs",
     "busy": "others worked on this machine while it was measured, and are in its numbers",
     "unknown": "this system does not tell who else worked on it meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
@@ -33,6 +33,10 @@ MEANINGS = {
 def is_under_way(run: RunInfo) -> bool:
     """Whether another process measures it now: the journal says no more than that it has not ended."""
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
+
+
+def has_numbers(book: Book) -> bool:
+    return any(row.status == "ok" for row in book.index.rows)
 
 
 def called(run: RunInfo) -> str:
@@ -47,8 +51,11 @@ def _sharing(run: RunInfo) -> str:
 
 
 def verdict(book: Book) -> str:
-    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ..."""
+    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ... Empty where
+    no row has a number that could be worth something."""
     run = book.index.run
+    if not has_numbers(book) and not is_under_way(run):
+        return ""
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
@@ -61,13 +68,13 @@ def meaning(book: Book) -> str:
     run = book.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
-    return f"no other program had much of its CPUs, but {_sharing(run)}" if is_shared(run) else MEANINGS[run.verdict]
+    return MEANINGS[run.verdict] + (f", but {_sharing(run)}" if is_shared(run) else "")
 
 
 def held_back(book: Book) -> str:
     """Which findings the run cannot carry, and why; empty where it carries all."""
     names = book.index.held_back
-    if not names:
+    if not names or not has_numbers(book):
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""

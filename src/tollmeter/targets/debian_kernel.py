@@ -10,12 +10,13 @@ from __future__ import annotations
 import fcntl
 import lzma
 import os
+import re
 import shutil
 import struct
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -23,14 +24,18 @@ from typing import NamedTuple
 from tollmeter.model import Failure
 
 _APT_S = 300
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SOURCES = "sources.list"
 
 
 class Wanted(NamedTuple):
-    """package: the metapackage that depends on the newest kernel. device_tree: the file's name, or None."""
+    """package: the metapackage that depends on the newest kernel. device_tree: the file's name, or None. installer: how
+    the names of the installer's packages of that kernel end; empty where there are none."""
 
     architecture: str
     package: str
     device_tree: str | None
+    installer: str = ""
 
 
 class Kernel(NamedTuple):
@@ -85,20 +90,57 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _download(wanted: Wanted, folder: Path) -> None:
+    """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
     state = cache_folder() / f"apt-{wanted.architecture}"
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
+    why = ""
+    ways: list[Callable[[Wanted, Path], str | None]] = [_of_installer, _of_system]
+    for way in ways if wanted.installer else [_of_system]:
+        package = way(wanted, state)
+        why = _got(wanted, state, package, folder) if package else f"apt knows no {wanted.package}: is there a network?"
+        if not why:
+            return
+    raise Failure(f"{why} (for {wanted.architecture})", 5)
+
+
+def _of_installer(wanted: Wanted, state: Path) -> str | None:
+    """The newest kernel's package among those that Debian's installer is made of, which apt is not usually told of: in
+    a component of its own, beside each that the system's sources name."""
+    (state / _SOURCES).unlink(missing_ok=True)
+    told = _apt(wanted, state, ["apt-get", "update", "--print-uris"]).stdout
+    signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
+    places = re.findall(r"'(\S+)/dists/(\S+)/InRelease'", told)
+    lines = [f"deb {signed}{address} {release} main/debian-installer\n" for address, release in places]
+    (state / _SOURCES).write_text("".join(lines), encoding="utf-8")
     _apt(wanted, state, ["apt-get", "update"])
-    package = _newest(_apt(wanted, state, ["apt-cache", "depends", wanted.package]).stdout)
-    if package is None:
-        raise Failure(f"apt knows no {wanted.package} for {wanted.architecture}: is there a network?", 5)
+    names = _apt(wanted, state, ["apt-cache", "pkgnames", "kernel-image-"]).stdout.split()
+    return newest(name for name in names if name.endswith(wanted.installer))
+
+
+def _of_system(wanted: Wanted, state: Path) -> str | None:
+    """What the metapackage depends on, by the system's own sources."""
+    (state / _SOURCES).unlink(missing_ok=True)
+    _apt(wanted, state, ["apt-get", "update"])
+    return newest(_apt(wanted, state, ["apt-cache", "depends", wanted.package]).stdout.split())
+
+
+def newest(names: Iterable[str]) -> str | None:
+    """The kernel's package of the highest version among words of which some are none; None where all are."""
+    kernels = [name for name in names if re.match(r"(linux|kernel)-image-\d", name)]
+    return max(kernels, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
+
+
+def _got(wanted: Wanted, state: Path, package: str, folder: Path) -> str:
+    """Downloads and unpacks it; why not, or nothing."""
     with tempfile.TemporaryDirectory(dir=state) as scratch:
         done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
-        found = list(Path(scratch).glob("*.deb"))
+        found = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
         if done.returncode != 0 or not found:
-            raise Failure(f"apt-get cannot download {package}: {_last_line(done.stderr)}", 5)
+            return f"apt-get cannot download {package}: {_last_line(done.stderr)}"
         _unpack(found[0], wanted, folder)
+    return ""
 
 
 def _apt(
@@ -113,6 +155,8 @@ def _apt(
         "Dir::Cache": str(state),
         "Acquire::Languages": "none",
     }
+    if (state / _SOURCES).is_file():
+        settings |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     environment = {**os.environ, "LC_ALL": "C"}
     try:
@@ -124,11 +168,6 @@ def _apt(
         raise Failure("guests run Debian's kernels, and there is no apt here to download one", 5) from error
     except subprocess.TimeoutExpired as error:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
-
-
-def _newest(depends: str) -> str | None:
-    words = (line.split() for line in depends.splitlines())
-    return next((line[1] for line in words if len(line) == 2 and line[1].startswith("linux-image-")), None)
 
 
 def _last_line(text: str) -> str:
@@ -150,7 +189,7 @@ def _unpack(package: Path, wanted: Wanted, folder: Path) -> None:
                 content = members.extractfile(member) if member.isfile() else None
                 if content is None:
                     continue
-                if name.parent.name == "boot" and name.name.startswith("vmlinuz-"):
+                if name.parent.name == "boot" and name.name.startswith("vmlinuz"):
                     _keep(folder / "image", _loadable(content.read()))
                 elif wanted.device_tree == name.name:
                     _keep(folder / name.name, content.read())

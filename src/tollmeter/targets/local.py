@@ -66,6 +66,7 @@ class Local:
     def __init__(self) -> None:
         self._child: Child | None = None
         self._waiting: dict[_Place, _Resident] = {}
+        self._held_bytes: dict[_Place, int] = {}
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -93,6 +94,7 @@ class Local:
             return ended
         if resident:
             resident.child.end()
+        self._make_room(self._held_bytes.get(place, 0))
         child = Child(self._command(executable, ("--stay",)), listens=True)
         ended = self._asked(child, visit, limit_s)
         self._keep(place, _Resident(child, visit.seed, child.resident_bytes() if child.stays else 0))
@@ -109,6 +111,7 @@ class Local:
         """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
         if resident is None or not resident.child.stays:
             return
+        self._held_bytes[place] = resident.bytes
         self._make_room(resident.bytes)
         held = sum(other.bytes for other in self._waiting.values())
         if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _most_residents():
@@ -117,7 +120,8 @@ class Local:
             self._waiting[place] = resident
 
     def _make_room(self, wanted: int) -> None:
-        """Ends the large ones that have waited longest, so that the next one finds their pages."""
+        """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
+        then is not the host's yet, and is taken first."""
         large = {place: other for place, other in self._waiting.items() if other.bytes > _LARGE_BYTES}
         held = sum(other.bytes for other in large.values())
         for place, other in large.items():

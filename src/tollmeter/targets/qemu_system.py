@@ -83,7 +83,7 @@ BOARDS = {
         emulator="qemu-system-x86_64",
         package="qemu-system-x86",
         words=("-machine", "pc", "-cpu", "max", "-m", "1024"),
-        kernel=Wanted("amd64", "linux-image-amd64", None),
+        kernel=Wanted("amd64", "linux-image-amd64", None, "-amd64-di"),
         ours="init.x86_64",
         command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
         cpu="x86_64",

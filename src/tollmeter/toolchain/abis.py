@@ -190,7 +190,7 @@ def _built(root: Path, abi: Abi, say: Callable[[str], None]) -> bool:
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     say(f"building the probes for {abi.name}")
-    with Counting("probes linked") as count:
+    with Counting("files made") as count:
         made = build_abi(root, abi, compiler, count)
     for probe, sentence in made.broken.items():
         say(f"left out {probe} for {abi.name}: {sentence}")

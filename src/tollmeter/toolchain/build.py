@@ -192,10 +192,10 @@ _ABIS_AT_ONCE = 2
 """While the last probes of one are linked and proved, which keeps one CPU busy, the next one's are compiled."""
 
 Tell = Callable[[str, int, int], None]
-"""Is told, every now and then while it builds: for which ABI, how many probes are linked, of how many."""
+"""Is told, every now and then while it builds: for which ABI, how many files are made, of how many."""
 
 
-def _silently(abi: str, linked: int, probes: int) -> None:
+def _silently(abi: str, made: int, files: int) -> None:
     """For whoever does not want to be told."""
 
 
@@ -238,7 +238,7 @@ def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
     folder = root / "build" / abi.name
     probes, started = sorted(probe_names(root / "probes")), time.time()
     broken = make(
-        root, abi, compiler, watch=lambda began: tell(abi.name, len(_linked(folder, probes, began)), len(probes))
+        root, abi, compiler, watch=lambda began: tell(abi.name, _files_made(folder, probes, began), 2 * len(probes))
     )
     _drop_forgotten(folder, [probe for probe in probes if probe not in broken])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -295,6 +295,13 @@ def _linked(folder: Path, probes: Iterable[str], began: float) -> list[str]:
     """Whose executables are younger than that."""
     found = {probe: folder / probe for probe in probes}
     return [probe for probe, path in found.items() if path.is_file() and path.stat().st_mtime >= began]
+
+
+def _files_made(folder: Path, probes: Sequence[str], began: float) -> int:
+    """Of two for each probe, compiled and linked: all are compiled first, and that is most of the time."""
+    objects = (folder.joinpath("obj", *probe.split(".")).glob("*.o") for probe in probes)
+    compiled = sum(any(path.stat().st_mtime >= began for path in found) for found in objects)
+    return compiled + len(_linked(folder, probes, began))
 
 
 def _drop_forgotten(folder: Path, probes: list[str]) -> None:

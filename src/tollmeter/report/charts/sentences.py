@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tollmeter.model import Level
 from tollmeter.report.charts.chart import Bench, Chart, Datum
-from tollmeter.report.doubt import of_level, size_of_level
-from tollmeter.report.numbers import percent, plain, rate, size
+from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, size_of_level
+from tollmeter.report.numbers import percent, plain, size
 from tollmeter.report.tables import disagrees
 
 
@@ -63,7 +63,7 @@ def _bandwidth(levels: Sequence[Level]) -> str:
         return ""
     first, last = known[0], known[-1]
     share = (last.read_bytes_per_second or 0.0) / (first.read_bytes_per_second or 1.0)
-    near, far = (f"{rate(level.read_bytes_per_second)} from {level.level}" for level in (first, last))
+    near, far = (f"{in_a_sentence(reading_of_level(level))} from {level.level}" for level in (first, last))
     fastest = f"The fastest kernel reads {near}, {far}: {percent(share)} of it"
     return f"{fastest}. Drawn is the kernel that was measured at most sizes."
 

@@ -213,6 +213,25 @@
     search.addEventListener("input", seek);
   }
 
+  // The page of a run that is measured comes anew every few seconds: what its reader opened or sought stays.
+  const KEPT = `read ${location.pathname}`;
+  const folds = [...document.querySelectorAll("details")];
+  const nameOf = (fold) => {
+    const owner = fold.parentElement.closest("[id]") ?? document.body;
+    return fold.id || `${owner.id} ${[...owner.querySelectorAll("details")].indexOf(fold)}`;
+  };
+  let store = null;
+  try { store = sessionStorage; } catch { /* forbidden: then each fold is as it was made */ }
+  addEventListener("pagehide", () => {
+    store?.setItem(KEPT, JSON.stringify([search?.value ?? "", folds.map((fold) => [nameOf(fold), fold.open])]));
+  });
+  if (performance.getEntriesByType("navigation")[0]?.type === "reload") {
+    const [sought, open] = JSON.parse(store?.getItem(KEPT) ?? '["", []]');
+    const were = new Map(open);
+    for (const fold of folds) fold.open = were.get(nameOf(fold)) ?? fold.open;
+    if (search && sought) { search.value = sought; seek(); }
+  }
+
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {

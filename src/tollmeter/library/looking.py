@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a suite wants looked at once all is measured: profiles, a cache that is modelled, how far apart loads lie. All
+of it under emulators or samplers, in what is left of the budget; what was not reached says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tollmeter.conduct import Stopping
+from tollmeter.counting import Counting
+from tollmeter.library.derive import learned
+from tollmeter.library.prepare import Prepared
+from tollmeter.library.sampled import SPENT, STOPPED
+from tollmeter.saying import say
+
+PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
+"""Of each profile of a suite: some 17,000 samples in 14 slices; half of them still tell a share to 1.1 points."""
+_TURNS = 1.5
+"""Of all its slices a profile may get half as many again."""
+
+Tell = Callable[[str, int, int], None]
+
+
+def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, quiet: bool) -> None:
+    """until_s: monotonic seconds. What there is is kept in the run's folder, also after a Ctrl-C."""
+
+    def over() -> str | None:
+        return STOPPED if stopping.asked else SPENT if time.monotonic() >= until_s else None
+
+    from tollmeter.library.distances import take_distances
+    from tollmeter.library.modelling import model_suite
+    from tollmeter.library.profiling import profile_suite, wanted_by
+    from tollmeter.plan.points import Ground
+
+    suite, request = ready.request.suite, ready.request
+    place = Ground(ready.catalog, ready.machine, request.settings, request.abis)
+    if wanted := wanted_by(suite.profile, place):
+        left_s = (until_s - time.monotonic()) / len(wanted) / _TURNS
+        seconds = min(PROFILE_S, max(_LEAST_PROFILE_S, left_s))
+        profile_suite(folder, wanted, seconds, (lambda _: None) if quiet else say, learned(request).widths, over=over)
+    if suite.modelled:
+        with Counting("points in a modelled cache") as count:
+            model_suite(folder, suite.modelled, place, over, _silently if quiet else count)
+    if suite.worth:
+        with Counting("programs whose loads were looked at") as count:
+            take_distances(folder, suite, place, over, _silently if quiet else count)
+
+
+def _silently(of: str, done: int, total: int) -> None:
+    """For whoever asked for quiet."""

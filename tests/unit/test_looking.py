@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a suite wants looked at behind its visits is part of the budget too, in a process that looks at nothing."""
+
+from __future__ import annotations
+
+import io
+import time
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tollmeter.library import distances, modelling, turns
+from tollmeter.library.looking import look
+from tollmeter.library.prepare import before_looking, for_measuring
+from tollmeter.library.profiling import profile_suite
+from tollmeter.library.sampled import SPENT, STOPPED, Over, Slice, Wanted
+from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
+from tollmeter.store.profiles import keep_distances, kept_modelled
+
+CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="", select=(Select(probe="float.dot"),))
+
+
+class Program(NamedTuple):
+    path: str
+
+
+def wanted(*lengths: int, path: str = "/nowhere", target: str = "qemu-user:a") -> list[Wanted]:
+    points = [Point(probe="float.dot", abi="a", target=target, parameters=(("n", n),)) for n in lengths]
+    executable: Any = Program(path)
+    return [Wanted(point, executable) for point in points]
+
+
+SUITE = Suite(name="s", question="Which?", select=CACHE.select)
+
+
+class Request(NamedTuple):
+    suite: Suite
+    budget_seconds: float
+    settings: object = None
+    abis: tuple[str, ...] = ()
+
+
+class Ready(NamedTuple):
+    request: Request
+    catalog: object = None
+    machine: object = None
+
+
+class Asked(NamedTuple):
+    asked: bool
+
+
+def test_a_suite_that_wants_a_look_measures_for_less_of_its_budget() -> None:
+    bare: Any = Request(SUITE, 40.0)
+    looked: Any = Request(msgspec.structs.replace(SUITE, modelled=CACHE), 40.0)
+    assert before_looking(looked) < before_looking(bare) == for_measuring(40.0)
+
+
+@pytest.mark.parametrize(("left_s", "asked", "why"), [(-1.0, False, SPENT), (inf, True, STOPPED), (inf, False, None)])
+def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, left_s: float, asked: bool, why: str | None
+) -> None:
+    every: Any = wanted(16, 64, 256)
+    ready: Any = Ready(Request(msgspec.structs.replace(SUITE, modelled=CACHE), 40.0))
+    stopping: Any = Asked(asked)
+    monkeypatch.setattr(modelling, "wanted_by", lambda *_: every)
+    monkeypatch.setattr(modelling, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
+    look(ready, tmp_path, time.monotonic() + left_s, stopping, quiet=True)
+    assert [one.reason for one in kept_modelled(tmp_path)] == [why] * 3
+
+
+def test_profiles_end_with_a_ctrl_c_between_two_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    taken: list[Wanted] = []
+
+    def sampled(one: Wanted, _: object) -> Slice:
+        taken.append(one)
+        raise Failure("no timer here")
+
+    monkeypatch.setattr(turns, "sampled", sampled)
+    stopped: Over = lambda: STOPPED if taken else None  # noqa: E731
+    profile_suite(tmp_path, wanted(16, 64, target="local"), 1.0, lambda _: None, {}, over=stopped)
+    assert len(taken) == 2
+
+
+def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "program").write_bytes(b"it")
+    (tmp_path / distances.DISTANCES).write_bytes(b"what looks")
+    known, new = wanted(16, 64, path=str(tmp_path / "program"))
+    monkeypatch.setattr(distances, "_EMULATOR", tmp_path)
+    monkeypatch.setattr(distances, "_KEPT", tmp_path / "kept")
+    monkeypatch.setattr(distances, "open_here", lambda *_: io.StringIO())
+    monkeypatch.setattr(distances, "apart", nobody_is_asked)
+    kept = tmp_path / "kept" / distances._fingerprint(known)
+    kept.mkdir(parents=True)
+    keep_distances(kept, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
+    assert [distances.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
+
+
+def nobody_is_asked(*_: object) -> None:
+    raise Failure("it was looked at")
