@@ -20,8 +20,8 @@ static enum toll_status prepare(struct toll_run *r) {
   unsigned pages = toll_choice(r, "pages");
   size_t bytes;
   if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
-  void *buffer = toll_buffer(r, (struct toll_buffer_request){
-                                    .bytes = bytes, .pages = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL});
+  const enum toll_pages of = pages == HUGE_PAGES ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
+  void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = of, .drawn = true});
   if (!buffer) return toll_refused(r);
   return walk_lay(r, r->state, buffer, bytes, toll_line_bytes(),
                   pages == LOCAL ? TOLL_ORDER_PAGE_LOCAL : TOLL_ORDER_RANDOM);

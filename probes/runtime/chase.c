@@ -68,6 +68,15 @@ size_t toll_shuffle_at(const struct toll_shuffle *s, uint64_t place) {
   return (size_t)value;
 }
 
+/* A walk has just come from its end when it begins anew, and finds in the caches what it met last. A pass in order leaves
+ * the last half of 64 MiB in an L3 of 32, which a third of the walk's first steps met: a layout's first 50 ms of it took
+ * 143 ns a load, and the next ones 148 and 150. */
+static void leave_the_end(struct lane lane, const struct toll_shuffle *shuffle) {
+  const uint64_t lines = toll_last_cache_bytes() / toll_line_bytes();
+  for (uint64_t place = shuffle->count > lines ? shuffle->count - lines : 0; place < shuffle->count; place++)
+    TOLL_USE(*cell(lane, toll_shuffle_at(shuffle, place)));
+}
+
 /* Stores that wait for nothing, many under way at once: 128 MiB are laid in a tenth of the time that swaps take, each of
  * which waits for the cell that it takes from memory. A pass of reads in order then leaves the lines clean: the samples
  * would pay for the dirty ones. */
@@ -80,6 +89,7 @@ static void lay(struct lane lane, const struct toll_shuffle *shuffle) {
   }
   *here = head;
   for (size_t i = 0; i < shuffle->count; i++) TOLL_USE(*cell(lane, i));
+  leave_the_end(lane, shuffle);
 }
 
 /* ---- page-local order ---- */

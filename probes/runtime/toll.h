@@ -184,6 +184,7 @@ struct toll_buffer_request {
   size_t misalign; /* bytes past a page boundary */
   unsigned colour; /* moves the start by colour x 576 B, so that two streams differ in their low 12 address bits */
   bool shared;     /* visible to companions that are processes */
+  bool drawn;      /* from more pages than are wanted, where they fit a huge page: each layout gets others */
 };
 /* Touched, zeroed memory, released at the end of the visit. Less than what the system and the control group have to
  * give. NULL after a refusal, whose reason is then recorded: the probe returns toll_refused(r). */

@@ -16,6 +16,15 @@ size_t toll_page_bytes(void) {
   return base_page_bytes;
 }
 
+/* No cache of the machine that runs the model needs to be left in any state. */
+size_t toll_last_cache_bytes(void) {
+  return 0;
+}
+
+size_t toll_line_bytes(void) {
+  return 64;
+}
+
 /* Writes the numbers of the nodes that a walk with toll_chase() meets, from its head on; returns how many, 0 without
  * memory. A node's number is its place in the buffer in strides. page_bytes: of a base page.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,49 @@ static void expect_shared(void) {
   EXPECT(shared[3] == 42 && private[3] == 0);
 }
 
+static unsigned pages_taken_by(uint64_t seed, size_t pages) {
+  struct toll_run r = test_run(&visit, &probe);
+  struct rusage before, after;
+  r.seed = seed;
+  getrusage(RUSAGE_SELF, &before);
+  char *drawn = toll_buffer(&r, (struct toll_buffer_request){.bytes = pages * toll_page_bytes(), .drawn = true});
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT(drawn && (uintptr_t)drawn % toll_page_bytes() == 0);
+  if (drawn) memset(drawn, 1, pages * toll_page_bytes());
+  return (unsigned)((size_t)(after.ru_minflt - before.ru_minflt) / pages);
+}
+
+/* By the kernel's own count: between once and eight times as many pages as are wanted, by the seed alone. */
+static void expect_drawn(void) {
+  enum { SEEDS = 16, PAGES = 64 };
+  unsigned met = 0, kinds = 0;
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    unsigned taken = pages_taken_by(seed, PAGES);
+    EXPECT(taken >= 1 && taken <= 8 && pages_taken_by(seed, PAGES) == taken);
+    met |= 1u << taken;
+  }
+  for (unsigned taken = 1; taken <= 8; taken++) kinds += met >> taken & 1;
+  EXPECT(kinds >= 4);
+}
+
+/* Somewhere inside the huge page, and within it. */
+static void expect_drawn_in_a_huge_page(void) {
+  const size_t unit = toll_huge_page_bytes(), bytes = unit / 4;
+  uintptr_t least = unit, most = 0;
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    struct toll_run r = test_run(&visit, &probe);
+    r.seed = seed;
+    char *drawn =
+        toll_buffer(&r, (struct toll_buffer_request){.bytes = bytes, .pages = TOLL_PAGES_HUGE, .drawn = true});
+    if (!drawn) return; /* where there are none */
+    const uintptr_t place = (uintptr_t)drawn % unit;
+    EXPECT(place + bytes <= unit && place % toll_page_bytes() == 0);
+    if (place < least) least = place;
+    if (place > most) most = place;
+  }
+  EXPECT(most > least);
+}
+
 /* Granted and verified, or refused with a reason; never a buffer of small pages under the name of huge ones. */
 static void expect_huge_or_reason(void) {
   struct toll_run r = test_run(&visit, &probe);
@@ -74,6 +118,8 @@ int main(void) {
   expect_refusal();
   expect_shared();
   expect_huge_or_reason();
+  expect_drawn();
+  expect_drawn_in_a_huge_page();
   EXPECT(toll_memory_left() > 0);
   return failures;
 }

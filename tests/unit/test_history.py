@@ -114,6 +114,12 @@ def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
     assert told[1] == pytest.approx(0.004), "the usual stands in where nothing is learned"
 
 
+def test_what_a_row_was_seen_to_differ_by_is_not_its_own_error() -> None:
+    (name,) = remembered(book(measured(10.0, 0.004, 0.02)), Learned()).rows
+    before = Learned(runs_sd={"any.probe": 0.01, name: 0.02})
+    assert remembered(book(measured(10.0, 0.004, 0.02)), before).rows[name][1] == pytest.approx(0.004)
+
+
 def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None:
     few = msgspec.structs.replace(row(10.0), visits=2)
     counted, failed = row(10.0, clock="instructions"), row(None, status="failed")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tollmeter.experiment.precision import USUAL_RUNS_SD
-from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.experiment.runs_differ import rows_sd, runs_sd
 
 Run = dict[str, tuple[float, float]]
 
@@ -56,3 +56,18 @@ def test_many_runs_tell_the_truth_within_bounds() -> None:
         assert runs_sd(history(*np.exp(chance.normal(0, true, 40))))["a.b"] == pytest.approx(true, rel=0.35)
     assert runs_sd(history(*np.exp(chance.normal(0, 0.5, 40))))["a.b"] == 0.05
     assert runs_sd(history(*[1.0] * 40))["a.b"] >= 0.0015
+
+
+def test_a_row_that_differs_by_more_than_its_probe_is_learned_by_itself() -> None:
+    """By hand: three runs at -3 %, 0 and +3 %, and the probe's own as much as one run."""
+    logs = {"a.b still": (0.0, 0.0, 0.0), "a.b moved": (-0.03, 0.0, 0.03)}
+    told = [{name: (exp(values[run]), 0.0) for name, values in logs.items()} for run in range(3)]
+    found = rows_sd(told, {"a.b": 0.006})
+    assert found["a.b moved"] == pytest.approx(sqrt((3 * (0.03 / 0.9539) ** 2 + 0.006**2) / 4))
+    assert list(found) == ["a.b moved"], "and three runs that agree are no certainty"
+
+
+def test_a_row_like_its_probe_is_not_named_nor_is_one_of_two_runs() -> None:
+    like = history(*(100 * exp(log) for log in (-0.006, 0.0, 0.006)))
+    assert rows_sd(like, {"a.b": 0.006}) == {}
+    assert rows_sd(history(100.0, 120.0), {"a.b": 0.006}) == {}

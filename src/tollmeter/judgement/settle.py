@@ -59,8 +59,8 @@ def _wanted(told: Told, metric: Metric, known: Known) -> float:
         return visits
     if head.estimate.low <= 0:
         return visits + LEAST_VISITS
-    runs_sd, half = known.runs_sd(told.probe.probe), log(head.estimate.high / head.estimate.low) / 2
-    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, runs_sd))
+    half = log(head.estimate.high / head.estimate.low) / 2
+    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, head.runs_sd))
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:

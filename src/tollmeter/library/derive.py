@@ -154,15 +154,14 @@ def learned(request: Request) -> Learned:
 
 def remembered(book: Book, before: Learned) -> Remembered:
     """What the machine's next run may want to know of this one. before: what this one knew of the runs before."""
-    from tollmeter.numbers.known import Known, core_widths
+    from tollmeter.numbers.known import Known, core_widths, row_name
 
     told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
     rows = {}
     for row in told:
         if row.median and row.low and row.high and row.median > 0 and row.low > 0:
-            name = " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(row.state)])
-            parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
-            rows[f"{name} {parameters}"] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe)))
+            name = row_name(row, row.state)
+            rows[name] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe, name)))
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), width in core_widths(book.outcomes).items():
         widths.setdefault(target, {})[abi] = width

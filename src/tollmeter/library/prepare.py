@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import msgspec
 import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
-from tollmeter.experiment.runs_differ import runs_sd
+from tollmeter.experiment.runs_differ import rows_sd, runs_sd
 from tollmeter.library import places
 from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
@@ -93,8 +93,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         folder=str(folder_for_files(options.folder)) if options.folder else "",
         peer=options.peer or "",
     )
-    request = _with_history(request, machine)
     plan = _plan(request, catalog, machine)
+    request = _with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
@@ -107,8 +107,9 @@ def _own_folder(out: Path) -> Path:
     return folder
 
 
-def _with_history(request: Request, machine: Machine) -> Request:
-    """What this machine's earlier runs say, written down with what was asked, since the numbers rest on it."""
+def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
+    """What this machine's earlier runs say, written down with what was asked, since the numbers rest on it. probes:
+    whose rows are asked for."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -116,7 +117,9 @@ def _with_history(request: Request, machine: Machine) -> Request:
             for abi, width in abis.items():
                 held = widths.setdefault(target, {})
                 held[abi] = max(width, held.get(abi, 0.0))
-    return msgspec.structs.replace(request, runs_sd=runs_sd([run.rows for run in runs]), widths=widths)
+    told = [{name: row for name, row in run.rows.items() if name.partition(" ")[0] in probes} for run in runs]
+    of_probes = runs_sd(told)
+    return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(told, of_probes), widths=widths)
 
 
 def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tollmeter.experiment.core_states import cores_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.model import PRECISION, Metric, Outcome, Probe
+from tollmeter.model import PRECISION, Metric, Outcome, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
@@ -20,8 +20,8 @@ Place = tuple[str, str]
 
 
 class Learned(NamedTuple):
-    """What earlier runs of the same machine say: how much runs differ, by probe, as the standard deviation of
-    logarithms; and the widths of its core."""
+    """What earlier runs of the same machine say: how much runs differ, as the standard deviation of logarithms, by
+    probe, and by the name of a row that differs by more than its probe; and the widths of its core."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -86,8 +86,16 @@ class Known(NamedTuple):
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
 
-    def runs_sd(self, probe: str) -> float:
-        return self.learned.runs_sd.get(probe, USUAL_RUNS_SD)
+    def runs_sd(self, probe: str, name: str = "") -> float:
+        """name: of the row, as `row_name` gives it."""
+        learned = self.learned.runs_sd
+        return learned.get(name, learned.get(probe, USUAL_RUNS_SD))
+
+
+def row_name(row: Row, state: StateName | None) -> str:
+    """What a row stands for in one state, in words that begin with its probe: how earlier runs are asked for it."""
+    parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
+    return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
 
 def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
+from math import exp
 from typing import NamedTuple
 
 import msgspec
@@ -13,9 +14,9 @@ import numpy as np
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.precision import LEAST_VISITS, Estimate, Scatter, estimate, in_plain_numbers, middle_of
-from tollmeter.experiment.two_states import upper_heap
+from tollmeter.experiment.two_states import parting
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
-from tollmeter.numbers.known import Known
+from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
 from tollmeter.numbers.series import Part, Series
 from tollmeter.numbers.stats import modes, quartiles
@@ -26,11 +27,12 @@ KERNEL_COUNTS = ("B", "fault")
 
 
 class Said(NamedTuple):
-    """One state of a row: its name, its samples and what they come to, as a cost."""
+    """One state of a row: its name, its samples and what they come to, as a cost. runs_sd: what runs differ by."""
 
     name: StateName | None
     part: Part
     estimate: Estimate
+    runs_sd: float
 
 
 class Told(NamedTuple):
@@ -61,16 +63,21 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
     complaint = _too_little(told.readings, asked, series)
     if complaint or series is None:
         return Speech(metric, None, (), complaint)
-    name, part = series.headline()
-    said = _said(name, part, _scatter(told, asked, known), _whole(told, asked))
+    said = [_estimated(*heap, told, asked, known) for heap in _heaps(*series.headline())]
     return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
 
 
-def _scatter(told: Told, metric: Metric, known: Known) -> Scatter:
+def _estimated(name: StateName | None, part: Part, told: Told, metric: Metric, known: Known) -> Said:
+    scatter = _scatter(told, metric, known, name)
+    return Said(name, part, _estimate(part, scatter, _whole(told, metric)), scatter.runs_sd)
+
+
+def _scatter(told: Told, metric: Metric, known: Known, state: StateName | None) -> Scatter:
     """Runs under an emulator do not differ as those of a machine do."""
-    scatter = known.scatter_of(told.probe.probe, metric.name)
-    emulated = told.readings[0].outcome.clock.kind in EMULATED
-    return msgspec.structs.replace(scatter, runs_sd=0.0) if emulated else scatter
+    scatter, first = known.scatter_of(told.probe.probe, metric.name), told.readings[0].outcome
+    name = row_name(bare(first, told.probe, metric, "ok", None), state)
+    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(told.probe.probe, name)
+    return msgspec.structs.replace(scatter, runs_sd=differ)
 
 
 def _whole(told: Told, metric: Metric) -> float:
@@ -90,9 +97,9 @@ def row_of(told: Told, asked: Metric, known: Known) -> Row:
     }
     if found.complaint or found.series is None:
         return bare(first, told.probe, found.metric, "unstable", found.complaint, **counts)
-    scatter, whole = _scatter(told, asked, known), _whole(told, asked)
-    others = [Said(name, part, _estimate(part, scatter, whole)) for name, part in found.series.parts.items()]
-    said = [*found.said, *(other for other in others if other.name != found.series.headline()[0])]
+    headline = found.series.headline()[0]
+    others = [state for state in found.series.parts.items() if state[0] != headline]
+    said = [*found.said, *(_estimated(*state, told, asked, known) for state in others)]
     notes = [text for text in (told.note, told.paid.body.why) if text]
     numbers = _numbers(said, found.metric) | {"clock_hz": found.series.clock_hz, "reason": "; ".join(notes) or None}
     row = bare(first, told.probe, found.metric, "ok", None, **counts)
@@ -134,17 +141,19 @@ def counted(metric: Metric) -> Metric:
     return msgspec.structs.replace(metric, unit="instruction", better="less")
 
 
-def _said(name: StateName | None, part: Part, scatter: Scatter, whole: float) -> list[Said]:
-    """The headline; or, where its visits fall into two heaps, both of these, the commoner first."""
-    medians = part.medians
-    dearer = upper_heap(np.log(medians)) if min(medians) > 0 else None
-    if dearer is None:
-        return [Said(name, part, _estimate(part, scatter, whole))]
-    names: tuple[StateName, StateName] = ("first", "second")
-    heaps = [part.chosen(which.tolist()) for which in (~dearer, dearer)]
-    # Two heaps are what the visits scatter by: inside each they scatter as the probe's other points do.
-    found = [Said(one, heap, _estimate(heap, scatter, whole)) for one, heap in zip(names, heaps, strict=True)]
-    return sorted(found, key=lambda one: -one.part.share)
+def _heaps(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
+    """The headline; or, where its batches fall into two heaps, both of these, the commoner first. Two heaps are what
+    its visits scatter by: inside each they scatter as the probe's other points do."""
+    logs = [np.log(values[values > 0]) for values in part.visits]
+    cut = parting(logs) if min(part.medians) > 0 else None
+    if cut is None:
+        return [(name, part)]
+    dearer = [values > exp(cut) for values in part.visits]
+    heaps: list[tuple[StateName | None, Part]] = [
+        ("first", part.where([~some for some in dearer])),
+        ("second", part.where(dearer)),
+    ]
+    return sorted(heaps, key=lambda heap: -heap[1].share)
 
 
 def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:

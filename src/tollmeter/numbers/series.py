@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core_clock import follows_clock
@@ -37,6 +38,14 @@ class Part(NamedTuple):
             tuple(self.visits[i] for i in kept), tuple(self.layouts[i] for i in kept),
             tuple(self.raw[i] for i in kept), tuple(self.medians[i] for i in kept), share,
         )  # fmt: skip
+
+    def where(self, masks: Sequence[NDArray[np.bool_]]) -> Part:
+        """Some values of each visit; those of visits that have enough of them, where there are enough of these."""
+        visits, raw = ([found[mask] for found, mask in zip(of, masks, strict=True)] for of in (self.visits, self.raw))
+        medians = tuple(middle_of(values) if len(values) else 0.0 for values in visits)
+        some = Part(tuple(visits), self.layouts, tuple(raw), medians).chosen([bool(mask.any()) for mask in masks])
+        seen = sum(int(mask.sum()) for mask in masks) / sum(len(mask) for mask in masks)
+        return _telling(some)._replace(share=self.share * seen)
 
 
 class Series(NamedTuple):
