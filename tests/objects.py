@@ -8,6 +8,7 @@ all of them where it asks for another compiler or flag.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,10 +20,13 @@ atexit.register(shutil.rmtree, _KEPT, ignore_errors=True)
 
 def lend(tree: Path, abi: str) -> None:
     """Those of this worker's earlier trees, or else of the checkout; none where neither has them all."""
-    for made in (_KEPT / abi, ROOT / "build" / abi / "obj"):
-        if _is_whole(made):
-            _copy(made, tree / "build" / abi / "obj")
-            return
+    to, checkout = tree / "build" / abi / "obj", ROOT / "build" / abi / "obj"
+    if _is_whole(_KEPT / abi):
+        _copy(_KEPT / abi, to)
+    elif _is_whole(checkout):
+        with (ROOT / f"build/{abi}.lock").open("a") as nobody_builds:
+            fcntl.flock(nobody_builds, fcntl.LOCK_SH)
+            _copy(checkout, to)
 
 
 def keep(tree: Path, abi: str) -> None:

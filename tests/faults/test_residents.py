@@ -65,6 +65,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
+def await_end(process: int) -> None:
+    """Until it is over, and waits for this process to ask how."""
+    limit = time.monotonic() + 20
+    while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < limit, "it was killed, and lives"
+        time.sleep(0.01)
+
+
 def is_alive(process: int) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, 0)
@@ -174,7 +182,7 @@ def test_a_hang_in_the_second_visit_ends_at_its_deadline(place: Place) -> None:
 def test_one_that_died_while_it_waited_is_started_again(place: Place) -> None:
     first = place.process()
     os.kill(first, signal.SIGKILL)
-    time.sleep(0.2)
+    await_end(first)
     second = place.process()
     assert second != first
 

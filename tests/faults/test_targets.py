@@ -46,10 +46,9 @@ def told(stand: Stand, behaviour: str, deadline_ms: int = 20000) -> Outcome:
 
 @pytest.mark.parametrize("behaviour", ["good", "garbage", "flood"])
 def test_a_whole_stream_is_found_whatever_stands_around_it(stand: Stand, behaviour: str) -> None:
-    back = told(stand, behaviour)
     if behaviour == "flood" and stand.is_a_machine:
-        assert (back.status, "MiB" in (back.reason or "")) == ("failed", True)  # its wire is too slow to wait for it
-        return
+        pytest.skip("its wire is too slow to wait for the end of that: it is held to what never ends, below")
+    back = told(stand, behaviour)
     assert (back.status, back.visit, back.round) == ("ok", 5, 2)
     assert len(back.samples) >= 2
 

@@ -211,6 +211,14 @@ def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -
     assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
 
 
+def test_longer_visits_wait_until_each_point_has_an_interval(rig: Rig) -> None:
+    """Before that their costs are guesses, and the time may be needed for what has none."""
+    rig.visits_to_settle = LEAST_VISITS + 2
+    rig.go(rig.plan(ENTER))
+    samples = [{visit.samples for visit in rig.visits if visit.round == round_} for round_ in range(LEAST_VISITS + 2)]
+    assert samples == [{16}] * LEAST_VISITS + [{24}] * 2
+
+
 def test_settled_points_are_left_alone(rig: Rig) -> None:
     rig.visits_to_settle = 2
     plan = rig.plan(LATENCY)

@@ -221,6 +221,13 @@ def test_a_huge_page_sweep_that_ends_early_is_not_preferred() -> None:
     assert levels[-1].level == "memory"
 
 
+def test_what_lies_at_the_end_of_a_short_sweep_is_the_last_cache_or_memory() -> None:
+    """Neighbours may have had all of that cache: its plateau is not called by its name. Another's is."""
+    told = machine(48 * KIB, MIB, 6 * MIB)
+    assert [level.level for level in hierarchy(walk(4 * MIB), PROBES, told)] == ["L1d", "L2", "L3 or memory"]
+    assert [level.level for level in hierarchy(walk(512 * KIB), PROBES, told)] == ["L1d", "L2"]
+
+
 def test_knees_of_every_page_mode() -> None:
     found = knees(walk(per_octave=8) + walk(pages="small", per_octave=8), PROBES, SOUND)
     assert set(found) == {"huge", "small"}

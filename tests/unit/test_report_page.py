@@ -10,15 +10,14 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import books
+from pace import within_units
 from tollmeter.model import Book, Failure
 from tollmeter.report import bundle as bundles
 from tollmeter.report.page import island, render, write
@@ -213,27 +212,16 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
     )
     render(books.small())
 
-    def units() -> float:
-        """Of work that the page takes; the unit is timed before and after, since a neighbour slows either."""
-        before = _unit_of_work()
+    def taken_s() -> float:
         done = subprocess.run(
             [sys.executable, "-c", code, str(tmp_path / "report.html")], env={**os.environ, "PYTHONPATH": paths},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         seconds, mib = map(float, done.stdout.split())
         assert mib < MOST_MIB
-        return seconds / ((before + _unit_of_work()) / 2)
+        return seconds
 
-    assert any(units() < 40 for _ in range(3))
-
-
-def _unit_of_work() -> float:
-    """Seconds of this CPU for a fixed piece of Python: a quarter of a second where the page may take three."""
-    began = time.process_time()
-    total: dict[int, Any] = {}
-    for number in range(400_000):
-        total[number % 1000] = str(number)
-    return max(time.process_time() - began, 1e-3)
+    assert within_units(40, taken_s)
 
 
 def test_the_script_is_kept_for_the_next_time_and_made_again_when_it_is_gone(

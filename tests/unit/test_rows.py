@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
+from pace import within_units
 from tollmeter.model import Columns, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.plausible import judged, notes
@@ -210,9 +211,13 @@ def test_100_000_samples_take_about_a_second() -> None:
         )
         for visit in range(10_000)
     ]
-    start = time.process_time()
-    rows(visits, {"any.probe": probe()})
-    assert time.process_time() - start < 3
+
+    def taken_s() -> float:
+        began = time.process_time()
+        rows(visits, {"any.probe": probe()})
+        return time.process_time() - began
+
+    assert within_units(75, taken_s)
 
 
 def size_rows(values: dict[int, float]) -> list[Row]:

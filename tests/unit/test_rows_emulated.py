@@ -41,8 +41,8 @@ def test_only_a_real_core_has_cycles(clock: Clock, status: str) -> None:
     assert row_of(clock, "cycle").status == status
 
 
-def accounted(values: list[float], unit: str, clock: Clock = "virtual") -> Row:
-    told = probe(metric("resident_peak", unit, source="gauge", means="resident-peak"))
+def accounted(values: list[float], unit: str, clock: Clock = "virtual", means: str = "resident-peak") -> Row:
+    told = probe(metric("resident_peak", unit, source="gauge", means=means))
     visits = [outcome(THREE, visit=number, clock=clock, gauges={"resident_peak": value})
               for number, value in enumerate(values)]  # fmt: skip
     (found,) = rows(visits, {told.probe: told})
@@ -59,6 +59,14 @@ def test_one_visit_tells_what_a_guests_kernel_counts_within_what_visits_differ_b
     assert (found.median, found.low, found.high) == pytest.approx((value, value - half, value + half))
     assert is_known(found)
     assert not is_known(accounted([value], unit, clock="hardware"))
+
+
+def test_what_a_probe_says_of_its_own_layout_has_no_pages_to_differ_by() -> None:
+    """A node of 16 bytes was told as 0 to 8208."""
+    node = accounted([16], "B", means="footprint")
+    assert (node.low, node.high) == pytest.approx((15.84, 16.16))
+    heap = accounted([135_168], "B", means="account")
+    assert (heap.low, heap.high) == (135_168 - 8192, 135_168 + 8192)
 
 
 def test_a_second_visit_tells_itself_what_they_differ_by() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.studies import NOT_TOGETHER, measured, study, timed_by
+from tollmeter.judgement.studies import FACTOR, NOT_TOGETHER, measured, study, timed_by
 from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
@@ -67,7 +67,15 @@ def test_a_ratio_holds_by_its_direction(here: float, spread: float, published: f
     told = judged(rows, claim(published, "ratio", over=OLD))
     assert told.verdict == verdict
     assert told.low is not None and told.high is not None and told.low < here < told.high
-    assert bool(told.reason) == (verdict == "cannot tell")
+    is_far = verdict == "holds" and not 1 / FACTOR < here / published < FACTOR
+    assert bool(told.reason) == (verdict == "cannot tell" or is_far)
+
+
+@pytest.mark.parametrize(("here", "is_said"), [(1329.0, True), (15.0, False)])
+def test_a_ratio_that_only_points_the_same_way_says_so(here: float, is_said: bool) -> None:
+    """1,329 times as slow held against "about 10 times", without a word."""
+    told = judged([entry("new", 100.0 * here), entry("old", 100.0)], claim(10.0, "ratio", over=OLD))
+    assert (told.verdict, bool(told.reason)) == ("holds", is_said)
 
 
 def test_what_cannot_be_told_says_why() -> None:
@@ -242,12 +250,8 @@ def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     found = words.told(book(hosted(2.0), *claims), suite_of(claims))
     (common,) = found.common
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
-    assert words.remarks(found.answers) == [(f"({n + 1})", f"Of another core {n}.") for n in range(3)]
-    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == [
-        "above (1)",
-        "above (2)",
-        "above (3)",
-    ]
+    assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
+    assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == ["(1)", "(2)", "(3)"]
 
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:

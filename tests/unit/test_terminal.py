@@ -16,6 +16,7 @@ import books
 import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
+from tollmeter.report.columns import table_lines
 from tollmeter.report.doubt import cycles_of_toll
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.terminal import summary
@@ -278,3 +279,12 @@ def test_what_an_emulator_gave_says_so() -> None:
     away = books.with_rows(both, [row for row in both.index.rows if row.target == "guest:x32"])
     assert "In virtual time of guest:x32." in told(away, claim)
     assert "In virtual time" not in told(both, claim)
+
+
+def test_a_narrow_table_breaks_no_word_while_there_is_room() -> None:
+    """Of two columns of words the one whose words are long keeps its room, however wide the other's text is."""
+    long, short = "two-instruction 1,246,723,760 operations", "a b c d e f g h i j k l m n o p q"
+    told = tables.table("What", [tables.Column("What"), tables.Column("published")], [tables.Line((short, long))])
+    for width in (60, 40, 30):
+        text = "\n".join(line.plain for line in table_lines(told, width))
+        assert all(word in text for word in ("1,246,723,760", "instruction", "operations")), text

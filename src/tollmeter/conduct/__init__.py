@@ -278,9 +278,12 @@ class _Run:
         affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
         return max(1, int(min(lacking, self._costs.visits_of_layout(point, effort), affordable)))
 
-    def _effort(self, points: Iterable[Point]) -> Effort:
-        """The best with which the visits still wanted end in time, by what visits have cost."""
-        allowed = EFFORTS[EFFORTS.index(self._plan.effort) :]
+    def _effort(self, points: Sequence[Point]) -> Effort:
+        """The best with which the visits still wanted end in time, by what visits have cost; none beyond the usual till
+        each has visits for an interval: before, costs are guesses, and the time may be needed."""
+        known = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
+        best = max(EFFORTS.index(self._plan.effort), 0 if known else EFFORTS.index(Effort()))
+        allowed = EFFORTS[best:]
         return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
 
     def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:

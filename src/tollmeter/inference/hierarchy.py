@@ -159,7 +159,7 @@ def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
     The farthest plateau is memory if all caches were found that there are said to be, or if the sweep went well beyond
-    the largest.
+    the largest. Of a sweep that ended before, neighbours may have had all of the last cache: it is one or the other.
     """
     known = [cache.size_bytes for cache in os_sizes(machine)]
     count = len(fit.knees)
@@ -169,7 +169,8 @@ def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     if count and beyond:
         return [*names, "memory"]
     following = numbers[-1] + 2 if numbers else 1
-    return [*names, "L1d" if following == 1 else f"L{following}"]
+    name = "L1d" if following == 1 else f"L{following}"
+    return [*names, f"{name} or memory" if 1 < following == len(known) else name]
 
 
 def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:

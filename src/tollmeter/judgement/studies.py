@@ -156,7 +156,10 @@ def _why_not(claim: Published, found: Measured) -> str:
 def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, str | None]:
     """Whether one is more than the other, or less, as was published: by how much is another machine's."""
     if low > 1 or high < 1:
-        return ("holds" if (low > 1) == (published > 1) else "does not hold"), None
+        if (low > 1) != (published > 1):
+            return "does not hold", None
+        near = low / FACTOR <= published <= high * FACTOR
+        return "holds", None if near else f"The direction holds; the ratio is not near {published:g} here."
     if low <= published <= high:
         return "cannot tell", f"From {low:.3g} to {high:.3g}: that holds the published ratio, and 1 as well."
     return "does not hold", None

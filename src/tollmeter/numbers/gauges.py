@@ -10,6 +10,7 @@ import numpy as np
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.model import Metric, Row
 from tollmeter.numbers.known import Known
+from tollmeter.numbers.meanings import BY_KERNEL
 from tollmeter.numbers.row_of import KERNEL_COUNTS, Told, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
 
@@ -32,7 +33,7 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
         return bare(first, told.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
     alone = len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS
-    found = _counted_once(values[0], metric.unit) if alone else _estimate(values, layouts)
+    found = _counted_once(values[0], metric) if alone else _estimate(values, layouts)
     row = bare(
         first, told.probe, metric, "ok", note, median=found.value, low=found.low, high=found.high, minimum=min(values),
         quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
@@ -41,10 +42,11 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
     return with_precision(row, len(values), known.precision)
 
 
-def _counted_once(value: float, unit: str) -> Estimate:
+def _counted_once(value: float, metric: Metric) -> Estimate:
     """In a guest that counts. Another visit was seen to differ by two pages or one fault, and by 1 % at most where that
-    is more: so far the interval reaches. What is no whole number is a mean, and has no such steps."""
-    step = _STEP[unit] if value and value % 1 == 0 else 0.0
+    is more: so far the interval reaches. What is no whole number is a mean, and what the probe says of its own layout
+    is not made of pages: neither has such steps."""
+    step = _STEP[metric.unit] if metric.means in BY_KERNEL and value and value % 1 == 0 else 0.0
     half = max(_REPEATS_WITHIN * value, step)
     return Estimate(value=value, low=max(0.0, value - half), high=value + half)
 

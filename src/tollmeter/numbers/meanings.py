@@ -20,7 +20,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The numbers that a meaning is of, by the names of parameters: whoever reads the meaning reads them."""
 
-ACCOUNTS = ("cpu-time", "resident-peak", "faults-of-operation", "footprint")
+BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
+"""Pages and faults that the system accounts to a process."""
+
+ACCOUNTS = ("cpu-time", *BY_KERNEL, "footprint")
 """What the system accounts to a process, and what that wanders through: told beside a time."""
 
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}

@@ -6,8 +6,9 @@ A control character in a name from a machine never reaches the terminal.
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -56,7 +57,8 @@ def table_lines(table: Table, width: int) -> list[Text]:
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
     gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
-    _give_way(widths, [place for place in range(len(widths)) if _is_words(table, place)], width - _total([], gap), gap)
+    least = {place: _longest_word(columns[place]) for place in range(len(widths)) if _is_words(table, place)}
+    _give_way(widths, least, width - _total([], gap), gap)
     lines = [_head(table, widths, gap)]
     for place, row in enumerate(table.rows):
         lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
@@ -79,13 +81,21 @@ def _is_words(table: Table, place: int) -> bool:
     return not table.columns[place].right and all(isinstance(row.cells[place], str) for row in table.rows)
 
 
-def _give_way(widths: list[int], words: Sequence[int], room: int, gap: int) -> None:
-    """Takes from the widest column of words, one letter after the other, until all fit."""
-    while sum(widths) + gap * len(widths) > room:
-        widest = max(words, key=lambda place: widths[place])
-        if widths[widest] <= LEAST_LABEL:
-            return
-        widths[widest] -= 1
+def _longest_word(column: Sequence[str]) -> int:
+    """With what the further lines are set in by: narrower, a word or a number would be broken."""
+    words = (word for text in column for word in re.split(r"[\s-]+", text))
+    return max(LEAST_LABEL, INDENT + max(map(len, words), default=0))
+
+
+def _give_way(widths: list[int], least: Mapping[int, int], room: int, gap: int) -> None:
+    """Takes from the widest column of words that has more than the least, one letter after the other, until all fit;
+    where that is not enough, from the widest down to what a label needs, and breaks words."""
+    for floor in (least, dict.fromkeys(least, LEAST_LABEL)):
+        while sum(widths) + gap * len(widths) > room:
+            wide = [place for place in least if widths[place] > floor[place]]
+            if not wide:
+                break
+            widths[max(wide, key=lambda place: widths[place])] -= 1
 
 
 def _total(widths: Sequence[int], gap: int) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, own_reason, timed_by
@@ -37,7 +37,8 @@ class Answer:
 
     @property
     def remark(self) -> str:
-        return " ".join(filter(None, (*self.reasons, self.said)))
+        own = " ".join(filter(None, (*self.reasons, self.said)))
+        return f"As said {ABOVE}. {own}" if own and self.above else own
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,12 @@ def _too_few(book: Book, figure: StudyFigure) -> str:
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
     numbers = {said: number for number, said in remarks(answers)}
-    rows = [Line((one.what, one.published, one.here, SHORT[one.verdict], _lead(one, numbers))) for one in answers]
+    rows = [
+        Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.remark) or one.above * ABOVE))
+        for one in answers
+    ]
     columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
     return table("What", columns, rows)
-
-
-def _lead(answer: Answer, numbers: Mapping[str, str]) -> str:
-    return " ".join(filter(None, (ABOVE if answer.above else "", numbers.get(answer.remark, ""))))
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:

@@ -154,7 +154,7 @@ class Child:
                     return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
                 if ended or (is_whole and is_whole(output)):
                     return None
-        return "timeout", f"no end within {limit_s:g} s"
+        return "timeout", f"no end within {limit_s:.3g} s"
 
 
 def _promises_to_stay(output: bytearray) -> bool:

@@ -141,7 +141,7 @@ class SerialLine:
                 f"nothing came over {self.name} within {limit_s:g} s: is a board there, and ready?", 5
             )
             raise self._silent
-        late: Trouble = ("timeout", f"no end within {limit_s:g} s")
+        late: Trouble = ("timeout", f"no end within {limit_s:.3g} s")
         return Ended(output, 0, None if whole else late)
 
 

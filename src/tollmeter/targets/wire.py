@@ -84,7 +84,7 @@ class Wire:
             raise Gone(f"it printed more than {MOST_BYTES >> 20} MiB", self._taken())
         ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise Slow(f"no end within {limit_s:g} s", self._taken())
+            raise Slow(f"no end within {limit_s:.3g} s", self._taken())
         chunk = os.read(self._out.fileno(), _CHUNK)
         if not chunk:
             raise Gone(f"the emulator ended ({self._how()})", self._taken())

@@ -19,13 +19,15 @@ LINEAR_UP_TO = 8.0
 
 
 def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
-    """One chart for each metric of each probe that is not among those drawn and has something to compare."""
+    """One chart for each metric of each probe that is not among those drawn and has something to compare. What the
+    kernel accounts to a process is in tables alone: it would be eight charts a program and place."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in bench.rows:
         if row.probe not in drawn:
             groups.setdefault((row.probe, row.metric), []).append(row)
     for (probe, metric), rows in groups.items():
-        chart = _chart(bench, probe, metric, rows)
+        told = bench.metric(rows[0])
+        chart = None if told and told.means == "account" else _chart(bench, probe, metric, rows)
         if chart:
             yield chart
 
