@@ -293,7 +293,7 @@ def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
     assert [(point["x"], point["y"]) for point in points_of(made[0])] == [(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]
     counted = msgspec.structs.replace(probe, metrics=(msgspec.structs.replace(probe.metrics[0], means="account"),))
     beside = msgspec.structs.replace(told, probes={probe.probe: counted})
-    assert not charts(beside), "what a kernel accounts is in the table: x32-2013 had 203 charts, and has 133"
+    assert not charts(beside), "what a kernel accounts is in the table: of 203 charts of x32-2013 133 are left"
 
 
 def test_no_difference_rests_on_colour_alone() -> None:
