@@ -66,5 +66,5 @@ const struct toll_probe toll_probe = {
     .body = load,
     .check = check,
     .quantum = WALK_TURN,
-    .revision = 2,
+    .revision = 3,
 };
