@@ -180,8 +180,8 @@ enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
  * ms, and 30 where the guest's host has to find it first. Beyond a huge page a buffer is a mean of many. */
 static size_t passed_over(const struct toll_run *r, const struct toll_buffer_request *request, size_t bytes) {
   enum { MOST = 7 };
+  if (!request->drawn || !bytes) return 0;
   uint64_t random = r->seed, fit = toll_huge_page_bytes() / bytes;
-  if (!request->drawn) return 0;
   return (size_t)toll_random_below(&random, (fit < MOST ? fit : MOST) + 1) * bytes;
 }
 
