@@ -129,7 +129,7 @@ __attribute__((constructor)) static void serve_another_machine(void) {
 
 /* ---- here ---- */
 
-/* For prepare: where the service is; the peer is told as ADDRESS,PORT,... in the services' order. */
+/* Where the service is; the peer is told as ADDRESS,PORT,... in the services' order. */
 static inline enum toll_status find_service(struct toll_run *r, enum service service, struct address *address) {
   const char *told = toll_peer(r), *ports = strchr(told, ',');
   char host[INET_ADDRSTRLEN] = "";
@@ -153,6 +153,15 @@ static inline int reach(const struct address *address, int type) {
   if (connect(file, &address->place.any, address->length) < 0) return -1;
   if (type == SOCK_STREAM) send_at_once(file);
   return file;
+}
+
+/* For prepare: where the service is, and a socket that is connected to it. */
+static inline enum toll_status reach_service(struct toll_run *r, enum service service, struct address *address,
+                                             int *file) {
+  if (find_service(r, service, address) != TOLL_OK) return toll_refused(r);
+  *file = reach(address, type_of(service));
+  if (*file >= 0) return TOLL_OK;
+  return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
 }
 
 #endif

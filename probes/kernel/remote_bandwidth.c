@@ -23,12 +23,9 @@ static enum toll_status prepare(struct toll_run *r) {
   struct remote *remote = r->state;
   if (asked(r, "message", &remote->bytes) != TOLL_OK) return TOLL_SKIPPED;
   if (!remote->bytes || remote->bytes > INT32_MAX) return toll_skip(r, "a message has 1 byte to 2 GiB");
-  if (find_service(r, TAKE_BYTES, &remote->address) != TOLL_OK) return toll_refused(r);
+  if (reach_service(r, TAKE_BYTES, &remote->address, &remote->file) != TOLL_OK) return toll_refused(r);
   remote->message = toll_buffer(r, (struct toll_buffer_request){.bytes = remote->bytes});
-  if (!remote->message) return toll_refused(r);
-  remote->file = reach(&remote->address, SOCK_STREAM);
-  if (remote->file >= 0) return TOLL_OK;
-  return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
+  return remote->message ? TOLL_OK : toll_refused(r);
 }
 
 static bool deliver(struct remote *remote) {

@@ -42,22 +42,18 @@ static bool fetch_page(struct remote *remote) {
 
 static const struct route {
   enum service service;
-  int type;
   bool (*once)(struct remote *remote);
-} ways[] = {{ECHO_TCP, SOCK_STREAM, send_and_receive},
-            {ECHO_UDP, SOCK_DGRAM, send_and_receive},
-            {TAKE_CONNECTION, SOCK_STREAM, connect_and_end},
-            {SERVE_PAGE, SOCK_STREAM, fetch_page}};
+} ways[] = {{ECHO_TCP, send_and_receive},
+            {ECHO_UDP, send_and_receive},
+            {TAKE_CONNECTION, connect_and_end},
+            {SERVE_PAGE, fetch_page}};
 static const char *const routes[] = {"tcp", "udp", "connect", "http", NULL};
 
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct remote *remote = r->state;
   const struct route *way = &ways[toll_choice(r, "route")];
-  if (find_service(r, way->service, &remote->address) != TOLL_OK) return toll_refused(r);
-  remote->file = reach(&remote->address, way->type);
-  if (remote->file < 0)
-    return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
+  if (reach_service(r, way->service, &remote->address, &remote->file) != TOLL_OK) return toll_refused(r);
   if (way->once != send_and_receive) reset(remote->file); /* each question of theirs is a connection of its own */
   return TOLL_OK;
 }

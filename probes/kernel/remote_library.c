@@ -23,13 +23,13 @@ struct remote {
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   if (!RPC_KNOWN) return toll_archive_missing(r, "libtirpc");
-  const bool streams = toll_choice(r, "route") == BY_TCP;
-  const int type = streams ? SOCK_STREAM : SOCK_DGRAM;
+  const enum service service = toll_choice(r, "route") == BY_TCP ? RPC_BY_TCP : RPC_BY_UDP;
   struct address address;
-  if (find_service(r, streams ? RPC_BY_TCP : RPC_BY_UDP, &address) != TOLL_OK) return toll_refused(r);
-  const int file = reach(&address, type);
-  if (file < 0) return toll_skip(r, "the other machine can't be reached at %s: %s", toll_peer(r), strerror(errno));
-  return rpc_open_client(file, &address, type) ? TOLL_OK : toll_skip(r, "the library takes no connection of this kind");
+  int file = -1;
+  if (reach_service(r, service, &address, &file) != TOLL_OK) return toll_refused(r);
+  return rpc_open_client(file, &address, type_of(service))
+             ? TOLL_OK
+             : toll_skip(r, "the library takes no connection of this kind");
 }
 
 static void ask(struct toll_run *r) {
