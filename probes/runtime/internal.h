@@ -52,6 +52,8 @@ struct toll_request {
   char peer[64];                  /* where another machine serves; empty: nowhere */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
+  bool ahead;         /* only to be prepared, on the CPU below: its visits are asked for later */
+  int ahead_cpu;
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
 };
 

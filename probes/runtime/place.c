@@ -14,6 +14,7 @@ enum toll_status toll_move(struct toll_run *r, int cpu) {
   unsigned index = 0;
   while (index < r->cpu_count && cpus[index] != cpu) index++;
   if (index == r->cpu_count) return toll_skip(r, "this run may not use CPU %d", cpu);
+  if (r->visit->request.ahead) return toll_fail(r, "it has to be prepared where it measures");
   if (!toll_pin(cpu)) return toll_skip(r, "the system refused to pin the worker to CPU %d: %s", cpu, strerror(errno));
   cpus[index] = cpus[0];
   cpus[0] = cpu;

@@ -98,6 +98,14 @@ static bool parse_priority(const char *text, struct toll_request *request) {
   return real_time || strcmp(text, "normal") == 0;
 }
 
+static bool parse_ahead(const char *text, struct toll_request *request) {
+  uint64_t cpu;
+  if (!parse_number(text, &cpu) || cpu >= TOLL_MOST_CPUS) return false;
+  request->ahead = true;
+  request->ahead_cpu = (int)cpu;
+  return true;
+}
+
 /* Finds the option's field; a bound keeps one visit from running for ever on a damaged line. */
 static bool parse_option(const char *name, const char *value, struct toll_request *request) {
   const struct {
@@ -112,6 +120,7 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
                  {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
                  {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
   if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
+  if (strcmp(name, "ahead") == 0) return parse_ahead(value, request);
   if (strcmp(name, "target") == 0) return parse_text(value, request->target, sizeof request->target);
   if (strcmp(name, "marks") == 0) return parse_text(value, request->marks, sizeof request->marks);
   if (strcmp(name, "folder") == 0) return parse_path(value, request->folder, sizeof request->folder);

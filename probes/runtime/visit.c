@@ -183,7 +183,7 @@ static void choose_cpus(struct toll_run *r) {
   if (!request->cpu_count) request->cpu_count = toll_allowed_cpus(request->cpus, TOLL_MOST_CPUS);
   r->cpus = request->cpus;
   r->cpu_count = request->cpu_count ? request->cpu_count : 1;
-  r->visit->pinned = request->cpu_count && toll_pin(request->cpus[0]);
+  r->visit->pinned = request->cpu_count && toll_pin(request->ahead ? request->ahead_cpu : request->cpus[0]);
 }
 
 static enum toll_status make_state(struct toll_run *r) {
@@ -270,6 +270,19 @@ static void begin_again(struct toll_run *r, const struct toll_request *request) 
   watch(request->deadline_ms);
 }
 
+/* What was prepared ahead, beside the visit of another process, is begun when it is asked for: where that is to measure. What
+ * could not be prepared ends, and is found out anew by the visit. */
+static bool is_taken_up(struct toll_run *r, const struct toll_request *first, toll_next_visit *next) {
+  static struct toll_request asked;
+  const bool ready = r->visit->status == TOLL_OK && next && can_stay(r->visit->probe);
+  toll_emit_end(false, ready);
+  watch(0);
+  if (!ready || !next(r->visit->probe, &asked) || !toll_request_same_layout(first, &asked)) return false;
+  begin_again(r, &asked);
+  r->visit->pinned = toll_pin(r->cpus[0]);
+  return true;
+}
+
 void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next) {
   static struct toll_visit visit;
   static struct toll_request request;
@@ -277,7 +290,9 @@ void toll_visits_serve(const struct toll_probe *probe, const struct toll_request
   struct toll_run run = {.seed = first->seed, .workers = 1, .visit = &visit};
   const bool stays = next && can_stay(probe);
   watch(first->deadline_ms);
-  if (prepare(&run) == TOLL_OK) toll_crew_start(&run);
+  prepare(&run);
+  if (first->ahead && !is_taken_up(&run, first, next)) return;
+  if (visit.status == TOLL_OK) toll_crew_start(&run);
   visit_once(&run, stays);
   while (stays && visit.status == TOLL_OK && !stop_asked) {
     watch(0);

@@ -41,11 +41,19 @@ static void expect_a_reason(void) {
   EXPECT(toll_move(&r, 1 << 20) == TOLL_SKIPPED && visit.reason[0]);
 }
 
+/* It would come to where another process measures. */
+static void expect_no_move_ahead(void) {
+  struct toll_run r = run_of_visit();
+  visit.request.ahead = true;
+  EXPECT(toll_move(&r, r.cpus[0]) == TOLL_FAILED && visit.reason[0]);
+}
+
 int main(void) {
   expect_a_loose_worker_may_go_anywhere();
   expect_the_record_follows_a_move();
   struct toll_run r = run_of_visit();
   toll_unpin(&r);
   expect_a_reason();
+  expect_no_move_ahead();
   return failures;
 }

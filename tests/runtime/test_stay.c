@@ -2,6 +2,8 @@
  *
  * A process that stays between visits, as its host talks to it: lines on standard input, streams on standard output.
  */
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,11 +15,13 @@ TOLL_TEST_NAME("test.stay");
 enum { NEVER = 1000000 };
 
 static unsigned prepared, checks, good_checks;
+static int prepared_on;
+static bool has_no_ground;
 
 static enum toll_status prepare(struct toll_run *r) {
-  (void)r;
   prepared++;
-  return TOLL_OK;
+  prepared_on = sched_getcpu();
+  return has_no_ground ? toll_skip(r, "there is nothing to stand on") : TOLL_OK;
 }
 static void spin(struct toll_run *r) {
   for (uint64_t i = 0; i < r->iterations; i++) TOLL_OPAQUE(i);
@@ -27,6 +31,8 @@ static enum toll_status check(struct toll_run *r) {
 }
 static void finish(struct toll_run *r) {
   toll_report(r, prepared == 1 ? "prepared_once" : "prepared_again", prepared);
+  toll_report(r, "prepared_on", prepared_on);
+  toll_report(r, "measured_on", sched_getcpu());
 }
 
 static const struct toll_parameter parameters[] = {{.name = "size", .kind = TOLL_SIZE, .from = 1024}, {0}};
@@ -118,7 +124,41 @@ static void expect_a_wrong_answer_ends_it(void) {
   expect_streams(1, 0);
 }
 
+static unsigned gauges(const char *metric, int value) {
+  char record[96];
+  snprintf(record, sizeof record, "\"metric\":\"%s\",\"value\":%d,", metric, value);
+  return times(record);
+}
+
+/* On another CPU than its visits, where there is one; what it says of itself is only that it waits. */
+static void expect_a_layout_ahead(void) {
+  int cpus[TOLL_MOST_CPUS];
+  const unsigned count = toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
+  const int there = cpus[0], here = cpus[count - 1];
+  char lines[512];
+  snprintf(lines, sizeof lines, LINE "--cpus=%d --ahead=%d\n" LINE "--cpus=%d --visit=1\n" LINE "--cpus=%d --visit=2\n",
+           here, there, here, here);
+  answer_to(lines, NEVER);
+  EXPECT(strstr(said, "{\"k\":\"end\",\"records\":0,\"stays\":true") == said);
+  EXPECT(times("{\"k\":\"visit\"") == 2 && times("\"stays\":true") == 3 && times("prepared_once") == 2 && status == 0);
+  EXPECT(gauges("prepared_on", there) == 2 && gauges("measured_on", here) == 2);
+}
+
+/* The visit that follows is another process's, which says why. */
+static void expect_no_layout_ahead_without_ground(void) {
+  has_no_ground = true;
+  answer_to(LINE "--ahead=0\n" LINE "--visit=1\n", NEVER);
+  EXPECT(times("{\"k\":\"end\"") == 1 && times("{\"k\":") == 1 && times("stays") == 0 && status == 0);
+  has_no_ground = false;
+  answer_to(LINE "--ahead=0\n" LINE "--visit=1 --seed=8\n", NEVER);
+  EXPECT(times("{\"k\":\"visit\"") == 0 && times("\"stays\":true") == 1);
+  answer_to(LINE "--ahead=x\n", NEVER);
+  EXPECT(times("--ahead=x") == 1 && times("\"status\":\"infrastructure\"") == 1);
+}
+
 int main(void) {
+  expect_a_layout_ahead();
+  expect_no_layout_ahead_without_ground();
   expect_many_of_one_layout();
   expect_another_layout_ends_it();
   expect_malformed_line_ends_it();
