@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tollmeter.conduct.layouts import Layouts, in_bursts
+from tollmeter.conduct.foresight import Foresight
+from tollmeter.conduct.layouts import Layout, Layouts, Turns
 from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.quiet import before_others, kept_on, no_collections
+from tollmeter.conduct.refining import ASKED_AGAIN, Refinement
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
@@ -24,7 +26,7 @@ from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
-from tollmeter.plan import LAYOUT_SERVES, Costs, Curve, Plan, Sampling, groups, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
@@ -39,6 +41,8 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
+_MOST_SPREAD = 0.5
+"""Of the time that is left."""
 _MOST_REVIEWING = 0.02
 """Of a run's time."""
 _LEAST_WALL_MS = 1000
@@ -57,11 +61,6 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     return run.note(status, reason, end_strays() if stage.watch else 0)
 
 
-_ASKED_AGAIN = 1.2
-"""Times the visits: what they say of their own scatter changes no faster, and reading all of them anew each time took
-longer than the visit, as soon as there were fifty."""
-
-
 class _Wanted(NamedTuple):
     """visits: in all. again: how many there are when it is worth asking once more."""
 
@@ -70,7 +69,7 @@ class _Wanted(NamedTuple):
 
 
 def _wanted(visits: float, seen: int) -> _Wanted:
-    return _Wanted(visits, max(seen + 1, min(visits, _ASKED_AGAIN * seen)))
+    return _Wanted(visits, max(seen + 1, min(visits, ASKED_AGAIN * seen)))
 
 
 class _Run:
@@ -80,6 +79,7 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
+        self._foresight = Foresight(stage, self._costs)
         self._layouts = Layouts()
         self._reader = Outcomes()
         self._wanted: dict[Point, _Wanted] = {}
@@ -89,7 +89,7 @@ class _Run:
         self._seen: dict[Point, list[Outcome]] = {}
         self._again: Counter[Point] = Counter()
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
-        self._wishes: dict[Curve, tuple[int, list[Point]]] = {}
+        self._refinement = Refinement(plan, stage.judge)
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
         self._made = {_key(outcome) for outcome in done if outcome.status != "interrupted"}
         for told in done:
@@ -154,7 +154,8 @@ class _Run:
             sentences.setdefault(point, ("interrupted", reason or "it was not visited"))
         for point, (status, sentence) in sentences.items():
             if not self._seen.get(point):
-                visit = self._visit(point, 0, (), self._plan.effort)
+                sampling = self._sampling(point, self._plan.effort)
+                visit = self._plan.visit(next(self._visits), point, 0, (), sampling)
                 self._record(refused(visit, self._plan.probes[point.probe].revision, status, sentence))
 
     # ---- one round ----------------------------------------------------------------------------------------------
@@ -244,14 +245,14 @@ class _Run:
             self._looked_at = seen
             self._stage.judge.look([told for several in self._seen.values() for told in several])
             self._wanted.clear()
-            self._wishes.clear()
+            self._refinement.forget()
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
         effort = self._effort(points)
         whole = True
         times = self._times(points, effort)
-        for point in in_bursts(visit_order(self._plan, points, round_), times):
+        for point in self._turns(points, round_, effort, times):
             for cpus in self._plan.placements(point):
                 if self._has_failed(point) if times[point] > 1 else (point, round_, cpus) in self._made:
                     continue
@@ -262,6 +263,25 @@ class _Run:
                     continue
                 self._make(point, round_, cpus, effort)
         return whole
+
+    def _turns(
+        self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]
+    ) -> Iterator[Point]:
+        """What is slow to lay out is so beside visits of the others, where the budget does not end before they do."""
+        order = visit_order(self._plan, points, round_)
+        fits = self._seconds_of(points) <= _MOST_SPREAD * self._left()
+        slow = self._foresight.expect(
+            self._first_visits(order, round_, effort) if fits and not self._plan.against else ()
+        )
+        return Turns(order, times, slow).each(self._foresight.is_ready)
+
+    def _first_visits(self, order: Iterable[Point], round_: int, effort: Effort) -> Iterator[Visit]:
+        """Of those points whose next visit begins a layout, and that make one visit a round."""
+        for point in order:
+            (cpus, *more) = self._plan.placements(point)
+            layout = self._layout(point, round_, cpus, effort)
+            if not more and not layout.served and not self._has_failed(point):
+                yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
     def _times(self, points: Sequence[Point], effort: Effort) -> dict[Point, int]:
         """How often each is visited in this round."""
@@ -297,25 +317,30 @@ class _Run:
     def _left(self) -> float:
         return self._plan.budget_seconds - self.elapsed()
 
-    def _visit(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort, layout: int = 0) -> Visit:
+    def _sampling(self, point: Point, effort: Effort, layout: int = 0) -> Sampling:
         """Iterations are handed on from the visit before: to find them takes as long as two samples."""
         last = next((told for told in reversed(self._seen.get(point, ())) if told.samples), None)
         found = last.samples[0] if last else None
-        sampling = Sampling(
+        return Sampling(
             samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
             layout=layout,
             iterations=found.iterations if found else 0,
             control_iterations=found.control_iterations if found else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * self._left())),
         )  # fmt: skip
-        return self._plan.visit(next(self._visits), point, round_, cpus, sampling)
+
+    def _layout(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Layout:
+        """Of the next visit."""
+        in_turns = bool(self._plan.against)
+        serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
+        return self._layouts.next((point, cpus), round_, serves, one_round=not in_turns and self._costs.is_large(point))
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
-        stage, in_turns = self._stage, bool(self._plan.against)
-        serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
-        one_round = not in_turns and self._costs.is_large(point)
-        layout = self._layouts.taken((point, cpus), round_, serves, one_round=one_round)
-        visit = self._visit(point, round_, cpus, effort, layout.number)
+        stage = self._stage
+        layout = self._layout(point, round_, cpus, effort)
+        self._layouts.serve((point, cpus), layout)
+        sampling = self._sampling(point, effort, layout.number)
+        visit = self._plan.visit(next(self._visits), point, round_, cpus, sampling)
         stage.observer.visit(visit, *self._progress())
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
@@ -358,27 +383,13 @@ class _Run:
         open_points = [point for point in self._first_round if not self._is_done(point)]
         wanted = self._wanted_s(open_points, EFFORTS[-1])
         for curve in self._plan.curves():
-            added = [point for point in self._wished(curve) if point not in self._first_round]
+            wished = self._refinement.wished(curve, self._seen)
+            added = [point for point in wished if point not in self._first_round]
             more = self._wanted_s(added, EFFORTS[-1])
             if wanted + more > self._left():
                 continue
             wanted += more
             self._first_round.update(dict.fromkeys(added, round_))
-
-    def _wished(self, curve: Curve) -> list[Point]:
-        """Asked when the curve has a fifth more visits than when it was asked."""
-        seen = {value: self._seen.get(curve.at(value), []) for value in curve.grid}
-        count = sum(map(len, seen.values()))
-        if count >= _ASKED_AGAIN * self._wishes.get(curve, (0, []))[0]:
-            self._wishes[curve] = count, self._wished_now(curve, seen)
-        return self._wishes[curve][1] if count else []
-
-    def _wished_now(self, curve: Curve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
-        measured = {value: found for value, found in seen.items() if any(told.status == "ok" for told in found)}
-        if not measured:
-            return []
-        wished = self._stage.judge.refine(measured, self._plan.probes[curve.like.probe], curve.grid)
-        return [curve.at(value) for value in wished if value in curve.grid]
 
 
 def _key(told: Outcome) -> tuple[Point, int, tuple[int, ...]]:

@@ -8,8 +8,8 @@ while it is there, two points in turns, and the next round has another one.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tollmeter.model import Point
@@ -35,22 +35,54 @@ class Layouts:
     def __init__(self) -> None:
         self._now: dict[_Place, Layout] = {}
 
-    def taken(self, place: _Place, round_: int, serves: int, *, one_round: bool) -> Layout:
-        """The layout of a visit that is made now; it has served so many before. serves: how many it may in all.
+    def next(self, place: _Place, round_: int, serves: int, *, one_round: bool) -> Layout:
+        """The layout of the place's next visit; it has served so many before. serves: how many it may in all.
         one_round: whether it will be gone by the next."""
         last = self._now.get(place, Layout(round=round_))
         if last.served >= serves or (one_round and last.round != round_):
             last = Layout(last.number + 1, round_)
-        self._now[place] = last._replace(served=last.served + 1)
         return last
 
+    def serve(self, place: _Place, layout: Layout) -> None:
+        """One more visit."""
+        self._now[place] = layout._replace(served=layout.served + 1)
 
-def in_bursts(points: Sequence[Point], times: Mapping[Point, int]) -> Iterator[Point]:
-    """The points in their order, each as often as times says; neighbours that come several times in turns, A B A B."""
-    for several, group in itertools.groupby(points, key=lambda point: times[point] > 1):
-        listed = list(group)
-        step = _IN_TURNS if several else len(listed)
-        for first in range(0, len(listed), step):
-            together = listed[first : first + step]
-            for turn in range(max(times[point] for point in together)):
-                yield from (point for point in together if turn < times[point])
+
+class Turns:
+    """The order of one round's visits, each point as often as times says.
+
+    What comes several times does so in turns with what is behind it, A b A c A d, or with another that does, A B A B;
+    no third begins before these two are done. What is slow to lay out comes as soon as it is ready, and else behind
+    all others.
+    """
+
+    def __init__(self, order: Iterable[Point], times: Mapping[Point, int], slow: Container[Point] = ()) -> None:
+        self._times = times
+        self._slow, self._others = deque[Point](), deque[Point]()
+        self._again: deque[tuple[Point, int]] = deque()
+        for point in order:
+            (self._slow if point in slow else self._others).append(point)
+
+    def each(self, is_ready: Callable[[Point], bool]) -> Iterator[Point]:
+        """is_ready: asked of the next slow one, before each visit."""
+        while self._slow or self._others:
+            point = self._next(is_ready)
+            while self._times[point] > 1 and len(self._again) >= _IN_TURNS:
+                yield self._once_more()
+            yield point
+            if self._times[point] > 1:
+                self._again.append((point, self._times[point] - 1))
+            elif self._again:
+                yield self._once_more()
+        while self._again:
+            yield self._once_more()
+
+    def _next(self, is_ready: Callable[[Point], bool]) -> Point:
+        is_turn_of_slow = self._slow and (not self._others or is_ready(self._slow[0]))
+        return (self._slow if is_turn_of_slow else self._others).popleft()
+
+    def _once_more(self) -> Point:
+        point, left = self._again.popleft()
+        if left > 1:
+            self._again.append((point, left - 1))
+        return point

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tollmeter.conduct.ahead import Beside
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit
@@ -45,6 +46,7 @@ class Observer(Protocol):
 
 class Stage(NamedTuple):
     """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds.
+    beside: where layouts are prepared before their visits; None where they are not.
     watch: on what else goes on here; None where nothing is measured here."""
 
     targets: Mapping[str, Target]
@@ -54,4 +56,5 @@ class Stage(NamedTuple):
     observer: Observer
     stopping: Stopping
     now: Callable[[], float] = time.monotonic
+    beside: Beside | None = None
     watch: Watch | None = None

@@ -14,6 +14,7 @@ import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_others, conduct, kept_on
+from tollmeter.conduct.ahead import beside
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
@@ -185,7 +186,9 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
         if complaint:
             say(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
-            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, watch=eyes.watch)
+            plan = work.plan
+            ahead = beside(plan.cpus[0], plan.host_cpu, plan.probes)
+            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, beside=ahead, watch=eyes.watch)
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
         eyes.stopping.reach(())
     return session

@@ -28,7 +28,7 @@ _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""
-_DEAR_S = 0.05
+_DEAR_S, _SLOW_S = 0.05, 0.02
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -85,12 +85,14 @@ class Costs:
         self._probes = probes
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
+        self._slowest: dict[Point, float] = {}
         self._held: dict[Point, int] = {}
 
     def learn(self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool) -> None:
         """fresh: whether the visit began its layout."""
         beyond = max(0.0, seconds - samples * self._sample_s(point, effort))
         if fresh:
+            self._slowest[point] = max(beyond, self._slowest.get(point, 0.0))
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
         else:
             self._asking[point] = beyond
@@ -127,16 +129,21 @@ class Costs:
         return self._starting[point] if point in self._starting else self._guess(point)
 
     def _guess(self, point: Point) -> float:
-        return _STARTING_S + self._held_bytes(point) * _PREPARING_S_PER_BYTE
+        return _STARTING_S + self.held_bytes(point) * _PREPARING_S_PER_BYTE
 
     def is_dear(self, point: Point) -> bool:
         """To lay out, and soon to go for others: large, as its sizes say or its start was seen to last."""
         return self.is_large(point) or self._starting.get(point, 0.0) > _DEAR_S
 
-    def is_large(self, point: Point) -> bool:
-        return self._held_bytes(point) > LARGE_BYTES
+    def is_slow(self, point: Point) -> bool:
+        """To lay out, as its sizes say or once was seen: what is prepared ahead takes no time to be seen."""
+        return max(self._guess(point), self._slowest.get(point, 0.0)) > _SLOW_S
 
-    def _held_bytes(self, point: Point) -> int:
+    def is_large(self, point: Point) -> bool:
+        return self.held_bytes(point) > LARGE_BYTES
+
+    def held_bytes(self, point: Point) -> int:
+        """Of memory that it is laid out in, as its sizes say."""
         if point not in self._held:
             self._held[point] = self._sizes(point)
         return self._held[point]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tollmeter.model import Visit
+from tollmeter.targets.ahead import Forecast, Place
 
 
 class Target(Protocol):
@@ -33,3 +34,14 @@ class Target(Protocol):
 
     def interrupt(self) -> None:
         """Asks the visit under way, if any, to end after its current sample. Safe inside a signal handler."""
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A place that prepares layouts before their visits are asked for."""
+
+    def expect(self, forecast: Forecast) -> None:
+        """What the next visits are, in place of what was expected before."""
+
+    def is_ready(self, place: Place) -> bool:
+        """Whether its layout is prepared, and waits for its first visit."""

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tollmeter.protocol import Trouble
 
@@ -31,6 +31,17 @@ measures (Mytkowicz et al., ASPLOS 2009)."""
 def _environment() -> dict[str, str]:
     """With the number of this process, always of one length: a probe that starts when this is gone ends at once."""
     return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
+
+
+_HALTING_S, _HALTED_WITHIN_S = 0.1, 0.0001
+
+
+class Meanwhile(Protocol):
+    """What the host does while it waits for a process. voices: descriptors that wake it; go_on: quick."""
+
+    def voices(self) -> Sequence[int]: ...
+
+    def go_on(self) -> None: ...
 
 
 class Ended(NamedTuple):
@@ -78,19 +89,22 @@ class Child:
             self.end()
         return self._ended(output, limit)
 
-    def answer(self, line: str, limit_s: float) -> Ended | None:
-        """Says one line, and waits for a stream that ends with the promise to stay: its status is then 0 and the
-        process waits for the next line. Where it does not stay, all is as with `finish`. None if it was gone before it
-        was asked.
-        """
-        output = bytearray()
+    def say(self, line: str) -> bool:
+        """False if it was gone before it was asked."""
         try:
             self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
         except BrokenPipeError:
             self.end()
-            return None
+            return False
+        return True
+
+    def hear(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
+        """Waits for a stream that ends with the promise to stay: its status is then 0 and the process waits for the
+        next line. Where it does not stay, all is as with `finish`.
+        """
+        output = bytearray()
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _promises_to_stay)
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _promises_to_stay, meanwhile)
         except BaseException:
             self.end()
             raise
@@ -98,6 +112,10 @@ class Child:
             return Ended(bytes(output), 0, None)
         self.end()
         return self._ended(output, limit)
+
+    def answer(self, line: str, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended | None:
+        """Says one line, and hears what comes of it. None if it was gone before it was asked."""
+        return self.hear(limit_s, meanwhile) if self.say(line) else None
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
         """One that was asked to stop before it could listen died of that, and of nothing else."""
@@ -110,13 +128,46 @@ class Child:
     def stays(self) -> bool:
         return not self._reaped
 
+    @property
+    def voice(self) -> int:
+        """The descriptor that can be read once it has said something, or has ended."""
+        return self._process.stdout.fileno()  # type: ignore[union-attr]
+
+    def has_said_something(self) -> bool:
+        """Or has ended."""
+        return bool(select.select([self.voice], [], [], 0)[0])
+
     def resident_bytes(self) -> int:
         """Of memory that it holds; 0 where the system does not tell."""
+        return self._memory()[0]
+
+    def own_bytes(self) -> int:
+        """Of these, what no file and no other process has as well: its data."""
+        resident, shared = self._memory()
+        return resident - shared
+
+    def _memory(self) -> tuple[int, int]:
+        """Resident, and of that shared (proc(5), statm)."""
         try:
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()[1]
+            told = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
+            return int(told[1]) * os.sysconf("SC_PAGESIZE"), int(told[2]) * os.sysconf("SC_PAGESIZE")
         except (OSError, IndexError):
-            return 0
-        return int(pages) * os.sysconf("SC_PAGESIZE")
+            return 0, 0
+
+    def halt(self) -> None:
+        """Stops it where it is, until it is told to go on; returns once it stands, at the end of a page that the kernel
+        clears for it at the latest."""
+        self.signal(signal.SIGSTOP)
+        limit = time.monotonic() + _HALTING_S
+        while not self._reaped and time.monotonic() < limit and not self._has_halted():
+            time.sleep(_HALTED_WITHIN_S)
+
+    def _has_halted(self) -> bool:
+        """Or has ended."""
+        return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Ends what is left of it and of its group."""
@@ -124,7 +175,10 @@ class Child:
             self._reap()
 
     def _reap(self) -> None:
-        """Ends what is left of the group while its leader still holds its number, then lets the leader go."""
+        """Ends what is left of the group while its leader still holds its number, then lets the leader go. It gives its
+        memory back where the host is, and not on the CPU that is measured."""
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(self._process.pid, os.sched_getaffinity(0))
         self.signal(signal.SIGKILL)
         self._reaped = True
         self._process.wait()
@@ -133,7 +187,12 @@ class Child:
                 pipe.close()
 
     def _gather(
-        self, output: bytearray, deadline: float, limit_s: float, is_whole: Callable[[bytearray], bool] | None = None
+        self,
+        output: bytearray,
+        deadline: float,
+        limit_s: float,
+        is_whole: Callable[[bytearray], bool] | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
         """Collects until the process ends, or all has come; one that it left behind and that holds the pipe open does
         not count."""
@@ -145,7 +204,8 @@ class Child:
         reading = True
         with _watching(self._process.pid, watched) as tick_s:
             while time.monotonic() < deadline:
-                watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
+                with _listening(meanwhile, watched):
+                    watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
                 ended = _has_ended(self._process.pid)  # asked before the last read, so that nothing printed is missed
                 if reading and not _drain(pipe, output):
                     watched.unregister(pipe)
@@ -163,6 +223,19 @@ def _promises_to_stay(output: bytearray) -> bool:
         return False
     last = output[output.rfind(b"\n", 0, -1) + 1 :]
     return last.startswith(b'{"k":"end"') and b'"stays":true' in last
+
+
+@contextlib.contextmanager
+def _listening(meanwhile: Meanwhile | None, watched: select.poll) -> Iterator[None]:
+    """Lets poll() wake for what is done meanwhile too, and does it."""
+    voices = meanwhile.voices() if meanwhile else []
+    for voice in voices:
+        watched.register(voice, select.POLLIN)
+    yield
+    for voice in voices:
+        watched.unregister(voice)
+    if meanwhile:
+        meanwhile.go_on()
 
 
 @contextlib.contextmanager

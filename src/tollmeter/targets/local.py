@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from tollmeter.model import Failure, Value, Visit
+from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
+from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 
@@ -27,9 +28,6 @@ _LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 512 << 20
 that nobody has used for some seconds is the host's again, and to have it back takes ten times as long as to clear it:
 128 MiB of such pages were filled in 0.3 to 0.4 s, and in 0.03 s where another process had just left them."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
-
-_Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
-"""Executable, parameters and CPUs."""
 
 
 class _Resident(NamedTuple):
@@ -65,8 +63,10 @@ class Local:
 
     def __init__(self) -> None:
         self._child: Child | None = None
-        self._waiting: dict[_Place, _Resident] = {}
-        self._held_bytes: dict[_Place, int] = {}
+        self._forecast = Forecast()
+        self._ahead = Ahead(self._begun_ahead, lambda visit: patience_s(visit, _usual_s(visit)))
+        self._waiting: dict[Place, _Resident] = {}
+        self._held_bytes: dict[Place, int] = {}
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -88,34 +88,60 @@ class Local:
             return self._finish(self._command(executable, words(visit)), limit_s)
         place = (executable, visit.point.parameters, visit.cpus)
         resident = self._waiting.pop(place, None)
-        ended = self._asked(resident.child, visit, limit_s) if resident and resident.seed == visit.seed else None
-        if ended:
-            self._keep(place, resident)
-            return ended
-        if resident:
+        if resident and resident.seed != visit.seed:
             resident.child.end()
-        self._make_room(self._held_bytes.get(place, 0))
-        child = Child(self._command(executable, ("--stay",)), listens=True)
-        ended = self._asked(child, visit, limit_s)
-        self._keep(place, _Resident(child, visit.seed, child.resident_bytes() if child.stays else 0))
+            resident = None
+        child = resident.child if resident else self._ahead.taken(place, visit)
+        ended = self._asked(child, visit, limit_s, self._is_calm(child, visit)) if child else None
+        if child is None or ended is None:
+            self._make_room(self._held_bytes.get(place, 0))
+            child = Child(self._command(executable, ("--stay",)), listens=True)
+            ended = self._asked(child, visit, limit_s, calm=False)
+        self._keep(place, child, visit.seed)
         return ended or child.finish(limit_s)
 
-    def _asked(self, child: Child, visit: Visit, limit_s: float) -> Ended | None:
+    def _is_calm(self, child: Child, visit: Visit) -> bool:
+        return self._forecast.is_calm(visit.point, child.own_bytes())
+
+    def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
+        """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
+        if calm:
+            self._ahead.resume()
+        else:
+            self._ahead.halt()
         self._child = child
         try:
-            return child.answer(" ".join(words(visit)), limit_s)
+            return child.answer(" ".join(words(visit)), limit_s, self._ahead if calm else None)
         finally:
             self._child = None
 
-    def _keep(self, place: _Place, resident: _Resident | None) -> None:
+    def expect(self, forecast: Forecast) -> None:
+        """Implements targets.Foresees."""
+        self._forecast = forecast
+        self._ahead.expect(forecast.coming)
+
+    def is_ready(self, place: Place) -> bool:
+        return self._ahead.is_ready(place)
+
+    def _begun_ahead(self, coming: Coming) -> Child | None:
+        self._make_room(max(coming.bytes, self._held_bytes.get(coming.place, 0)))
+        try:
+            child = Child(self._command(coming.executable, ("--stay",)), listens=True)
+        except OSError:
+            return None
+        told = (*words(coming.visit), f"--ahead={self._forecast.cpu}")
+        return child if child.say(" ".join(told)) else None
+
+    def _keep(self, place: Place, child: Child, seed: int) -> None:
         """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
-        if resident is None or not resident.child.stays:
+        if not child.stays:
             return
+        resident = _Resident(child, seed, child.resident_bytes())
         self._held_bytes[place] = resident.bytes
         self._make_room(resident.bytes)
         held = sum(other.bytes for other in self._waiting.values())
         if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _most_residents():
-            resident.child.end()
+            child.end()
         else:
             self._waiting[place] = resident
 
@@ -134,7 +160,8 @@ class Local:
         """Nothing to do: they are here."""
 
     def close(self) -> None:
-        """Ends those that wait."""
+        """Ends those that wait, and those that prepare."""
+        self._ahead.close()
         while self._waiting:
             self._waiting.popitem()[1].child.end()
 

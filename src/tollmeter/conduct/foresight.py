@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells places which layouts to prepare before their visits are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tollmeter.conduct.stage import Stage
+from tollmeter.model import Point, Visit
+from tollmeter.plan import Costs
+from tollmeter.targets import Foresees
+from tollmeter.targets.ahead import Coming, Forecast
+
+
+class Foresight:
+    """Of one run. costs: what tells which layouts take long."""
+
+    def __init__(self, stage: Stage, costs: Costs) -> None:
+        self._stage = stage
+        self._costs = costs
+        self._coming: dict[Point, Coming] = {}
+
+    def expect(self, visits: Iterable[Visit]) -> set[Point]:
+        """visits: the first ones of layouts, in their order. The points whose layouts are prepared ahead of them."""
+        self._coming = {visit.point: self._of(visit) for visit in visits if self._is_prepared(visit.point)}
+        for name, target in self._stage.targets.items():
+            if self._stage.beside and isinstance(target, Foresees):
+                own = [one for point, one in self._coming.items() if point.target == name]
+                target.expect(Forecast(self._stage.beside.cpu, own, self._stage.beside.is_calm))
+        return set(self._coming)
+
+    def is_ready(self, point: Point) -> bool:
+        target = self._stage.targets[point.target]
+        return isinstance(target, Foresees) and target.is_ready(self._coming[point].place)
+
+    def _of(self, visit: Visit) -> Coming:
+        point = visit.point
+        return Coming(self._stage.executables[point.probe, point.abi], visit, self._costs.held_bytes(point))
+
+    def _is_prepared(self, point: Point) -> bool:
+        beside = self._stage.beside
+        place = self._stage.targets[point.target]
+        return bool(beside and beside.may_begin(point) and isinstance(place, Foresees) and self._costs.is_slow(point))
