@@ -270,11 +270,20 @@ static void begin_again(struct toll_run *r, const struct toll_request *request) 
   watch(request->deadline_ms);
 }
 
-/* What was prepared ahead, beside the visit of another process, is begun when it is asked for: where that is to measure. What
- * could not be prepared ends, and is found out anew by the visit. */
+/* Prepared and proved ahead, beside the visit of another process: a lap of proof may take longer than to prepare. What has
+ * companions, or could not be prepared, ends here, and is found out anew by its visit. */
+static bool is_ready_ahead(struct toll_run *r, bool stays) {
+  const struct toll_probe *probe = r->visit->probe;
+  if (!stays || probe->roles || r->visit->status != TOLL_OK || toll_crew_start(r) != TOLL_OK) return false;
+  prove(r);
+  r->visit->proved = true;
+  return r->visit->status == TOLL_OK;
+}
+
+/* What was prepared ahead says that it waits, and begins when it is asked for, where it is to measure. */
 static bool is_taken_up(struct toll_run *r, const struct toll_request *first, toll_next_visit *next) {
   static struct toll_request asked;
-  const bool ready = r->visit->status == TOLL_OK && next && can_stay(r->visit->probe);
+  const bool ready = is_ready_ahead(r, next && can_stay(r->visit->probe));
   toll_emit_end(false, ready);
   watch(0);
   if (!ready || !next(r->visit->probe, &asked) || !toll_request_same_layout(first, &asked)) return false;
@@ -291,8 +300,8 @@ void toll_visits_serve(const struct toll_probe *probe, const struct toll_request
   const bool stays = next && can_stay(probe);
   watch(first->deadline_ms);
   prepare(&run);
+  if (!first->ahead && visit.status == TOLL_OK) toll_crew_start(&run);
   if (first->ahead && !is_taken_up(&run, first, next)) return;
-  if (visit.status == TOLL_OK) toll_crew_start(&run);
   visit_once(&run, stays);
   while (stays && visit.status == TOLL_OK && !stop_asked) {
     watch(0);

@@ -254,7 +254,7 @@ class _Run:
         times = self._times(points, effort)
         for point in self._turns(points, round_, effort, times):
             for cpus in self._plan.placements(point):
-                if self._has_failed(point) if times[point] > 1 else (point, round_, cpus) in self._made:
+                if not self._is_wanted(point, round_, cpus, times[point]):
                     continue
                 if self._stage.stopping.asked:
                     return False
@@ -288,15 +288,20 @@ class _Run:
         return {point: 1 if self._plan.against else self._at_once(point, effort) for point in points}
 
     def _at_once(self, point: Point, effort: Effort) -> int:
-        """What is dear to lay out as often as one layout serves and it still wants. A short budget comes to every point
-        once before."""
-        seen = len(self._seen.get(point, ()))
+        """What is dear to lay out as often as one layout serves; `_is_wanted` ends it when it is known. A short budget
+        comes to every point once before."""
         is_short = effort.samples < Effort().samples
-        if not self._costs.is_dear(point) or self._has_failed(point) or (is_short and not seen):
+        if not self._costs.is_dear(point) or self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
-        lacking = self._visits_wanted(point) - seen if seen else LEAST_VISITS
         affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
-        return max(1, int(min(lacking, self._costs.visits_of_layout(point, effort), affordable)))
+        return max(1, int(min(self._costs.visits_of_layout(point, effort), affordable)))
+
+    def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...], times: int) -> bool:
+        """Whether a visit in a round that comes to the point so often is still to be made."""
+        if times == 1:
+            return (point, round_, cpus) not in self._made
+        known = len(self._seen.get(point, ())) >= LEAST_VISITS and self._is_done(point)
+        return not known and not self._has_failed(point)
 
     def _effort(self, points: Sequence[Point]) -> Effort:
         """The best with which the visits still wanted end in time, by what visits have cost; none beyond the usual till
