@@ -42,9 +42,18 @@ class Watching:
         self._progress = progress
         self._abi = ""
         self._seen: dict[Point, list[Outcome]] = {}
+        self._fresh: dict[Point, None] = {}
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
+        self.tell()
         self._progress.visit(visit.point, fraction, 1.0, seconds_left)
+
+    def tell(self) -> None:
+        """The numbers of what was visited since they were last told, where they will be seen."""
+        if self._progress.takes_numbers:
+            fresh = [rows_of_point(self._seen[point], self._probes[point.probe]) for point in self._fresh]
+            self._progress.numbers([row for rows in fresh for row in rows])
+            self._fresh.clear()
 
     def outcome(self, outcome: Outcome) -> None:
         point = outcome.point
@@ -55,8 +64,12 @@ class Watching:
         if len(seen) >= max(LOOKS):
             return
         seen.append(outcome)
-        if len(seen) in LOOKS:
-            self._progress.numbers(rows_of_point(seen, self._probes[point.probe]))
+        if len(seen) in LOOKS and self._is_shown(point):
+            self._fresh[point] = None
+
+    def _is_shown(self, point: Point) -> bool:
+        """Whether a number of it may be among those that are shown."""
+        return any(metric.toll or metric.means == "latency-of-size" for metric in self._probes[point.probe].metrics)
 
 
 def follow(folder: Path) -> None:
@@ -85,4 +98,5 @@ def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, r
         if lines[0].kind == "visit":
             found = outcome(lines)
             seen.outcome(found)
+            seen.tell()
             progress.visit(found.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

@@ -18,9 +18,9 @@ VISITS_WANTED = 6
 _LAYOUT_SERVES = (3, 8)
 _MOST_SAMPLES = 64
 _VARIANCES, _LAYOUT_VARIANCES = 4.0, 10.0
-"""Of samples over that of visits: a standard deviation of 1.2 % beside one of 0.6 % was seen where nobody disturbed. And
-of visits over what layouts differ by: their share of the variance is below a tenth for most probes, and for all whose
-layouts are dear because they are large."""
+"""Of samples over that of visits: a standard deviation of 1.2 % beside one of 0.6 % was seen where nobody disturbed.
+And of visits over what layouts differ by: their share of the variance is below a tenth for most probes, and for all
+whose layouts are dear because they are large."""
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003

@@ -25,7 +25,7 @@ from tollmeter.report import tables
 from tollmeter.report.columns import WIDEST, clean
 from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
 
-LEAST_SECONDS_BETWEEN_DRAWINGS = 0.2
+LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
 BAR, PLACE = 26, 52
 BEST_KNOWN = {"entry": 0, "price-of-fault": 1, "switch": 2, "core-to-core": 3, "call-of-object": 4}
@@ -50,7 +50,7 @@ class Progress:
         self._share, self._left = 0.0, 0.0
         self._rows: dict[tuple[object, ...], Row] = {}
         self._numbers: dict[str, str] = {}
-        self._drawn = -SECONDS_BETWEEN_LINES
+        self._drawn = self._numbered = -SECONDS_BETWEEN_LINES
 
     def __enter__(self) -> Progress:
         return self
@@ -84,9 +84,16 @@ class Progress:
         """Adds numbers to those that are shown: the levels of memory, then what has a line in the toll table."""
         for row in rows:
             self._rows[row.probe, row.metric, row.abi, tuple(row.parameters.items())] = row
-        self._numbers = headlines(list(self._rows.values()), self._probes, self._machine)
-        if self._live is not None:
-            self._draw()
+        if rows:
+            self._numbers = headlines(list(self._rows.values()), self._probes, self._machine)
+            self._numbered = self._now()
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether numbers given now will soon be seen: to make them takes as long as half a visit."""
+        if self._live is None:
+            return self._now() - self._drawn >= SECONDS_BETWEEN_LINES
+        return self._now() - self._numbered >= LEAST_SECONDS_BETWEEN_NUMBERS
 
     def stop(self) -> None:
         """Takes the lines away, so that what follows stands where they stood. May be called again."""
