@@ -201,5 +201,5 @@ const struct toll_probe toll_probe = {
     .work = work,
     .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 2,
+    .revision = 3,
 };
