@@ -161,7 +161,7 @@ static const struct toll_role roles[] = {{.name = "traffic",
                                           .worker = TOLL_THREAD,
                                           .pace = TOLL_BACKGROUND,
                                           .count = companions,
-                                          .background_iterations = 64},
+                                          .background_iterations = 8},
                                          {0}};
 static const uint64_t delays[] = {0, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384, 65536, TOLL_END};
 static const struct toll_parameter parameters[] = {
@@ -201,5 +201,5 @@ const struct toll_probe toll_probe = {
     .work = work,
     .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 2,
+    .revision = 3,
 };

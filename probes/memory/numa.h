@@ -16,19 +16,6 @@
 
 /* Of <linux/mempolicy.h>, which a C library need not carry. */
 enum { NUMA_DEFAULT = 0, NUMA_BIND = 2, NUMA_ASK_NODE = 1, NUMA_ASK_ADDRESS = 2 };
-#define MOST_NODES 64
-
-static inline bool numa_exists(unsigned node) {
-  char path[64];
-  snprintf(path, sizeof path, "/sys/devices/system/node/node%u", node);
-  return access(path, F_OK) == 0;
-}
-
-static inline unsigned numa_count(void) {
-  unsigned count = 0;
-  for (unsigned node = 0; node < MOST_NODES; node++) count += numa_exists(node);
-  return count;
-}
 
 /* Whether a list as the system writes it, such as 0-3,8-11, names the number. */
 static inline bool numa_list_has(const char *list, long number) {

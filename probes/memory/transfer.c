@@ -14,7 +14,9 @@
  * Each time round the lines are first flushed from all caches, by the partner and with the watch stopped, so that nothing
  * is left of the time before; no flush is inside the timed stretch. The lines are the next 256 of a random cycle through
  * 16 MiB of fresh pages, on huge pages where there are any: then translations stay out of the time. `home` tells which
- * of the two CPUs touched the pages first, and so on whose memory node they lie.
+ * of the two CPUs touched the pages first, and so on whose memory node they lie. Only the timed accesses follow the cycle: in
+ * all other steps the lines are told by a list, so that many are under way at once, and the making of a state takes less long
+ * beside what is timed.
  *
  * A store is timed as an atomic addition of nothing, whose old value is the next address: a plain store is not waited
  * for. It needs the line for itself, as a store does.
@@ -73,7 +75,7 @@ struct transfer {
     uint32_t turn;
     char apart[128];
   } own[3];
-  struct node *heads[POOL_BYTES / 32 / GROUP];
+  struct node **nodes; /* in the order of the cycle */
 };
 
 /* ---- lines out of all caches ---- */
@@ -114,31 +116,37 @@ static struct node *next_of(struct node *node) {
   return atomic_load_explicit(&node->next, memory_order_relaxed);
 }
 
-static struct node *head_of(const struct transfer *t, uint64_t group) {
-  return t->heads[group % t->groups];
+static struct node **nodes_of(const struct transfer *t, uint64_t group) {
+  return t->nodes + group % t->groups * GROUP;
 }
 
-/* From the pages' home: touches them, draws the cycle, notes where each group begins. */
+static struct node *head_of(const struct transfer *t, uint64_t group) {
+  return *nodes_of(t, group);
+}
+
+/* From the pages' home: touches them, draws the cycle, notes its order. */
 static void lay(struct toll_run *r, struct transfer *t) {
   touch_here(t->pool, POOL_BYTES);
   struct node *node = (struct node *)(void *)toll_chase(r, t->pool, POOL_BYTES, t->line, TOLL_ORDER_RANDOM);
-  for (size_t i = 0; i < t->groups * GROUP; i++, node = next_of(node))
-    if (i % GROUP == 0) t->heads[i / GROUP] = node;
-  t->head = t->heads[0];
+  for (size_t i = 0; i < t->groups * GROUP; i++, node = next_of(node)) t->nodes[i] = node;
+  t->head = t->nodes[0];
 }
 
-static void flush_group(struct node *node) {
-  for (size_t i = 0; i < GROUP; i++) {
-    struct node *next = next_of(node);
-    flush(node);
-    node = next;
-  }
+static void flush_group(struct node *const *nodes) {
+  for (size_t i = 0; i < GROUP; i++) flush(nodes[i]);
   flushed();
 }
 
-static void write_group(struct node *node, unsigned long value) {
-  for (size_t i = 0; i < GROUP; i++, node = next_of(node))
-    atomic_store_explicit(&node->written, value, memory_order_relaxed);
+static void write_group(struct node *const *nodes, unsigned long value) {
+  for (size_t i = 0; i < GROUP; i++) atomic_store_explicit(&nodes[i]->written, value, memory_order_relaxed);
+  atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Each value must have come before the fence lets the next step begin. */
+static void share_group(struct node *const *nodes) {
+  uintptr_t seen = 0;
+  for (size_t i = 0; i < GROUP; i++) seen += (uintptr_t)next_of(nodes[i]);
+  TOLL_USE(seen);
   atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -165,9 +173,9 @@ static void sweep_caches(const struct transfer *t) {
 static void take_step(struct toll_run *r, struct transfer *t, enum what what, uint64_t group) {
   switch (what) {
     case LAY: lay(r, t); break;
-    case FLUSH: flush_group(head_of(t, group)); break;
-    case READ: read_group(head_of(t, group)); break;
-    case WRITE: write_group(head_of(t, group), (unsigned long)group + 1); break;
+    case FLUSH: flush_group(nodes_of(t, group)); break;
+    case READ: share_group(nodes_of(t, group)); break;
+    case WRITE: write_group(nodes_of(t, group), (unsigned long)group + 1); break;
     case SWEEP: sweep_caches(t); break;
     case ACCESS:
       toll_watch_go();
@@ -218,7 +226,8 @@ static enum toll_status prepare(struct toll_run *r) {
   t->pool = large_buffer(r, POOL_BYTES, 0);
   if (!t->pool) return toll_refused(r);
   t->sweep = large_buffer(r, SWEEP_BYTES, 0);
-  return t->sweep ? TOLL_OK : toll_refused(r);
+  t->nodes = (struct node **)(void *)large_buffer(r, t->groups * GROUP * sizeof *t->nodes, 0);
+  return t->sweep && t->nodes ? TOLL_OK : toll_refused(r);
 }
 
 static void access_groups(struct toll_run *r) {
@@ -292,5 +301,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .roles = roles,
-    .revision = 1,
+    .revision = 2,
 };

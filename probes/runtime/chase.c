@@ -156,6 +156,22 @@ static bool join_patches(struct lane lane, size_t count, size_t group, uint64_t 
   return true;
 }
 
+static size_t cells_together(size_t stride) {
+  return PAGES_TOGETHER * (toll_page_bytes() / stride);
+}
+
+size_t toll_chase_patch(size_t stride, size_t index) {
+  const size_t group = cells_together(stride);
+  return group ? index / group * CELLS_APART + index % group % CELLS_APART : 0;
+}
+
+void toll_chase_fetch(void *buffer, size_t bytes, size_t stride, size_t patch) {
+  struct lane lane = {buffer, stride};
+  const size_t group = cells_together(stride), first = patch / CELLS_APART * group + patch % CELLS_APART;
+  const size_t end = least((patch / CELLS_APART + 1) * group, bytes / stride);
+  for (size_t i = first; i < end; i += CELLS_APART) TOLL_USE(*cell(lane, i));
+}
+
 static void in_order(struct lane lane, size_t count, bool forward) {
   for (size_t i = 0; i < count; i++) *cell(lane, i) = cell(lane, (i + (forward ? 1 : count - 1)) % count);
 }
@@ -170,7 +186,7 @@ void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride,
     struct toll_shuffle shuffle = toll_chase_shuffle(r, count, stride);
     lay(lane, &shuffle);
     return cell(lane, toll_shuffle_at(&shuffle, 0));
-  } else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, PAGES_TOGETHER * in_page, &random))
+  } else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, cells_together(stride), &random))
     sattolo(lane, 0, count, &random);
   return cell(lane, 0);
 }

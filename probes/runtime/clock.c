@@ -110,15 +110,25 @@ static uint64_t time_loop(void (*loop)(uint64_t turns), uint64_t turns) {
   return toll_now_ns() - start;
 }
 
-/* Turns of a loop that take about so long. */
+/* Turns of a loop that take about so long. It is asked for once in a process: the last step is timed again, so that one
+ * interruption does not make every later burst too short. */
 static uint64_t turns_of(void (*loop)(uint64_t turns), uint64_t ns) {
   uint64_t turns = 16, took;
   while ((took = time_loop(loop, turns)) < ns / 4) turns *= 2;
-  return turns * ns / took + 1;
+  const uint64_t again = time_loop(loop, turns), least = again && again < took ? again : took;
+  return turns * ns / least + 1;
+}
+
+enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
+
+static uint64_t control_turns(void) {
+  static uint64_t turns;
+  if (!turns) turns = turns_of(toll_control_loop, BURST_NS);
+  return turns;
 }
 
 struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
-  uint64_t turns = turns_of(toll_control_loop, ns), least = UINT64_MAX;
+  uint64_t turns = control_turns() * ns / BURST_NS + 1, least = UINT64_MAX;
   for (unsigned trial = 0; trial < trials; trial++) {
     uint64_t took = time_loop(toll_control_loop, turns);
     if (took < least) least = took;
@@ -126,12 +136,11 @@ struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
   return (struct toll_pace_reading){turns * TOLL_CONTROL_ADDS, least};
 }
 
+/* A second, in whole numbers: what is behind the point is far below the clock's resolution. */
 static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) {
   uint64_t took = time_loop(loop, turns);
-  return took ? (double)turns * adds * 1e9 / (double)took : 0;
+  return took ? (double)(uint64_t)((double)turns * adds * 1e9 / (double)took + 0.5) : 0;
 }
-
-enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
 
 double toll_width_measure(void) {
   static uint64_t turns;
@@ -141,10 +150,8 @@ double toll_width_measure(void) {
 }
 
 struct toll_burst toll_burst_measure(void) {
-  static uint64_t turns;
   if (toll_counts_instructions()) return (struct toll_burst){0, 0};
-  if (!turns) turns = turns_of(toll_control_loop, BURST_NS);
-  double chain = rate(toll_control_loop, turns, TOLL_CONTROL_ADDS);
+  double chain = rate(toll_control_loop, control_turns(), TOLL_CONTROL_ADDS);
   return (struct toll_burst){chain, toll_width_measure()};
 }
 

@@ -25,17 +25,18 @@ static struct {
   volatile size_t used; /* complete lines only: the deadline's handler may flush at any time */
 } kept;
 
-/* A nibble at a time: 16 words of table, enough for a few thousand short lines. */
+static uint32_t crc_of_byte(uint32_t byte) {
+  for (int bit = 0; bit < 8; bit++) byte = byte & 1 ? byte >> 1 ^ UINT32_C(0xedb88320) : byte >> 1;
+  return byte;
+}
+
+/* A byte at a time, by a table that is made when it is first needed. */
 uint32_t toll_crc32(uint32_t crc, const void *bytes, size_t count) {
-  static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                     0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                     0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+  static uint32_t table[256];
   const unsigned char *byte = bytes;
+  for (uint32_t i = 0; !table[255] && i < 256; i++) table[i] = crc_of_byte(i);
   crc = ~crc;
-  while (count--) {
-    crc = table[(crc ^ *byte) & 15] ^ (crc >> 4);
-    crc = table[(crc ^ (unsigned)(*byte++ >> 4)) & 15] ^ (crc >> 4);
-  }
+  while (count--) crc = table[(crc ^ *byte++) & 255] ^ (crc >> 8);
   return ~crc;
 }
 
@@ -85,12 +86,22 @@ static void append_quoted(const char *text) {
   append("\"", 1);
 }
 
+/* Keys are words of this program's own, and need no escape. */
 static void start_element(const char *key) {
   if (open_line.separate) append(",", 1);
   open_line.separate = true;
   if (!key) return;
-  append_quoted(key);
-  append(":", 1);
+  append("\"", 1);
+  append_text(key);
+  append("\":", 2);
+}
+
+/* A visit of 16 samples has some 600 numbers, nearly all of them whole: snprintf took 75 us to write them. */
+static void append_digits(uint64_t value) {
+  char digits[20], *const end = digits + sizeof digits, *first = end;
+  do *--first = (char)('0' + value % 10);
+  while ((value /= 10) > 0);
+  append(first, (size_t)(end - first));
 }
 
 void toll_put_text(const char *key, const char *value) {
@@ -103,23 +114,25 @@ void toll_put_text(const char *key, const char *value) {
 }
 
 void toll_put_count(const char *key, uint64_t value) {
-  char digits[24];
-  snprintf(digits, sizeof digits, "%" PRIu64, value);
   start_element(key);
-  append_text(digits);
+  append_digits(value);
 }
 
 void toll_put_integer(const char *key, int64_t value) {
-  char digits[24];
-  snprintf(digits, sizeof digits, "%" PRId64, value);
   start_element(key);
-  append_text(digits);
+  if (value < 0) append("-", 1);
+  append_digits(value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void toll_put_real(const char *key, double value) {
+  const double most_digits = 1e12;
   char digits[32];
   if (!isfinite(value)) {
     toll_put_null(key);
+    return;
+  }
+  if (value >= 0 && value < most_digits && value == (double)(uint64_t)value) {
+    toll_put_count(key, (uint64_t)value);
     return;
   }
   snprintf(digits, sizeof digits, "%.12g", value);

@@ -212,6 +212,11 @@ enum toll_order {
  * bytes must hold at least one stride. */
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
 
+/* In page-local order a walk goes through all cells of a patch before it comes to another: the patch of the cell with this
+ * index, and all of a patch's cells read, none of which waits for another. */
+size_t toll_chase_patch(size_t stride, size_t index);
+void toll_chase_fetch(void *buffer, size_t bytes, size_t stride, size_t patch);
+
 /* A random order of `count` things that is computed, not kept: where the walk stands after so many steps is known without
  * going there. In random order a chase of many cells is laid by it. */
 enum { TOLL_SHUFFLE_ROUNDS = 6 };

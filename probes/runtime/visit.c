@@ -212,7 +212,7 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 3, TRIAL_NS = 50000 };
+  enum { TRIALS = 3, TRIAL_NS = 20000 };
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;

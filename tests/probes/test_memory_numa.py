@@ -37,6 +37,7 @@ int main(void) {
   if (!toll_pin(CPU)) return 4;
   if (!numa_bind(NODE)) return 77;
   char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (size_t i = 0; i < 1 << 20; i += toll_page_bytes()) memory[i] = 0;
   touch_here(memory, 1 << 20);
   numa_unbind();
   if (numa_node_of(memory) == -1) return 77;

@@ -40,11 +40,12 @@ static void expect_page_local(char *buffer, size_t pages) {
   struct toll_run r = test_run(&visit, &probe);
   const size_t page = toll_page_bytes(), group = 32 * page, groups = (pages + 31) / 32;
   void **head = toll_chase(&r, buffer, pages * page, 64, TOLL_ORDER_PAGE_LOCAL), **here = head;
-  size_t changes = 0, same_page = 0, near = 0, lines = pages * page / 64;
+  size_t changes = 0, patches = 0, same_page = 0, near = 0, lines = pages * page / 64;
   do {
     void **next = (void **)*here;
     size_t from = (size_t)((char *)here - buffer), to = (size_t)((char *)next - buffer);
     changes += from / group != to / group;
+    patches += toll_chase_patch(64, from / 64) != toll_chase_patch(64, to / 64);
     same_page += from / page == to / page;
     near += from / 64 % 4 != to / 64 % 4;
     here = next;
@@ -52,6 +53,7 @@ static void expect_page_local(char *buffer, size_t pages) {
   EXPECT(groups > 1 ? changes > groups && changes <= 4 * groups : changes == 0);
   EXPECT(pages == 1 || same_page < 2 * lines / (pages < 32 ? pages : 32));
   EXPECT(near == 4);
+  EXPECT(patches == 4 * groups); /* each is come to once */
 }
 
 /* A large chase stands where the shuffle says, and its shuffle meets every cell once. */

@@ -78,6 +78,20 @@ static void expect_commas(void) {
   EXPECT(strstr(taken(), "\"list\":[1,{\"yes\":true,\"no\":-4},[]],\"n\":0") != NULL);
 }
 
+static void expect_numbers(void) {
+  begin();
+  toll_record_open("sample");
+  toll_put_open("list", '[');
+  for (unsigned i = 0; i < 3; i++) toll_put_count(NULL, (uint64_t[]){0, 10, UINT64_MAX}[i]);
+  for (unsigned i = 0; i < 3; i++) toll_put_integer(NULL, (int64_t[]){INT64_MIN, -1, INT64_MAX}[i]);
+  for (unsigned i = 0; i < 7; i++) toll_put_real(NULL, (double[]){0, 999999999999, 1e12, -7, 4.25, 1e-9, 1e300}[i]);
+  toll_put_close(']');
+  toll_record_close();
+  EXPECT(strstr(taken(),
+                "[0,10,18446744073709551615,-9223372036854775808,-1,9223372036854775807,"
+                "0,999999999999,1e+12,-7,4.25,1e-09,1e+300]") != NULL);
+}
+
 /* A record that does not fit is dropped, and the gap in the numbers tells. */
 static void expect_gap(void) {
   static char large[TOLL_LONGEST_LINE];
@@ -96,6 +110,7 @@ int main(void) {
   expect_seal();
   expect_escapes();
   expect_commas();
+  expect_numbers();
   expect_gap();
   return failures;
 }
