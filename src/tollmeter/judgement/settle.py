@@ -12,9 +12,13 @@ from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
-from tollmeter.numbers.row_of import Told, is_known, speech
+from tollmeter.numbers.row_of import Said, Told, is_known, speech
 from tollmeter.numbers.rows import told_of
+from tollmeter.numbers.series import Series
 
+TELLING = 6
+"""Visits that tell how far a point scatters. Of three, one odd one is in two of the three pairs that the scatter is
+read from, and such a point looks as if hundreds were wanted; and fewer cannot fall into two heaps (two_states.py)."""
 BENT = 0.1
 MOST_ADDED = 6
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
@@ -54,13 +58,32 @@ def _wanted(told: Told, metric: Metric, known: Known) -> float:
     if found.complaint or not found.said:
         return visits + LEAST_VISITS
     head = found.said[0]
-    seen = len(head.part.visits)
-    if is_known(head.estimate, seen, known.precision):
+    if is_known(head.estimate, len(head.part.visits), known.precision):
         return visits
     if head.estimate.low <= 0:
         return visits + LEAST_VISITS
+    return max(visits + 1, min(_by_scatter(head, visits, known.precision), _to_see_it_whole(found.series, told)))
+
+
+def _by_scatter(head: Said, visits: int, precision: float) -> float:
+    """By how far those visits scatter that say something of what the row speaks of; infinite where no number would do.
+    Fewer than tell it are believed by as many as they are: it is one odd visit, or it is the point."""
+    seen = len(head.part.visits)
     half = log(head.estimate.high / head.estimate.low) / 2
-    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, head.runs_sd))
+    wanted = visits_for(precision, seen, half, head.scatter)
+    if seen < TELLING < wanted < inf:
+        wanted = TELLING * (wanted / TELLING) ** (seen / TELLING)
+    return visits / seen * wanted
+
+
+def _to_see_it_whole(series: Series | None, told: Told) -> float:
+    """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
+    there scatters by far less. Infinite where it was, or the core's state was not measured."""
+    if series is None or series.state is None or "whole" in series.parts:
+        return inf
+    visits = len(told.readings)
+    seen = sum(bool((read.states == "whole").any()) for read in told.readings)
+    return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
