@@ -12,7 +12,7 @@ from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
-from tollmeter.numbers.row_of import Said, Told, is_known, speech
+from tollmeter.numbers.row_of import Told, is_known, speech
 from tollmeter.numbers.rows import told_of
 from tollmeter.numbers.series import Series
 
@@ -24,16 +24,17 @@ MOST_ADDED = 6
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
-def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
+def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, sober: bool = False) -> float:
     """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
     number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
-    table; but not what the system accounts to the process, which is told beside a time and is as sure as that.
+    table; but not what the system accounts to the process, which is told beside a time and is as sure as that. sober:
+    by their scatter alone, which is what may be promised; without, by what the next visits may well show.
     """
     told = told_of(outcomes, probe, known) if outcomes else None
     if not isinstance(told, Told):
         return len(outcomes) + LEAST_VISITS
     used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
-    return max((_wanted(told, metric, known) for metric in used), default=0.0)
+    return max((_wanted(told, metric, known, sober=sober) for metric in used), default=0.0)
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
@@ -48,7 +49,7 @@ def _is_used(metric: Metric) -> bool:
     return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
 
 
-def _wanted(told: Told, metric: Metric, known: Known) -> float:
+def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
     """A number that physics refused may be sound after another visit."""
     visits = len(told.readings)
     if metric.source == "gauge":
@@ -58,22 +59,22 @@ def _wanted(told: Told, metric: Metric, known: Known) -> float:
     if found.complaint or not found.said:
         return visits + LEAST_VISITS
     head = found.said[0]
-    if is_known(head.estimate, len(head.part.visits), known.precision):
+    seen = len(head.part.visits)
+    if is_known(head.estimate, seen, known.precision):
         return visits
     if head.estimate.low <= 0:
         return visits + LEAST_VISITS
-    return max(visits + 1, min(_by_scatter(head, visits, known.precision), _to_see_it_whole(found.series, told)))
-
-
-def _by_scatter(head: Said, visits: int, precision: float) -> float:
-    """By how far those visits scatter that say something of what the row speaks of; infinite where no number would do.
-    Fewer than tell it are believed by as many as they are: it is one odd visit, or it is the point."""
-    seen = len(head.part.visits)
     half = log(head.estimate.high / head.estimate.low) / 2
-    wanted = visits_for(precision, seen, half, head.scatter)
-    if seen < TELLING < wanted < inf:
-        wanted = TELLING * (wanted / TELLING) ** (seen / TELLING)
-    return visits / seen * wanted
+    wanted = visits_for(known.precision, seen, half, head.scatter)
+    if sober:
+        return max(visits + 1, visits / seen * wanted)
+    return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(found.series, told)))
+
+
+def _believed(wanted: float, seen: int) -> float:
+    """What visits of one state say of their number: fewer than tell it by as much as they are, since an odd one among
+    them is either that or the point."""
+    return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
 
 
 def _to_see_it_whole(series: Series | None, told: Told) -> float:
