@@ -19,14 +19,6 @@ def test_what_a_point_still_wants_takes() -> None:
     assert Wish("a", 6, 2.0, 0.5).to_settle_s() == 0.5, "it is open, so one more at least"
 
 
-def test_a_point_of_three_visits_asks_for_those_that_tell_it() -> None:
-    """One odd visit of three makes hundreds of what five or six would do."""
-    odd, steady = Wish("odd", 3, 260.0, 0.01), Wish("steady", 8, 20.0, 0.01)
-    assert chosen(1.0, steady, odd) == ["odd", "steady"]
-    assert odd._replace(wanted=4.0).to_settle_s() == 0.01
-    assert odd._replace(wanted=inf).to_settle_s() == inf
-
-
 def test_points_without_an_interval_come_first_the_fewest_visits_before_the_cheapest() -> None:
     wishes = (Wish("known", 3, 4, 0.1), Wish("two", 2, 9, 0.1), Wish("dear", 1, 9, 0.3), Wish("one", 1, 9, 0.2))
     assert chosen(100.0, *wishes) == ["one", "dear", "two", "known"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, sqrt
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import numpy as np
 import pytest
 
 from machines import MACHINE
-from made import row
+from made import CLOCK_HZ, outcome, quiet, row, sample
 from tollmeter.experiment.runs_differ import runs_sd
 from tollmeter.library.derive import remembered
-from tollmeter.model import Book, Index, Machine, Row, RunInfo
+from tollmeter.model import Book, Index, Machine, Outcome, Row, RunInfo, RunVerdict
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
 from tollmeter.store.history import NAME, Remembered, machine_key, recall, remember
@@ -94,9 +95,11 @@ def test_no_history_is_none_and_a_folder_that_cannot_be_written_is_borne(tmp_pat
 # ---- what a run leaves ------------------------------------------------------------------------------------------
 
 
-def book(*rows: Row) -> Book:
-    run = RunInfo(id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r")
-    return Book(index=Index(format=2, run=run, machine=MACHINE, rows=rows), probes={})
+def book(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcome] = ()) -> Book:
+    run = RunInfo(
+        id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r", verdict=verdict
+    )
+    return Book(index=Index(format=2, run=run, machine=MACHINE, rows=rows), probes={}, outcomes=outcomes)
 
 
 def measured(median: float, own: float, runs: float) -> Row:
@@ -124,6 +127,30 @@ def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None
     few = msgspec.structs.replace(row(10.0), visits=2)
     counted, failed = row(10.0, clock="instructions"), row(None, status="failed")
     assert remembered(book(few, counted, failed), Learned()).rows == {}
+
+
+def seen() -> list[Outcome]:
+    looked = quiet(width_before_hz=4 * CLOCK_HZ, width_hz=4 * CLOCK_HZ)
+    return [outcome([sample(10.0, witness=looked)] * 12)]
+
+
+@pytest.mark.parametrize("verdict", ["quiet", "unknown"])
+def test_a_run_that_is_believed_teaches_its_rows(verdict: RunVerdict) -> None:
+    assert len(remembered(book(row(10.0), verdict=verdict), Learned()).rows) == 1
+
+
+@pytest.mark.parametrize("verdict", ["busy", "held back", "too short", "interrupted"])
+def test_what_a_crowd_did_to_a_run_is_not_learned_but_how_wide_its_core_was(verdict: RunVerdict) -> None:
+    told = remembered(book(row(10.0), verdict=verdict, outcomes=seen()), Learned())
+    assert told.rows == {}
+    assert told.widths == {"local": {"x86_64": pytest.approx(4.0)}}
+
+
+def test_runs_that_taught_nothing_do_not_put_others_out_of_mind(tmp_path: Path) -> None:
+    remember(tmp_path, run("quiet"))
+    for number in range(45):
+        remember(tmp_path, msgspec.structs.replace(run(f"busy{number}"), rows={}))
+    assert names(tmp_path) == [*(f"busy{number}" for number in range(5, 45)), "quiet"]
 
 
 def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:

@@ -214,14 +214,22 @@ def test_what_visits_of_one_layout_have_in_common_is_found() -> None:
 
 
 def test_visits_wanted_by_hand() -> None:
-    """Twice the half-width wanted asks for four times the visits, where runs do not differ."""
-    assert visits_for(0.03, 5, 2 * log(1.03), 0.0) == pytest.approx(20)
-    assert visits_for(0.03, 5, 0.1 * log(1.03), 0.0) == 3, "fewer than three are none"
+    """Twice the half-width wanted asks for four times the visits, where the scatter is known beforehand and runs do not
+    differ."""
+    known = Scatter(freedom=1e6, runs_sd=0.0)
+    assert visits_for(0.03, 5, 2 * log(1.03), known) == pytest.approx(20, rel=1e-4)
+    assert visits_for(0.03, 5, 0.1 * log(1.03), known) == 3, "fewer than three are none"
+
+
+def test_what_more_visits_tell_of_the_scatter_is_not_asked_for_twice() -> None:
+    """Student's t of 3 degrees of freedom is 3.182, and of 12 it is 2.179: half as many visits are wanted."""
+    found = visits_for(0.03, 3, 3 * log(1.03), Scatter(freedom=1.0, runs_sd=0.0))
+    assert found == pytest.approx(3 * 9 * (2.179 / 3.182) ** 2, rel=0.02)
 
 
 def test_what_runs_differ_by_no_number_of_visits_mends() -> None:
     wanted = log(1.03)
-    assert visits_for(0.03, 5, 0.1, wanted / 1.959964) == inf
-    assert visits_for(0.03, 5, 0.1, wanted / 1.959964 / 2) == pytest.approx(
-        5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4)
+    assert visits_for(0.03, 5, 0.1, Scatter(runs_sd=wanted / 1.959964)) == inf
+    assert visits_for(0.03, 5, 0.1, Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)) == pytest.approx(
+        5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4
     )

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from made import CLOCK_HZ, outcome, probe, quiet, sample
 from tollmeter.judgement.settle import refine, visits_wanted
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
+from tollmeter.numbers.known import Known
 
 PROBE = Probe(
     probe="kernel.enter",
@@ -33,6 +37,68 @@ def test_three_visits_that_agree_are_enough_and_two_are_not() -> None:
 
 def test_visits_that_differ_ask_for_more() -> None:
     assert not settled([visit(0, 100), visit(1, 110), visit(2, 121)])
+
+
+def test_of_three_visits_one_odd_one_does_not_make_hundreds() -> None:
+    """One is in two of the three pairs that the scatter is read from. As they say of themselves these want 122."""
+    odd = [visit(0, 100), visit(1, 101), visit(2, 150)]
+    assert 6 < visits_wanted(odd, PROBE) < 30
+    assert settled([*odd, visit(3, 100), visit(4, 101), visit(5, 100)])
+
+
+def test_of_three_visits_those_that_agree_better_ask_for_less() -> None:
+    wanted = [visits_wanted([visit(0, 100), visit(1, 101), visit(2, high)], PROBE) for high in (106, 120, 150)]
+    assert wanted == sorted(set(wanted))
+
+
+# ---- a core that somebody shares --------------------------------------------------------------------------------
+
+SEEN = probe()
+KNOWN = Known(widths={("local", "x86_64"): 4.0})
+WHOLE, SHARED = 4.0, 2.4
+
+
+def beside(number: int, cost: float, width: float, known: int = 4) -> Outcome:
+    """A visit of four samples, the first of which have the core as it is."""
+    looked = quiet(width_before_hz=width * CLOCK_HZ, width_hz=width * CLOCK_HZ)
+    other = quiet(width_before_hz=WHOLE * CLOCK_HZ, width_hz=SHARED * CLOCK_HZ)
+    taken = [sample(cost, witness=looked if place < known else other) for place in range(4)]
+    return outcome(taken, visit=number)
+
+
+def mixture(*widths: float) -> list[Outcome]:
+    costs = {WHOLE: 10.0, SHARED: 14.0}
+    return [beside(number, costs[width] * (1 + 0.02 * number), width) for number, width in enumerate(widths)]
+
+
+def test_a_mixture_wants_visits_that_see_the_whole_core() -> None:
+    """By hand: two of six saw it, and two more are wanted; three in eight of further visits see it."""
+    told = mixture(WHOLE, SHARED, SHARED, WHOLE, SHARED, SHARED)
+    assert visits_wanted(told, SEEN, KNOWN) == pytest.approx(6 + 2 * 8 / 3)
+    assert visits_wanted(told, SEEN) > 20, "where the states cannot be told apart it is its scatter"
+
+
+def test_the_rarer_the_whole_core_the_more_visits_it_takes_to_see_it() -> None:
+    rare, rarer = mixture(WHOLE, *[SHARED] * 5), mixture(WHOLE, *[SHARED] * 8)
+    assert visits_wanted(rarer, SEEN, KNOWN) - 9 > visits_wanted(rare, SEEN, KNOWN) - 6
+
+
+def test_a_point_that_costs_the_same_beside_anybody_need_not_see_the_whole_core() -> None:
+    """Its mixture is narrow enough, or nearly so."""
+    same = [beside(number, 10.0, SHARED) for number in range(5)]
+    assert visits_wanted(same, SEEN, KNOWN) == 5
+    nearly = [beside(number, 10.0 + 0.5 * (number % 3), SHARED) for number in range(6)]
+    assert 6 < visits_wanted(nearly, SEEN, KNOWN) < 12
+
+
+def test_visits_that_saw_the_state_of_the_row_tell_its_scatter_and_no_others() -> None:
+    """Three of nine saw the whole core: an odd one among these is no more sure than of three in all."""
+    odd = [beside(0, 10.0, WHOLE), beside(1, 10.1, WHOLE), beside(2, 12.0, WHOLE)]
+    alone, among = odd, [*odd, *(beside(number, 14.0, SHARED) for number in range(3, 9))]
+    assert visits_wanted(among, SEEN, KNOWN) == pytest.approx(3 * visits_wanted(alone, SEEN, KNOWN), rel=0.35)
+
+
+# ---- where to look closer ---------------------------------------------------------------------------------------
 
 
 def test_a_flat_curve_needs_nothing_more() -> None:

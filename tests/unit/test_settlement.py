@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from math import inf
 
+import msgspec
 import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, row, sample
+from tollmeter.judgement.settle import visits_wanted
 from tollmeter.judgement.settlement import Settlement, sentence, settlement
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known
@@ -39,6 +41,16 @@ def test_what_an_open_point_wants_is_wall_time_by_what_visits_have_taken() -> No
     loose = visits(1, [10.0, 12.0, 14.5])
     short, long = (settlement(loose, TOLD, Known(), seconds).open_s[0] for seconds in (5.0, 10.0))
     assert long == pytest.approx(2 * short)
+
+
+def test_what_is_promised_is_what_the_scatter_says_and_not_what_is_hoped_for() -> None:
+    """A mixture may be known as soon as three visits saw the whole core; nobody knows how its cost scatters there."""
+    mixed = [*visits(0, [10.0, 10.1]), *visits(0, [14.0, 15.0, 16.0, 17.0], width=2.4)]
+    told = [msgspec.structs.replace(one, visit=number) for number, one in enumerate(mixed)]
+    known = Known(widths={("local", "x86_64"): 4.0})
+    timed_s = 6 * 4 * 3 * 13.7e-6
+    (open_s,) = settlement(told, TOLD, known, timed_s).open_s
+    assert open_s > 3 * (visits_wanted(told, TOLD["any.probe"], known) - 6) * timed_s / 6 > 0
 
 
 def test_the_share_of_the_time_that_was_timed() -> None:

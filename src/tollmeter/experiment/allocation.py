@@ -10,9 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 from tollmeter.experiment.precision import LEAST_VISITS
 
 P = TypeVar("P", bound=Hashable)
-TELLING = 6
-"""Visits that tell how far a point scatters. Of three, one odd one is in two of the three pairs that the scatter is
-read from, and such a point looks as if hundreds were wanted; and fewer cannot fall into two heaps (two_states.py)."""
 
 
 class Wish(NamedTuple, Generic[P]):
@@ -26,9 +23,7 @@ class Wish(NamedTuple, Generic[P]):
     visit_s: float
 
     def to_settle_s(self) -> float:
-        """As far as it can be told: a point of few visits asks for so many first as tell it."""
-        wanted = min(self.wanted, TELLING) if self.seen < TELLING and self.wanted < inf else self.wanted
-        return max(1.0, wanted - self.seen) * self.visit_s
+        return max(1.0, self.wanted - self.seen) * self.visit_s
 
 
 def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:

@@ -34,6 +34,7 @@ _FLOOR_SD = 1e-4
 MOST_PAIRED = 128
 """Values whose pairs are written out: what they take grows with the square, a gigabyte at ten thousand."""
 _MOST_TOLD_APART = 512
+_STEPS = 4
 
 
 class Estimate(Record, frozen=True):
@@ -192,9 +193,14 @@ def _some_layouts(logs: Array, owner: NDArray[np.int64]) -> tuple[Array, NDArray
     return logs[kept], owner[kept]
 
 
-def visits_for(precision: float, seen: int, half: float, runs_sd: float) -> float:
-    """How many visits a point wants in all for a half-width, by the one it has; infinite where runs differ by more."""
-    wanted, runs = log(1 + precision) ** 2, (_NORMAL * runs_sd) ** 2
+def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
+    """How many visits a point wants in all for a half-width, by the one it has; infinite where runs differ by more.
+    With more visits their scatter is known better as well: what a few ask for by Student's t is twice too many."""
+    wanted, runs = log(1 + precision) ** 2, (_NORMAL * scatter.runs_sd) ** 2
     if wanted <= runs:
         return inf
-    return max(float(LEAST_VISITS), seen * max(0.0, half**2 - runs) / (wanted - runs))
+    of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / _quantile(seen - 1 + scatter.freedom) ** 2
+    found = float(LEAST_VISITS)
+    for _ in range(_STEPS):
+        found = max(float(LEAST_VISITS), of_one * _quantile(round(found) - 1 + scatter.freedom) ** 2)
+    return found

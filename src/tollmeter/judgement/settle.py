@@ -14,22 +14,27 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
 from tollmeter.numbers.row_of import Told, is_known, speech
 from tollmeter.numbers.rows import told_of
+from tollmeter.numbers.series import Series
 
+TELLING = 6
+"""Visits that tell how far a point scatters. Of three, one odd one is in two of the three pairs that the scatter is
+read from, and such a point looks as if hundreds were wanted; and fewer cannot fall into two heaps (two_states.py)."""
 BENT = 0.1
 MOST_ADDED = 6
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
-def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> float:
+def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, sober: bool = False) -> float:
     """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
     number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
-    table; but not what the system accounts to the process, which is told beside a time and is as sure as that.
+    table; but not what the system accounts to the process, which is told beside a time and is as sure as that. sober:
+    by their scatter alone, which is what may be promised; without, by what the next visits may well show.
     """
     told = told_of(outcomes, probe, known) if outcomes else None
     if not isinstance(told, Told):
         return len(outcomes) + LEAST_VISITS
     used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
-    return max((_wanted(told, metric, known) for metric in used), default=0.0)
+    return max((_wanted(told, metric, known, sober=sober) for metric in used), default=0.0)
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
@@ -44,7 +49,7 @@ def _is_used(metric: Metric) -> bool:
     return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
 
 
-def _wanted(told: Told, metric: Metric, known: Known) -> float:
+def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
     """A number that physics refused may be sound after another visit."""
     visits = len(told.readings)
     if metric.source == "gauge":
@@ -60,7 +65,26 @@ def _wanted(told: Told, metric: Metric, known: Known) -> float:
     if head.estimate.low <= 0:
         return visits + LEAST_VISITS
     half = log(head.estimate.high / head.estimate.low) / 2
-    return max(visits + 1, visits / seen * visits_for(known.precision, seen, half, head.runs_sd))
+    wanted = visits_for(known.precision, seen, half, head.scatter)
+    if sober:
+        return max(visits + 1, visits / seen * wanted)
+    return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(found.series, told)))
+
+
+def _believed(wanted: float, seen: int) -> float:
+    """What visits of one state say of their number: fewer than tell it by as much as they are, since an odd one among
+    them is either that or the point."""
+    return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
+
+
+def _to_see_it_whole(series: Series | None, told: Told) -> float:
+    """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
+    there scatters by far less. Infinite where it was, or the core's state was not measured."""
+    if series is None or series.state is None or "whole" in series.parts:
+        return inf
+    visits = len(told.readings)
+    seen = sum(bool((read.states == "whole").any()) for read in told.readings)
+    return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:

@@ -52,7 +52,7 @@ def _timed_s(outcomes: Sequence[Outcome]) -> float:
 def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known) -> float:
     """Visits; none for a count."""
     probe = probes[group[0].point.probe]
-    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known) - len(group)
+    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
 
 
 def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:

@@ -25,6 +25,9 @@ from tollmeter.store.request import Request, read_request
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
 
+_TEACH = ("quiet", "unknown")
+"""Verdicts of runs whose rows say by how much runs differ; of a short or stopped one nobody asked how busy it was."""
+
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
@@ -153,19 +156,31 @@ def learned(request: Request) -> Learned:
 
 
 def remembered(book: Book, before: Learned) -> Remembered:
-    """What the machine's next run may want to know of this one. before: what this one knew of the runs before."""
-    from tollmeter.numbers.known import Known, core_widths, row_name
+    """What the machine's next run may want to know of this one. before: what this one knew of the runs before.
 
-    told = [row for row in book.index.rows if row.clock == "hardware" and row.status == "ok" and row.visits > 2]
-    rows = {}
-    for row in told:
-        if row.median and row.low and row.high and row.median > 0 and row.low > 0:
-            name = row_name(row, row.state)
-            rows[name] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe, name)))
+    Rows of a run that is believed alone: what a crowd does to a run is no machine's own, and would be in each interval
+    after it. The width of a core nothing makes larger than it is.
+    """
+    from tollmeter.numbers.known import core_widths
+
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), width in core_widths(book.outcomes).items():
         widths.setdefault(target, {})[abi] = width
+    rows = _rows_remembered(book.index.rows, before) if book.index.run.verdict in _TEACH else {}
     return Remembered(run=book.index.run.id, machine=machine_key(book.index.machine), rows=rows, widths=widths)
+
+
+def _rows_remembered(rows: Sequence[Row], before: Learned) -> dict[str, tuple[float, float]]:
+    from tollmeter.numbers.known import Known, row_name
+
+    told = {}
+    for row in rows:
+        if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
+            continue
+        if row.median and row.low and row.high and row.median > 0 and row.low > 0:
+            name = row_name(row, row.state)
+            told[name] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe, name)))
+    return told
 
 
 def _own_error(row: Row, runs_sd: float) -> float:

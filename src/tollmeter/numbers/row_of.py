@@ -27,12 +27,12 @@ KERNEL_COUNTS = ("B", "fault")
 
 
 class Said(NamedTuple):
-    """One state of a row: its name, its samples and what they come to, as a cost. runs_sd: what runs differ by."""
+    """One state of a row: its name, its samples and what they come to, as a cost. scatter: what was known before."""
 
     name: StateName | None
     part: Part
     estimate: Estimate
-    runs_sd: float
+    scatter: Scatter
 
 
 class Told(NamedTuple):
@@ -69,7 +69,7 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
 
 def _estimated(name: StateName | None, part: Part, told: Told, metric: Metric, known: Known) -> Said:
     scatter = _scatter(told, metric, known, name)
-    return Said(name, part, _estimate(part, scatter, _whole(told, metric)), scatter.runs_sd)
+    return Said(name, part, _estimate(part, scatter, _whole(told, metric)), scatter)
 
 
 def _scatter(told: Told, metric: Metric, known: Known, state: StateName | None) -> Scatter:

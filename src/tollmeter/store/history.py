@@ -20,7 +20,7 @@ _MOST_BYTES = 64 << 20
 
 class Remembered(Record, frozen=True):
     """One run. rows: by what each stands for, its median and the standard error that its own visits give, as a
-    logarithm. widths: of the whole core by target and ABI.
+    logarithm; none of a run that is not believed. widths: of the whole core by target and ABI.
     """
 
     run: str
@@ -34,9 +34,11 @@ def machine_key(machine: Machine) -> tuple[str, str, str]:
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of this machine, oldest first; a line that cannot be read is passed over."""
-    found = [run for run in _all(folder) if run.machine == machine_key(machine)]
-    return list({run.run: run for run in found}.values())[-_MOST_RUNS:]
+    """The last runs of this machine, oldest first, those that tell no row before the others, which they do not put out
+    of mind; a line that cannot be read is passed over."""
+    found = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
+    silent, telling = ([run for run in found if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
+    return [*silent, *telling]
 
 
 def remember(folder: Path, run: Remembered) -> None:
