@@ -23,10 +23,11 @@ class Foresight:
     def expect(self, visits: Iterable[Visit]) -> set[Point]:
         """visits: the first ones of layouts, in their order. The points whose layouts are prepared ahead of them."""
         self._coming = {visit.point: self._of(visit) for visit in visits if self._is_prepared(visit.point)}
+        beside = self._stage.beside
         for name, target in self._stage.targets.items():
-            if self._stage.beside and isinstance(target, Foresees):
+            if beside and isinstance(target, Foresees):
                 own = [one for point, one in self._coming.items() if point.target == name]
-                target.expect(Forecast(self._stage.beside.cpu, own, self._stage.beside.is_calm))
+                target.expect(Forecast(beside.cpu, own, beside.may_begin, beside.is_calm))
         return set(self._coming)
 
     def is_ready(self, point: Point) -> bool:

@@ -36,12 +36,11 @@ class Layouts:
         self._now: dict[_Place, Layout] = {}
 
     def next(self, place: _Place, round_: int, serves: int, *, one_round: bool) -> Layout:
-        """The layout of the place's next visit; it has served so many before. serves: how many it may in all.
-        one_round: whether it will be gone by the next."""
+        """The layout of the place's next visit; it has served so many before. serves: how many it may in all, and more
+        in the round that it was made for. one_round: whether it will be gone by the next."""
         last = self._now.get(place, Layout(round=round_))
-        if last.served >= serves or (one_round and last.round != round_):
-            last = Layout(last.number + 1, round_)
-        return last
+        is_over = last.round != round_ and (one_round or last.served >= serves)
+        return Layout(last.number + 1, round_) if is_over else last
 
     def serve(self, place: _Place, layout: Layout) -> None:
         """One more visit."""

@@ -51,6 +51,11 @@ def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
 
 
+def _told_ahead(visit: Visit, cpu: int) -> str:
+    """The line that asks for what a visit needs, and not for the visit."""
+    return " ".join((*words(visit), f"--ahead={cpu}"))
+
+
 def _memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
@@ -91,11 +96,10 @@ class Local:
         if resident and resident.seed != visit.seed:
             resident.child.end()
             resident = None
-        child = resident.child if resident else self._ahead.taken(place, visit)
+        child = resident.child if resident else self._ahead.taken(place, visit) or self._prepared(executable, visit)
         ended = self._asked(child, visit, limit_s, self._is_calm(child, visit)) if child else None
         if child is None or ended is None:
-            self._make_room(self._held_bytes.get(place, 0))
-            child = Child(self._command(executable, ("--stay",)), listens=True)
+            child = self._started(executable, self._held_bytes.get(place, 0))
             ended = self._asked(child, visit, limit_s, calm=False)
         self._keep(place, child, visit.seed)
         return ended or child.finish(limit_s)
@@ -123,14 +127,26 @@ class Local:
     def is_ready(self, place: Place) -> bool:
         return self._ahead.is_ready(place)
 
+    def _started(self, executable: str, bytes_: int) -> Child:
+        """bytes_: that it will hold, as far as that is known. Raises OSError where it cannot be started."""
+        self._make_room(bytes_)
+        return Child(self._command(executable, ("--stay",)), listens=True)
+
+    def _prepared(self, executable: str, visit: Visit) -> Child | None:
+        """Whose data can be seen before it is visited; None where that is of no use, or it could not be prepared."""
+        if not self._forecast.may_begin(visit.point):
+            return None
+        place = (executable, visit.point.parameters, visit.cpus)
+        child = self._started(executable, self._held_bytes.get(place, 0))
+        child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)))
+        return child if child.stays else None
+
     def _begun_ahead(self, coming: Coming) -> Child | None:
-        self._make_room(max(coming.bytes, self._held_bytes.get(coming.place, 0)))
         try:
-            child = Child(self._command(coming.executable, ("--stay",)), listens=True)
+            child = self._started(coming.executable, max(coming.bytes, self._held_bytes.get(coming.place, 0)))
         except OSError:
             return None
-        told = (*words(coming.visit), f"--ahead={self._forecast.cpu}")
-        return child if child.say(" ".join(told)) else None
+        return child if child.say(_told_ahead(coming.visit, self._forecast.cpu)) else None
 
     def _keep(self, place: Place, child: Child, seed: int) -> None:
         """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
