@@ -57,7 +57,7 @@ class Stand:
         return sorted(found - self._waiting())
 
     def _waiting(self) -> set[int]:
-        waiting = self.target._waiting.values() if isinstance(self.target, Local) else ()
+        waiting = self.target._residents._waiting.values() if isinstance(self.target, Local) else ()
         return {resident.child._process.pid for resident in waiting}
 
     def left_behind(self) -> list[int]:

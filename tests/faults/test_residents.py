@@ -18,7 +18,7 @@ import pytest
 from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import local
+from tollmeter.targets import residents
 from tollmeter.targets.local import Local
 
 PROBE = "kernel.enter"
@@ -115,15 +115,15 @@ def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, m
 def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process of Python is large here, and two of them are as many as may wait."""
     small = place.process(cpus=(9,))
-    held = next(iter(place.target._waiting.values())).bytes
-    monkeypatch.setattr(local, "_LARGE_BYTES", held // 2)
-    monkeypatch.setattr(local, "_MOST_LARGE_BYTES", held * 5 // 2)
+    held = next(iter(place.target._residents._waiting.values())).bytes
+    monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
+    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
     first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
     assert [is_alive(process) for process in (small, first, second)] == [False, True, True], "the oldest made room"
     assert place.process(cpus=(0,)) == first
     third = place.process(cpus=(2,))
     assert [is_alive(process) for process in (first, second, third)] == [True, False, True]
-    monkeypatch.setattr(local, "_LARGE_BYTES", 2 * held)
+    monkeypatch.setattr(residents, "_LARGE_BYTES", 2 * held)
     place.process(cpus=(3,))
     assert [is_alive(process) for process in (first, third)] == [True, True], "a small one needs no room"
 
@@ -131,9 +131,9 @@ def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypat
 def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is given back and taken anew later takes ten times as long as what is taken at once."""
     place.process(cpus=(0,))
-    held = next(iter(place.target._waiting.values())).bytes
-    monkeypatch.setattr(local, "_LARGE_BYTES", held // 2)
-    monkeypatch.setattr(local, "_MOST_LARGE_BYTES", held * 5 // 2)
+    held = next(iter(place.target._residents._waiting.values())).bytes
+    monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
+    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
     second, third = place.process(cpus=(1,)), place.process(cpus=(2,))
     seen: list[tuple[bool, bool]] = []
     begun = local.Child

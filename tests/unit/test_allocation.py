@@ -31,15 +31,24 @@ def test_the_cheapest_to_settle_come_before_the_cheapest_visit() -> None:
 
 def test_what_is_too_dear_is_passed_over_for_what_fits() -> None:
     wishes = (Wish("dear", 6, 106, 0.1), Wish("hopeless", 9, inf, 0.01), Wish("cheap", 3, 5, 0.1))
-    assert chosen(5.0, *wishes) == ["cheap"]
+    assert chosen(0.5, *wishes) == ["cheap"]
     new = (Wish("first", 1, 9, 0.1), Wish("dear", 1, 9, 10.0), Wish("last", 2, 9, 0.2))
     assert chosen(5.0, *new) == ["first", "last"]
+
+
+def test_half_of_what_is_left_over_goes_to_the_rest_where_it_is_most_of_the_time() -> None:
+    """Within reach are 0.2 s; the rest's cheapest so far come first."""
+    wishes = [Wish("dear", 6, 106, 0.1), Wish("hopeless", 9, inf, 0.02), Wish("cheap", 3, 5, 0.1)]
+    assert chosen(0.81, *wishes) == ["cheap", "hopeless", "dear"]
+    assert chosen(0.40, *wishes) == ["cheap"]
+    many = [Wish(str(point), 6, inf, 0.1) for point in range(50)]
+    assert len(chosen(1.2, Wish("cheap", 3, 5, 0.1), *many)) == 1 + 5
 
 
 def test_nobody_settles_at_the_cost_of_one_that_has_no_interval_yet() -> None:
     """The new one wants two visits of 2 s: that leaves 1 s of 5 for the other, which wants 1.5."""
     new = Wish("new", 1, 9, 2.0)
-    assert chosen(5.0, new, Wish("known", 3, 6, 0.5)) == ["new"]
+    assert chosen(5.0, new, Wish("known", 3, 6, 0.5)) == ["new"], "and none of what is left over"
     assert chosen(6.0, new, Wish("known", 3, 6, 0.5)) == ["new", "known"]
 
 

@@ -61,11 +61,15 @@ def read_line(text: bytes) -> Line:
 
 def read_next(text: bytes, number: int) -> Line:
     """The same where it is known which record is due: one comparison finds that it is that one, and whole."""
+    return _due(text, number) or read_line(text)
+
+
+def _due(text: bytes, number: int) -> Line | None:
     if text.endswith(b',"n":%d,"c":"%08x"}' % (number, zlib.crc32(text[:-_CHECKSUM_BYTES]))):
         kind = _KIND.match(text)
         if kind and len(text) < LONGEST_LINE:
             return Line(kind[1].decode(), number, text)
-    return read_line(text)
+    return None
 
 
 def find_line(text: bytes) -> Line | None:
@@ -87,9 +91,11 @@ def find_line(text: bytes) -> Line | None:
 
 def find_lines(stream: bytes) -> Iterator[Line]:
     """All records of a stream, in the order in which they stand there, whatever stands between them."""
+    number = 0
     for text in stream.split(b"\n"):
-        line = find_line(text)
+        line = _due(text, number) or find_line(text)
         if line:
+            number = line.number + 1
             yield line
 
 

@@ -3,61 +3,33 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import signal
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
+from tollmeter.targets.residents import Resident, Residents
 
 _ASKING_S = 20.0
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and tells why it ended. The host's is for a probe that cannot."""
 
 
-_MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
-"""Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
-_LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 512 << 20
-"""Who holds more than the first is large, and all large ones together hold no more than the second. In a guest a page
-that nobody has used for some seconds is the host's again, and to have it back takes ten times as long as to clear it:
-128 MiB of such pages were filled in 0.3 to 0.4 s, and in 0.03 s where another process had just left them."""
-_FILES_EACH, _FILES_OF_THE_HOST = 2, 128
-
-
-class _Resident(NamedTuple):
-    """A process that waits for another visit of its layout."""
-
-    child: Child
-    seed: int
-    bytes: int
-
-
-def _most_residents() -> int:
-    """As many as this process may hold pipes of; one where the system does not tell."""
-    try:
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    except OSError:
-        return 1
-    return max(1, min(_MOST_RESIDENTS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
-
-
 def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
+
+
+def _resident(child: Child, visit: Visit) -> Resident:
+    return Resident(child, visit.seed, bytes=0, own_bytes=child.own_bytes())
 
 
 def _told_ahead(visit: Visit, cpu: int) -> str:
     """The line that asks for what a visit needs, and not for the visit."""
     return " ".join((*words(visit), f"--ahead={cpu}"))
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
 
 class Local:
@@ -70,7 +42,7 @@ class Local:
         self._child: Child | None = None
         self._forecast = Forecast()
         self._ahead = Ahead(self._begun_ahead, lambda visit: patience_s(visit, _usual_s(visit)))
-        self._waiting: dict[Place, _Resident] = {}
+        self._residents = Residents()
         self._held_bytes: dict[Place, int] = {}
 
     def describe(self, executable: str) -> bytes:
@@ -92,20 +64,19 @@ class Local:
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), limit_s)
         place = (executable, visit.point.parameters, visit.cpus)
-        resident = self._waiting.pop(place, None)
-        if resident and resident.seed != visit.seed:
-            resident.child.end()
-            resident = None
-        child = resident.child if resident else self._ahead.taken(place, visit) or self._prepared(executable, visit)
-        ended = self._asked(child, visit, limit_s, self._is_calm(child, visit)) if child else None
-        if child is None or ended is None:
-            child = self._started(executable, self._held_bytes.get(place, 0))
-            ended = self._asked(child, visit, limit_s, calm=False)
-        self._keep(place, child, visit.seed)
-        return ended or child.finish(limit_s)
+        one = self._residents.taken(place, visit.seed) or self._laid_out(place, visit)
+        calm = one is not None and self._forecast.is_calm(visit.point, one.own_bytes)
+        ended = self._asked(one.child, visit, limit_s, calm) if one else None
+        if one is None or ended is None:
+            one = _resident(self._started(executable, self._held_bytes.get(place, 0)), visit)
+            ended = self._asked(one.child, visit, limit_s, calm=False)
+        self._keep(place, one)
+        return ended or one.child.finish(limit_s)
 
-    def _is_calm(self, child: Child, visit: Visit) -> bool:
-        return self._forecast.is_calm(visit.point, child.own_bytes())
+    def _laid_out(self, place: Place, visit: Visit) -> Resident | None:
+        """Ahead of its visit; None where the visit has to do it."""
+        child = self._ahead.taken(place, visit) or self._prepared(place, visit)
+        return _resident(child, visit) if child else None
 
     def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
         """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
@@ -129,15 +100,14 @@ class Local:
 
     def _started(self, executable: str, bytes_: int) -> Child:
         """bytes_: that it will hold, as far as that is known. Raises OSError where it cannot be started."""
-        self._make_room(bytes_)
+        self._residents.make_room(bytes_)
         return Child(self._command(executable, ("--stay",)), listens=True)
 
-    def _prepared(self, executable: str, visit: Visit) -> Child | None:
+    def _prepared(self, place: Place, visit: Visit) -> Child | None:
         """Whose data can be seen before it is visited; None where that is of no use, or it could not be prepared."""
         if not self._forecast.may_begin(visit.point):
             return None
-        place = (executable, visit.point.parameters, visit.cpus)
-        child = self._started(executable, self._held_bytes.get(place, 0))
+        child = self._started(place[0], self._held_bytes.get(place, 0))
         child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)))
         return child if child.stays else None
 
@@ -148,29 +118,14 @@ class Local:
             return None
         return child if child.say(_told_ahead(coming.visit, self._forecast.cpu)) else None
 
-    def _keep(self, place: Place, child: Child, seed: int) -> None:
-        """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
-        if not child.stays:
+    def _keep(self, place: Place, one: Resident) -> None:
+        """One that has made a visit. What it holds is asked for behind its first."""
+        if not one.child.stays:
             return
-        resident = _Resident(child, seed, child.resident_bytes())
-        self._held_bytes[place] = resident.bytes
-        self._make_room(resident.bytes)
-        held = sum(other.bytes for other in self._waiting.values())
-        if held + resident.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _most_residents():
-            child.end()
-        else:
-            self._waiting[place] = resident
-
-    def _make_room(self, wanted: int) -> None:
-        """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
-        then is not the host's yet, and is taken first."""
-        large = {place: other for place, other in self._waiting.items() if other.bytes > _LARGE_BYTES}
-        held = sum(other.bytes for other in large.values())
-        for place, other in large.items():
-            if wanted <= _LARGE_BYTES or held + wanted <= _MOST_LARGE_BYTES:
-                return
-            self._waiting.pop(place).child.end()
-            held -= other.bytes
+        if not one.bytes:
+            one = one._replace(bytes=one.child.resident_bytes())
+            self._held_bytes[place] = one.bytes
+        self._residents.keep(place, one)
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
         """Nothing to do: they are here."""
@@ -178,8 +133,7 @@ class Local:
     def close(self) -> None:
         """Ends those that wait, and those that prepare."""
         self._ahead.close()
-        while self._waiting:
-            self._waiting.popitem()[1].child.end()
+        self._residents.close()
 
     def interrupt(self) -> None:
         if self._child:
