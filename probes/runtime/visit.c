@@ -270,17 +270,19 @@ static void begin_again(struct toll_run *r, const struct toll_request *request) 
   watch(request->deadline_ms);
 }
 
-/* Prepared and proved ahead, beside the visit of another process: a lap of proof may take longer than to prepare. What has
- * companions, or could not be prepared, ends here, and is found out anew by its visit. */
+/* Ahead, beside the visit of another process: a lap of proof may take longer than to prepare. Companions, who begin on CPUs
+ * of their own, are left to the visit, and so is what takes them to prove. */
 static bool is_ready_ahead(struct toll_run *r, bool stays) {
-  const struct toll_probe *probe = r->visit->probe;
-  if (!stays || probe->roles || r->visit->status != TOLL_OK || toll_crew_start(r) != TOLL_OK) return false;
+  if (!stays || r->visit->status != TOLL_OK) return false;
+  if (r->visit->probe->roles) return true;
+  if (toll_crew_start(r) != TOLL_OK) return false;
   prove(r);
   r->visit->proved = true;
   return r->visit->status == TOLL_OK;
 }
 
-/* What was prepared ahead says that it waits, and begins when it is asked for, where it is to measure. */
+/* What was prepared ahead says that it waits, and begins when it is asked for, where it is to measure. What could not be
+ * prepared ends here, and is found out anew by its visit. */
 static bool is_taken_up(struct toll_run *r, const struct toll_request *first, toll_next_visit *next) {
   static struct toll_request asked;
   const bool ready = is_ready_ahead(r, next && can_stay(r->visit->probe));
@@ -289,6 +291,7 @@ static bool is_taken_up(struct toll_run *r, const struct toll_request *first, to
   if (!ready || !next(r->visit->probe, &asked) || !toll_request_same_layout(first, &asked)) return false;
   begin_again(r, &asked);
   r->visit->pinned = toll_pin(r->cpus[0]);
+  if (r->visit->probe->roles) toll_crew_start(r);
   return true;
 }
 

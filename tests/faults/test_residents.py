@@ -18,7 +18,7 @@ import pytest
 from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import residents
+from tollmeter.targets import local, residents
 from tollmeter.targets.local import Local
 
 PROBE = "kernel.enter"
@@ -106,7 +106,7 @@ def test_closing_ends_whoever_waits(place: Place) -> None:
 
 
 def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_memory_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(residents, "_memory_bytes", lambda: 8 << 20)
     first = place.process()
     assert not is_alive(first), "a process of Python holds more than an eighth of 8 MiB"
     assert place.process() != first
@@ -148,7 +148,7 @@ def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: py
 
 
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_MOST_RESIDENTS", 1)
+    monkeypatch.setattr(residents, "_MOST_RESIDENTS", 1)
     first, second = place.process(), place.process(cpus=(1,))
     assert (is_alive(first), is_alive(second)) == (True, False)
 

@@ -41,6 +41,7 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
+_NEARLY = 0.9
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
 _MOST_REVIEWING = 0.02
@@ -305,9 +306,9 @@ class _Run:
 
     def _effort(self, points: Sequence[Point]) -> Effort:
         """The best with which the visits still wanted end in time, by what visits have cost; none beyond the usual till
-        each has visits for an interval: before, costs are guesses, and the time may be needed."""
-        known = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
-        best = max(EFFORTS.index(self._plan.effort), 0 if known else EFFORTS.index(Effort()))
+        nearly all have visits for an interval: before, costs are guesses, and the time may be needed."""
+        known = sum(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
+        best = max(EFFORTS.index(self._plan.effort), 0 if known >= _NEARLY * len(points) else EFFORTS.index(Effort()))
         allowed = EFFORTS[best:]
         return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
 

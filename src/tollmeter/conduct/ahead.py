@@ -28,9 +28,11 @@ class Beside(NamedTuple):
     probes: Mapping[str, Probe]
 
     def may_begin(self, point: Point) -> bool:
-        """Companions, and whatever a probe starts, stay on the CPUs on which they were prepared."""
+        """Not what starts others when it is prepared, which stay where that was. Companions in the background begin
+        with the visit."""
         probe = self.probes[point.probe]
-        return not (probe.roles or probe.switches or probe.spreads)
+        steps = any(role.pace != "background" for role in probe.roles)
+        return not (steps or probe.switches or probe.spreads)
 
     def is_calm(self, point: Point, own_bytes: int) -> bool:
         """own_bytes: that the process holds; where the point's sizes say what it works on, these are meant."""
@@ -38,7 +40,8 @@ class Beside(NamedTuple):
         sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"}
         told = [value for name, value in point.parameters if name in sizes and isinstance(value, int)]
         data = sum(told) if told else own_bytes
-        return self.may_begin(point) and not probe.faults and data <= _OF_PRIVATE * self.private_bytes
+        alone = not (probe.roles or probe.switches or probe.spreads or probe.faults)
+        return alone and data <= _OF_PRIVATE * self.private_bytes
 
 
 def beside(measured: int, host: int | None, probes: Mapping[str, Probe]) -> Beside | None:

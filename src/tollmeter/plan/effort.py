@@ -63,7 +63,7 @@ class Effort(Record, frozen=True):
 
 
 EFFORTS = (
-    Effort(samples=48),
+    Effort(samples=40),
     Effort(samples=32),
     Effort(samples=24),
     Effort(samples=20),
