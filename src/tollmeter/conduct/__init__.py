@@ -28,7 +28,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
-from tollmeter.plan.effort import EFFORTS, Effort, visits_wanted
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
@@ -41,10 +41,10 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_NEARLY = 0.9
+_NEARLY, _LOOKED_AGAIN = 0.9, 2.5
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
-_MOST_REVIEWING = 0.02
+_MOST_REVIEWING = 0.01
 """Of a run's time."""
 _LEAST_WALL_MS = 1000
 """A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
@@ -240,9 +240,9 @@ class _Run:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
 
     def _look(self) -> None:
-        """Whenever there is twice as much to see: looking at all takes the longer the more there is."""
+        """Whenever there is so much more to see: looking at all takes the longer the more there is."""
         seen = sum(map(len, self._seen.values()))
-        if seen >= 2 * self._looked_at:
+        if seen >= _LOOKED_AGAIN * self._looked_at:
             self._looked_at = seen
             self._stage.judge.look([told for several in self._seen.values() for told in several])
             self._wanted.clear()
@@ -305,12 +305,20 @@ class _Run:
         return not known and not self._has_failed(point)
 
     def _effort(self, points: Sequence[Point]) -> Effort:
-        """The best with which the visits still wanted end in time, by what visits have cost; none beyond the usual till
-        nearly all have visits for an interval: before, costs are guesses, and the time may be needed."""
-        known = sum(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
-        best = max(EFFORTS.index(self._plan.effort), 0 if known >= _NEARLY * len(points) else EFFORTS.index(Effort()))
-        allowed = EFFORTS[best:]
+        """The best that is allowed with which the visits still wanted end in time, by what visits have cost."""
+        allowed = EFFORTS[self._best(points) :]
         return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
+
+    def _best(self, points: Sequence[Point]) -> int:
+        """Place of the best effort: the usual till nearly all points have visits for an interval, since costs are
+        guesses before; then the plan's; and any once they have as many as the run was planned by: what is still open
+        then scatters, and has the rest of the time."""
+        seen = sorted(len(self._seen.get(point, ())) for point in points)
+        nearly_all = seen[int((1 - _NEARLY) * len(seen))]
+        if nearly_all >= VISITS_WANTED:
+            return 0
+        planned, usual = EFFORTS.index(self._plan.effort), EFFORTS.index(Effort())
+        return planned if nearly_all >= LEAST_VISITS else max(planned, usual)
 
     def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:
         """Wall time of the visits that points still want: one at least, since they are open."""

@@ -30,7 +30,7 @@ _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""
-_DEAR_S, _SLOW_S = 0.05, 0.02
+_DEAR_S, _SLOW_S = 0.05, 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -63,7 +63,7 @@ class Effort(Record, frozen=True):
 
 
 EFFORTS = (
-    Effort(samples=40),
+    Effort(samples=48),
     Effort(samples=32),
     Effort(samples=24),
     Effort(samples=20),
