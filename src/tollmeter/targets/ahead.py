@@ -30,6 +30,10 @@ class Coming(NamedTuple):
     def place(self) -> Place:
         return self.executable, self.visit.point.parameters, self.visit.cpus
 
+    @property
+    def layout(self) -> tuple[Place, int]:
+        return self.place, self.visit.seed
+
 
 class Forecast(NamedTuple):
     """What is asked for next, in that order, and the CPU to prepare it on. may_begin: whether a point's layout may be
@@ -60,8 +64,12 @@ class Ahead:
         self._is_halted = False
 
     def expect(self, coming: Sequence[Coming]) -> None:
-        """In place of what was expected before; what is begun already is not begun again."""
-        self._coming = deque(coming)
+        """In place of what was expected before. What is begun is not begun again, and ends where nobody wants it."""
+        same = [one for one in coming if self._begun and one.layout == self._begun.coming.layout]
+        if self._begun and not same:
+            self._end()
+        self._coming = deque(one for one in coming if one not in same)
+        self.go_on()
 
     def is_ready(self, place: Place) -> bool:
         return self._is_ready and self._begun is not None and self._begun.coming.place == place
@@ -72,11 +80,10 @@ class Ahead:
         begun = self._begun
         if begun is None or begun.coming.place != place:
             return None
-        self.resume()
         if not self._is_ready:
             self._hear(begun)
         self._begun, self._is_ready = None, False
-        if begun.child.stays and begun.coming.visit.seed != visit.seed:
+        if begun.coming.visit.seed != visit.seed:
             begun.child.end()
         return begun.child if begun.child.stays else None
 
@@ -93,7 +100,7 @@ class Ahead:
             self._begun = _Begun(child, coming) if child else None
 
     def halt(self) -> None:
-        """Until `resume`, nothing is prepared."""
+        """Nothing is prepared until `resume`."""
         if not self._is_halted and self._begun and not self._is_ready:
             self._begun.child.halt()
             self._is_halted = True
@@ -102,12 +109,16 @@ class Ahead:
         if self._is_halted and self._begun:
             self._begun.child.go_on()
         self._is_halted = False
+        self.go_on()
 
     def close(self) -> None:
         self._coming.clear()
+        self._end()
+
+    def _end(self) -> None:
         if self._begun:
             self._begun.child.end()
-        self._begun, self._is_ready = None, False
+        self._begun, self._is_ready, self._is_halted = None, False, False
 
     def _hear(self, begun: _Begun) -> None:
         """One that could not prepare has ended: its visit is made by another process, and says why."""

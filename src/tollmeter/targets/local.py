@@ -80,15 +80,14 @@ class Local:
 
     def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
         """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
-        if calm:
-            self._ahead.resume()
-        else:
+        if not calm:
             self._ahead.halt()
         self._child = child
         try:
             return child.answer(" ".join(words(visit)), limit_s, self._ahead if calm else None)
         finally:
             self._child = None
+            self._ahead.resume()
 
     def expect(self, forecast: Forecast) -> None:
         """Implements targets.Foresees."""
