@@ -28,7 +28,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort, visits_wanted
+from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
@@ -41,7 +41,7 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_NEARLY, _LOOKED_AGAIN = 0.9, 2.5
+_MOST, _LOOKED_AGAIN = 0.7, 2.5
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
 _MOST_REVIEWING = 0.01
@@ -310,15 +310,15 @@ class _Run:
         return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
 
     def _best(self, points: Sequence[Point]) -> int:
-        """Place of the best effort: the usual till nearly all points have visits for an interval, since costs are
+        """Place of the best effort: the usual till most points have visits for an interval, since costs are
         guesses before; then the plan's; and any once they have as many as the run was planned by: what is still open
         then scatters, and has the rest of the time."""
         seen = sorted(len(self._seen.get(point, ())) for point in points)
-        nearly_all = seen[int((1 - _NEARLY) * len(seen))]
-        if nearly_all >= VISITS_WANTED:
+        most_have = seen[int((1 - _MOST) * len(seen))]
+        if most_have >= VISITS_WANTED:
             return 0
-        planned, usual = EFFORTS.index(self._plan.effort), EFFORTS.index(Effort())
-        return planned if nearly_all >= LEAST_VISITS else max(planned, usual)
+        planned, usual = EFFORTS.index(self._plan.effort), EFFORTS.index(USUAL)
+        return planned if most_have >= LEAST_VISITS else max(planned, usual)
 
     def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:
         """Wall time of the visits that points still want: one at least, since they are open."""

@@ -62,11 +62,12 @@ class Effort(Record, frozen=True):
         return bodies * self.sample_ns * _BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
 
 
+USUAL = Effort(samples=20)
 EFFORTS = (
     Effort(samples=48),
     Effort(samples=32),
     Effort(samples=24),
-    Effort(samples=20),
+    USUAL,
     Effort(),
     Effort(samples=12),
     Effort(samples=10),
