@@ -135,7 +135,11 @@ def turns(order: str, times: Mapping[str, int] | None = None, slow: str = "", re
     how_often = {point: (times or {}).get(letter, 1) for letter, point in points.items()}
     made: list[str] = []
     whose = Turns(points.values(), how_often, [points[letter] for letter in slow])
-    for point in whose.each(lambda _: len(made) >= ready_after):
+
+    def is_ready(_: Point) -> bool:
+        return len(made) >= ready_after
+
+    for point in whose.each(is_ready):
         made += point.probe
     return "".join(made)
 
