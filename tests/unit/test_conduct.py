@@ -7,111 +7,20 @@ import itertools
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from machines import MACHINE, catalog
+from rigs import Rig
 from streams import whole
-from tollmeter.conduct import Stage, Stopping, before_others, conduct, kept_on, quiet
+from tollmeter.conduct import before_others, kept_on, quiet
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Failure, Outcome, Point, Probe, Published, RowOf, Select, Suite, Visit
-from tollmeter.plan import Plan, make
-from tollmeter.protocol import refused, seal
+from tollmeter.model import Failure, Published, RowOf, Select, Visit
+from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
+from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import Request
-
-MIB = 1 << 20
-HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
-
-
-class Rig:
-    """A target, a judge, an observer and a clock, with an account of what was asked of them."""
-
-    name = "local"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock_s = 0.0
-        self.visit_s = 0.01
-        self.visits: list[Visit] = []
-        self.progress: list[tuple[float, float]] = []
-        self.visits_to_settle = 3
-        self.differs = ""
-        self.interrupts = 0
-        self.looks: list[int] = []
-        self.read_together: list[list[Outcome]] = []
-        self.review_s = 0.0
-        self.asked = 0
-        self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
-        self.wished: dict[int, list[int]] = {}
-
-    def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
-             against: tuple[str, ...] = (), published: tuple[Published, ...] = ()) -> Plan:  # fmt: skip
-        suite = Suite(name="s", question="?", select=selects, published=published)
-        self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
-        return make(
-            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={}, against=against
-        )  # fmt: skip
-
-    def go(self, plan: Plan, done: Sequence[Outcome] = (), before: float = 0.0) -> Session:
-        fresh = not self.folder.exists()
-        opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
-        paths = {key: executable.path for key, executable in catalog().executables.items()}
-        with opened as journal, Stopping([self]) as self.stopping:
-            stage = Stage({"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s)
-            return conduct(plan, stage, done, before)
-
-    # Target
-    def describe(self, executable: str) -> bytes:
-        raise AssertionError(executable)
-
-    machine = describe
-
-    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        assert executable.endswith(f"{visit.point.abi}/{visit.point.probe}")
-        assert revision
-        self.visits.append(visit)
-        self.clock_s += self.visit_s
-        return self.answer(visit)
-
-    def interrupt(self) -> None:
-        self.interrupts += 1
-
-    # Judge
-    def look(self, outcomes: Sequence[Outcome]) -> None:
-        self.looks.append(len(outcomes))
-
-    def read(self, outcomes: Sequence[Outcome]) -> None:
-        self.read_together.append(list(outcomes))
-
-    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        self.asked += 1
-        assert all(outcome.point.probe == probe.probe for outcome in outcomes)
-        return self.visits_to_settle
-
-    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        assert {outcome.point for outcome in outcomes} == {*pair}
-        return self.visits_to_settle
-
-    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
-        return [point for point in seen if point.probe == self.differs]
-
-    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
-        assert probe.probe == "memory.latency"
-        assert all(found and value in grid for value, found in curve.items())
-        self.clock_s += self.review_s
-        return self.wished.pop(max(visit.round for visit in self.visits), [])
-
-    # Observer
-    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
-        assert visit.id >= len(self.visits)
-        self.progress.append((fraction, seconds_left))
-
-    def outcome(self, outcome: Outcome) -> None:
-        assert outcome.visit == self.visits[-1].id or outcome.status in ("interrupted", "unsupported")
 
 
 @pytest.fixture
@@ -142,8 +51,8 @@ def test_what_was_measured_in_another_state_is_visited_again_three_times_at_most
 
 def test_nothing_is_visited_again_behind_the_budget(rig: Rig) -> None:
     rig.differs = "kernel.enter"
-    plan = rig.plan(ENTER)
-    rig.go(msgspec.structs.replace(plan, budget_seconds=4.5 * len(plan.points()) * rig.visit_s))
+    plan = rig.plan(ENTER, budget=4.5 * 2 * rig.visit_s)
+    rig.go(plan)
     assert 3 * len(plan.points()) <= len(rig.visits) < 5 * len(plan.points())
 
 
@@ -211,12 +120,28 @@ def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -
     assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
 
 
+def samples_by_round(rig: Rig) -> list[int]:
+    """Of visits that are all alike within a round."""
+    found = {(visit.round, visit.samples) for visit in rig.visits}
+    assert len(found) == 1 + max(visit.round for visit in rig.visits)
+    return [samples for _, samples in sorted(found)]
+
+
 def test_longer_visits_wait_until_each_point_has_an_interval(rig: Rig) -> None:
     """Before that their costs are guesses, and the time may be needed for what has none."""
     rig.visits_to_settle = LEAST_VISITS + 2
-    rig.go(rig.plan(ENTER))
-    samples = [{visit.samples for visit in rig.visits if visit.round == round_} for round_ in range(LEAST_VISITS + 2)]
-    assert samples == [{16}] * LEAST_VISITS + [{24}] * 2
+    plan = rig.plan(ENTER)
+    assert plan.effort.samples > USUAL.samples
+    rig.go(plan)
+    assert samples_by_round(rig) == [USUAL.samples] * LEAST_VISITS + [plan.effort.samples] * 2
+
+
+def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(rig: Rig) -> None:
+    """It scatters, and has the rest of the time; before that no visit is longer than was planned."""
+    rig.visits_to_settle = VISITS_WANTED + 2
+    plan = msgspec.structs.replace(rig.plan(ENTER), effort=Effort(samples=12))
+    rig.go(plan)
+    assert samples_by_round(rig) == [12] * VISITS_WANTED + [EFFORTS[0].samples] * 2
 
 
 def test_settled_points_are_left_alone(rig: Rig) -> None:
@@ -283,54 +208,6 @@ def test_what_is_too_dear_to_be_settled_costs_the_others_nothing(rig: Rig) -> No
     rig.answer = answer
     assert rig.go(plan).status == "budget"
     assert Counter(visit.point for visit in rig.visits) == {**dict.fromkeys(plan.points(), 3), slow: 2}
-
-
-LARGE = Select(probe="memory.latency", parameters={"pages": "huge", "size": (32 * MIB, 64 * MIB)})
-
-
-def test_a_layout_that_others_will_need_the_room_of_is_visited_while_it_is_there(rig: Rig) -> None:
-    rig.visits_to_settle = 5
-    plan = rig.plan(ENTER, LARGE)
-    large = {point for point in plan.points() if point.values().get("size", 0) in (32 * MIB, 64 * MIB)}
-    assert rig.go(plan).status == "settled"
-    for point in plan.points():
-        visits = [visit for visit in rig.visits if visit.point == point]
-        assert [visit.round for visit in visits] == ([0, 0, 0, 1, 1] if point in large else [0, 1, 2, 3, 4])
-        if point in large:
-            first, second = ({visit.seed for visit in visits if visit.round == round_} for round_ in (0, 1))
-            assert len(first) == len(second) == 1
-            assert first != second
-    made = [visit.point for visit in rig.visits if visit.point in large and visit.round == 0]
-    assert all(one != next_ for one, next_ in itertools.pairwise(made)), "two in turns"
-
-
-def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
-    sizes = tuple(number * MIB for number in range(32, 48))
-    plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)
-    rig.go(plan)
-    assert len({visit.point for visit in rig.visits[: len(plan.points())]}) == len(plan.points())
-
-
-def test_a_run_that_was_stopped_between_visits_of_one_round_makes_those_that_it_still_lacks(rig: Rig) -> None:
-    plan = rig.plan(LARGE)
-
-    def answer(visit: Visit) -> bytes:
-        if len(rig.visits) == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return whole(visit=visit)
-
-    rig.answer = answer
-    assert rig.go(plan).status == "interrupted"
-    told = read(rig.folder)
-    rig.go(plan, told.outcomes)
-    assert Counter((visit.point, visit.round) for visit in rig.visits) == {(point, 0): 3 for point in plan.points()}
-
-
-def test_what_failed_is_not_visited_again_for_its_layout(rig: Rig) -> None:
-    rig.answer = lambda visit: refused(visit, 1, "wrong_answer", "no")
-    plan = rig.plan(LARGE)
-    rig.go(plan)
-    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 1)
 
 
 def test_a_skip_is_asked_once_and_a_failure_twice(rig: Rig) -> None:

@@ -272,16 +272,18 @@ class _Run:
         order = visit_order(self._plan, points, round_)
         fits = self._seconds_of(points) <= _MOST_SPREAD * self._left()
         slow = self._foresight.expect(
-            self._first_visits(order, round_, effort) if fits and not self._plan.against else ()
+            self._first_visits(order, round_, effort, times) if fits and not self._plan.against else ()
         )
         return Turns(order, times, slow).each(self._foresight.is_ready)
 
-    def _first_visits(self, order: Iterable[Point], round_: int, effort: Effort) -> Iterator[Visit]:
+    def _first_visits(
+        self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]
+    ) -> Iterator[Visit]:
         """Of those points whose next visit begins a layout, and that make one visit a round."""
         for point in order:
             (cpus, *more) = self._plan.placements(point)
             layout = self._layout(point, round_, cpus, effort)
-            if not more and not layout.served and not self._has_failed(point):
+            if not more and not layout.served and self._is_wanted(point, round_, cpus, times[point]):
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
     def _times(self, points: Sequence[Point], effort: Effort) -> dict[Point, int]:

@@ -59,6 +59,7 @@ class Turns:
         self._times = times
         self._slow, self._others = deque[Point](), deque[Point]()
         self._again: deque[tuple[Point, int]] = deque()
+        self._begun = 0
         for point in order:
             (self._slow if point in slow else self._others).append(point)
 
@@ -66,13 +67,18 @@ class Turns:
         """is_ready: asked of the next slow one, before each visit."""
         while self._slow or self._others:
             point = self._next(is_ready)
-            while self._times[point] > 1 and len(self._again) >= _IN_TURNS:
-                yield self._once_more()
+            if self._times[point] > 1 and self._begun == _IN_TURNS:
+                yield from self._rest()
             yield point
             if self._times[point] > 1:
                 self._again.append((point, self._times[point] - 1))
+                self._begun += 1
             elif self._again:
                 yield self._once_more()
+        yield from self._rest()
+
+    def _rest(self) -> Iterator[Point]:
+        """Of what has begun."""
         while self._again:
             yield self._once_more()
 
@@ -84,4 +90,6 @@ class Turns:
         point, left = self._again.popleft()
         if left > 1:
             self._again.append((point, left - 1))
+        elif not self._again:
+            self._begun = 0
         return point

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run on a machine that exists only here: its clock moves by what visits cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from machines import MACHINE, catalog
+from streams import whole
+from tollmeter.conduct import Stage, Stopping, conduct
+from tollmeter.conduct.ahead import Beside
+from tollmeter.model import Outcome, Point, Probe, Published, Select, Suite, Visit
+from tollmeter.plan import Plan, make
+from tollmeter.protocol import seal
+from tollmeter.store.journal import Journal, Session
+from tollmeter.store.request import Request
+
+HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
+
+
+class Rig:
+    """A target, a judge, an observer and a clock, with an account of what was asked of them."""
+
+    name = "local"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock_s = 0.0
+        self.visit_s = 0.01
+        self.visits: list[Visit] = []
+        self.progress: list[tuple[float, float]] = []
+        self.visits_to_settle = 3
+        self.differs = ""
+        self.interrupts = 0
+        self.looks: list[int] = []
+        self.read_together: list[list[Outcome]] = []
+        self.review_s = 0.0
+        self.asked = 0
+        self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
+        self.wished: dict[int, list[int]] = {}
+        self.beside: Beside | None = None
+
+    def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
+             against: tuple[str, ...] = (), published: tuple[Published, ...] = ()) -> Plan:  # fmt: skip
+        suite = Suite(name="s", question="?", select=selects, published=published)
+        self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
+        return make(
+            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={}, against=against
+        )  # fmt: skip
+
+    def go(self, plan: Plan, done: Sequence[Outcome] = (), before: float = 0.0) -> Session:
+        fresh = not self.folder.exists()
+        opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
+        paths = {key: executable.path for key, executable in catalog().executables.items()}
+        with opened as journal, Stopping([self]) as self.stopping:
+            now, beside = (lambda: self.clock_s), self.beside
+            stage = Stage({"local": self}, paths, journal, self, self, self.stopping, now=now, beside=beside)
+            return conduct(plan, stage, done, before)
+
+    # Target
+    def describe(self, executable: str) -> bytes:
+        raise AssertionError(executable)
+
+    machine = describe
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        assert executable.endswith(f"{visit.point.abi}/{visit.point.probe}")
+        assert revision
+        self.visits.append(visit)
+        self.clock_s += self.visit_s
+        return self.answer(visit)
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+
+    # Judge
+    def look(self, outcomes: Sequence[Outcome]) -> None:
+        self.looks.append(len(outcomes))
+
+    def read(self, outcomes: Sequence[Outcome]) -> None:
+        self.read_together.append(list(outcomes))
+
+    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        self.asked += 1
+        assert all(outcome.point.probe == probe.probe for outcome in outcomes)
+        return self.visits_to_settle
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        assert {outcome.point for outcome in outcomes} == {*pair}
+        return self.visits_to_settle
+
+    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
+        return [point for point in seen if point.probe == self.differs]
+
+    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
+        assert probe.probe == "memory.latency"
+        assert all(found and value in grid for value, found in curve.items())
+        self.clock_s += self.review_s
+        return self.wished.pop(max(visit.round for visit in self.visits), [])
+
+    # Observer
+    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
+        assert visit.id >= len(self.visits)
+        self.progress.append((fraction, seconds_left))
+
+    def outcome(self, outcome: Outcome) -> None:
+        assert outcome.visit == self.visits[-1].id or outcome.status in ("interrupted", "unsupported")

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What places are told of layouts to come, on a machine that exists only here."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from machines import MIB, catalog
+from rigs import Rig
+from streams import whole
+from tollmeter.conduct.ahead import Beside
+from tollmeter.model import Point, Select, Visit
+from tollmeter.plan import Costs, Plan
+from tollmeter.plan.effort import USUAL
+from tollmeter.store.journal import read
+from tollmeter.targets import Foresees
+from tollmeter.targets.ahead import Coming, Forecast, Place
+
+
+class Foreseeing(Rig):
+    """A rig whose place prepares one layout at a time; each takes as long as so many visits to others."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.told: list[Forecast] = []
+        self.waiting: list[Coming] = []
+        self.prepared_after = 2
+        self.made_beside = 0
+        self.beside = Beside(0, 2 * MIB, catalog().probes())
+
+    def expect(self, forecast: Forecast) -> None:
+        self.told.append(forecast)
+        self.waiting, self.made_beside = [*forecast.coming], 0
+
+    def is_ready(self, place: Place) -> bool:
+        assert place == self.waiting[0].place
+        return self.made_beside >= self.prepared_after
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        self.made_beside += 1
+        if self.waiting and self.waiting[0].visit.point == visit.point:
+            self.waiting.pop(0)
+            self.made_beside = 0
+        return super().run(executable, visit, revision)
+
+    def points_told(self) -> list[list[Point]]:
+        """By round."""
+        return [[one.visit.point for one in forecast.coming] for forecast in self.told]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Foreseeing:
+    return Foreseeing(tmp_path / "run")
+
+
+SLOW = 8 * MIB, 16 * MIB, 32 * MIB
+LATENCY = Select(probe="memory.latency", parameters={"pages": "huge", "size": (4096, 8192, 16384, *SLOW)})
+ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
+BUDGET_S = 1000.0
+
+
+def slow_of(points: Sequence[Point]) -> set[Point]:
+    return {point for point in points if point.values().get("size") in SLOW}
+
+
+def first_visits(rig: Rig, round_: int) -> list[Visit]:
+    """The first one of each point in this round."""
+    found: dict[Point, Visit] = {}
+    for visit in rig.visits:
+        if visit.round == round_:
+            found.setdefault(visit.point, visit)
+    return list(found.values())
+
+
+def test_a_place_is_told_of_slow_layouts_in_the_order_of_their_visits(rig: Foreseeing) -> None:
+    assert isinstance(rig, Foresees)
+    plan = rig.plan(LATENCY, ENTER)
+    rig.go(plan)
+    first = rig.told[0]
+    assert slow_of(plan.points()) == {one.visit.point for one in first.coming}
+    asked = [visit for visit in first_visits(rig, 0) if visit.point in slow_of(plan.points())]
+    assert [one.visit.point for one in first.coming] == [visit.point for visit in asked]
+    for one, visit in zip(first.coming, asked, strict=True):
+        assert one.executable == catalog().executables[visit.point.probe, visit.point.abi].path
+        assert one.layout == (one.place, visit.seed), "it is the layout that is then asked for"
+        assert one.place == (one.executable, visit.point.parameters, visit.cpus)
+        assert one.bytes == visit.point.values()["size"]
+
+
+def test_it_is_told_where_to_prepare_and_beside_what(rig: Foreseeing) -> None:
+    plan = rig.plan(LATENCY, ENTER)
+    rig.go(plan)
+    assert rig.beside
+    for point in plan.points():
+        assert rig.told[0].cpu == rig.beside.cpu
+        assert rig.told[0].may_begin(point) == rig.beside.may_begin(point)
+        assert rig.told[0].is_calm(point, 4096) == rig.beside.is_calm(point, 4096)
+
+
+def test_what_is_slow_is_visited_when_it_is_ready_and_the_others_before(rig: Foreseeing) -> None:
+    rig.visits_to_settle = 1
+    rig.go(rig.plan(LATENCY, ENTER))
+    is_slow = [visit.point in slow_of([visit.point]) for visit in first_visits(rig, 0)]
+    assert is_slow[:6] == [False, False, True, False, False, True]
+
+
+def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
+    """That of 32 MiB is gone by the next round; the others wait for their next visit."""
+    rig.visits_to_settle = 9
+    rig.go(rig.plan(LATENCY))
+    seeds: dict[Point, list[int]] = {}
+    for visit in rig.visits:
+        seeds.setdefault(visit.point, []).append(visit.seed)
+    told = [one.layout for forecast in rig.told for one in forecast.coming]
+    assert len(told) == len(set(told)) == sum(len(set(seeds[point])) for point in slow_of([*seeds]))
+    assert [len(points) for points in rig.points_told()[:2]] == [3, 1]
+
+
+def test_what_cannot_be_prepared_elsewhere_is_not_told_of(rig: Foreseeing) -> None:
+    assert rig.beside
+    walk = rig.beside.probes["memory.latency"]
+    rig.beside = Beside(0, 2 * MIB, {**rig.beside.probes, walk.probe: msgspec.structs.replace(walk, switches=True)})
+    rig.go(rig.plan(LATENCY, ENTER))
+    assert not any(rig.points_told())
+
+
+def test_a_run_that_is_gone_on_with_tells_of_what_it_still_lacks(rig: Foreseeing) -> None:
+    """What was visited before would be prepared for nobody, and hold the place of the next."""
+    plan = rig.plan(LATENCY, ENTER)
+
+    def answer(visit: Visit) -> bytes:
+        if visit.point in slow_of([visit.point]):
+            os.kill(os.getpid(), signal.SIGINT)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    assert rig.go(plan).status == "interrupted"
+    (made,) = slow_of([visit.point for visit in rig.visits])
+    rig.answer = lambda visit: whole(visit=visit)
+    rig.told.clear()
+    rig.go(plan, read(rig.folder).outcomes)
+    assert {*rig.points_told()[0]} == slow_of(plan.points()) - {made}
+
+
+def test_where_nothing_is_prepared_ahead_nobody_is_told(rig: Foreseeing) -> None:
+    rig.beside = None
+    plan = rig.plan(LATENCY, ENTER)
+    assert rig.go(plan).status == "settled"
+    assert rig.told == []
+    assert {visit.point for visit in rig.visits} == set(plan.points())
+
+
+def test_a_place_that_does_not_foresee_is_told_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "run")
+    rig.beside = Beside(0, 2 * MIB, catalog().probes())
+    assert not isinstance(rig, Foresees)
+    assert rig.go(rig.plan(LATENCY, ENTER)).status == "settled"
+
+
+def test_points_that_stand_against_each_other_keep_their_turns(rig: Foreseeing) -> None:
+    size = Select(probe="memory.latency", parameters={"size": 64 * MIB})
+    rig.visits_to_settle = 20
+    rig.go(rig.plan(size, against=("pages=small",)))
+    assert rig.told
+    assert not any(rig.points_told())
+    assert [visit.point.values()["pages"] for visit in rig.visits[:4]] == ["huge", "small", "small", "huge"]
+
+
+def round_s(plan: Plan) -> float:
+    return sum(plan.costs().of(point, USUAL) for point in plan.points())
+
+
+@pytest.mark.parametrize(("rounds", "is_told"), [(1.5, False), (100.0, True)])
+def test_where_the_budget_ends_within_the_round_the_order_stays(rig: Foreseeing, rounds: float, is_told: bool) -> None:
+    """What is slow would be what is left out."""
+    plan = rig.plan(LATENCY, ENTER)
+    rig.go(msgspec.structs.replace(plan, effort=USUAL, budget_seconds=rounds * round_s(plan)))
+    assert any(rig.points_told()[:1]) == is_told
+
+
+def test_what_was_expected_before_is_replaced_in_every_round(rig: Foreseeing) -> None:
+    rig.go(rig.plan(LATENCY, ENTER))
+    assert len(rig.told) == 1 + max(visit.round for visit in rig.visits)
+    assert not read(rig.folder).outcomes[-1].reason
+
+
+def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() -> None:
+    """Its first visit then finds it there, and takes no longer than any."""
+    point = Point(probe="kernel.enter", abi="x86_64", target="local")
+    costs = Costs(catalog().probes())
+    samples_s = 4 * USUAL.sample_s()
+    assert not costs.is_slow(point)
+    costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=False)
+    assert not costs.is_slow(point), "what waits says nothing of what begins"
+    costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=True)
+    assert costs.is_slow(point)
+    costs.learn(point, 4, USUAL, samples_s, fresh=True)
+    assert costs.is_slow(point)
+
+
+def test_a_large_layout_is_slow_before_it_was_seen_and_after_it_was_quick() -> None:
+    point = Point(probe="memory.latency", abi="x86_64", target="local", parameters=(("size", 16 * MIB),))
+    costs = Costs(catalog().probes())
+    assert costs.is_slow(point)
+    costs.learn(point, 4, USUAL, 4 * USUAL.sample_s(), fresh=True)
+    assert costs.is_slow(point)
+    assert not costs.is_slow(msgspec.structs.replace(point, parameters=(("size", 4096),)))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layout a visit is of, how many visits a round makes of it, and in which order."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from machines import MIB
+from rigs import Rig
+from streams import whole
+from tollmeter.conduct.layouts import Layout, Layouts, Turns
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.model import Point, Select, Visit
+from tollmeter.plan.effort import USUAL
+from tollmeter.protocol import refused
+from tollmeter.store.journal import read
+
+ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path / "run")
+
+
+LARGE = Select(probe="memory.latency", parameters={"pages": "huge", "size": (32 * MIB, 64 * MIB)})
+
+
+def rounds_of(rig: Rig, point: Point) -> list[int]:
+    return [visit.round for visit in rig.visits if visit.point == point]
+
+
+def test_a_layout_that_others_will_need_the_room_of_is_visited_while_it_is_there(rig: Rig) -> None:
+    rig.visits_to_settle = 7
+    plan = rig.plan(ENTER, LARGE)
+    large = {point for point in plan.points() if point.values().get("size", 0) in (32 * MIB, 64 * MIB)}
+    assert rig.go(plan).status == "settled"
+    for point in plan.points():
+        serves = plan.costs().visits_of_layout(point, USUAL)
+        assert LEAST_VISITS <= serves < 7
+        assert rounds_of(rig, point) == ([0] * serves + [1] * (7 - serves) if point in large else [*range(7)])
+        if point in large:
+            visits = [visit for visit in rig.visits if visit.point == point]
+            first, second = ({visit.seed for visit in visits if visit.round == round_} for round_ in (0, 1))
+            assert len(first) == len(second) == 1
+            assert first != second
+    made = [visit.point for visit in rig.visits if visit.point in large and visit.round == 0]
+    in_turns = made[: 2 * min(Counter(made).values())]
+    assert all(one != next_ for one, next_ in itertools.pairwise(in_turns)), "two in turns"
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 4])
+def test_a_large_layout_is_visited_until_its_point_has_an_interval_and_is_known(rig: Rig, wanted: int) -> None:
+    rig.visits_to_settle = wanted
+    plan = rig.plan(LARGE)
+    assert rig.go(plan).status == "settled"
+    assert all(rounds_of(rig, point) == [0] * max(LEAST_VISITS, wanted) for point in plan.points())
+
+
+def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
+    sizes = tuple(number * MIB for number in range(32, 48))
+    plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)
+    rig.go(plan)
+    assert len({visit.point for visit in rig.visits[: len(plan.points())]}) == len(plan.points())
+
+
+def test_a_run_that_was_stopped_between_visits_of_one_round_makes_those_that_it_still_lacks(rig: Rig) -> None:
+    plan = rig.plan(LARGE)
+
+    def answer(visit: Visit) -> bytes:
+        if len(rig.visits) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    assert rig.go(plan).status == "interrupted"
+    told = read(rig.folder)
+    rig.go(plan, told.outcomes)
+    assert Counter((visit.point, visit.round) for visit in rig.visits) == {(point, 0): 3 for point in plan.points()}
+
+
+def test_what_failed_is_not_visited_again_for_its_layout(rig: Rig) -> None:
+    rig.answer = lambda visit: refused(visit, 1, "wrong_answer", "no")
+    plan = rig.plan(LARGE)
+    rig.go(plan)
+    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 1)
+
+
+PLACE = (Point(probe="any.probe", abi="x86_64", target="local"), (1,))
+
+
+def numbers(layouts: Layouts, rounds: Iterable[int], serves: int, *, one_round: bool) -> list[int]:
+    """Of the layouts that visits in these rounds are of."""
+    found = []
+    for round_ in rounds:
+        layout = layouts.next(PLACE, round_, serves, one_round=one_round)
+        layouts.serve(PLACE, layout)
+        found.append(layout.number)
+    return found
+
+
+def test_a_layout_serves_as_often_as_it_is_told_and_the_next_round_has_another() -> None:
+    assert numbers(Layouts(), range(7), 3, one_round=False) == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_within_a_round_a_layout_is_not_left() -> None:
+    assert numbers(Layouts(), [0, 0, 0, 0, 1], 2, one_round=False) == [0, 0, 0, 0, 1]
+    assert numbers(Layouts(), [4, 4, 4, 5, 5], 1, one_round=True) == [0, 0, 0, 1, 1]
+
+
+def test_what_is_gone_by_the_next_round_is_another_there_however_few_it_served() -> None:
+    assert numbers(Layouts(), [0, 1, 1, 2], 8, one_round=True) == [0, 1, 1, 2]
+
+
+def test_a_layout_that_was_only_asked_about_has_served_nothing() -> None:
+    layouts = Layouts()
+    assert layouts.next(PLACE, 2, 1, one_round=True) == layouts.next(PLACE, 2, 1, one_round=True) == Layout(0, 2, 0)
+    layouts.serve(PLACE, Layout(0, 2, 0))
+    assert layouts.next(PLACE, 2, 1, one_round=True).served == 1
+    assert layouts.next((PLACE[0], (2,)), 3, 1, one_round=True).number == 0, "of other CPUs"
+
+
+def turns(order: str, times: Mapping[str, int] | None = None, slow: str = "", ready_after: float = inf) -> str:
+    """Points are letters; what is not named in times is visited once. ready_after: so many visits what is slow is
+    ready."""
+    points = {letter: Point(probe=letter, abi="x86_64", target="local") for letter in order}
+    how_often = {point: (times or {}).get(letter, 1) for letter, point in points.items()}
+    made: list[str] = []
+    whose = Turns(points.values(), how_often, [points[letter] for letter in slow])
+
+    def is_ready(_: Point) -> bool:
+        return len(made) >= ready_after
+
+    for point in whose.each(is_ready):
+        made += point.probe
+    return "".join(made)
+
+
+def test_what_comes_several_times_does_so_in_turns_with_what_is_behind_it() -> None:
+    assert turns("Abcd", {"A": 3}) == "AbAcAd"
+    assert turns("bcA", {"A": 3}) == "bcAAA"
+
+
+def test_two_large_ones_come_in_turns_and_no_third_before_they_are_done() -> None:
+    """It would take the room of the one that still waits for its last visit."""
+    assert turns("ABCD", dict.fromkeys("ABCD", 3)) == "ABABABCDCDCD"
+    assert turns("ABCde", {"A": 4, "B": 2, "C": 2}) == "ABABAACdCe"
+    assert turns("AbcBCd", {"A": 2, "B": 2, "C": 2}) == "AbAcBCdBC", "what is done does not count"
+
+
+def test_each_comes_as_often_as_times_say() -> None:
+    times = {"A": 4, "B": 2, "C": 5, "s": 3}
+    for ready_after in (0, 3, inf):
+        made = Counter(turns("AbBcCsdt", times, "st", ready_after))
+        assert made == {**dict.fromkeys("bcdt", 1), **times}
+
+
+def test_what_is_slow_comes_as_soon_as_it_is_ready() -> None:
+    assert turns("sabtc", slow="st", ready_after=0) == "stabc"
+    assert turns("sabtc", slow="st", ready_after=2) == "abstc"
+    assert turns("sabtc", {"s": 2}, "st", ready_after=1) == "astsbc"
+
+
+def test_what_is_never_ready_comes_behind_all_others() -> None:
+    assert turns("sabtc", slow="st") == "abcst"
+
+
+def test_only_the_next_slow_one_is_asked_for() -> None:
+    """They are prepared in this order, one at a time."""
+    asked: list[str] = []
+    points = [Point(probe=letter, abi="x86_64", target="local") for letter in "sab"]
+    whose = Turns(points, dict.fromkeys(points, 1), points[:2])
+    made = [point.probe for point in whose.each(lambda point: bool(asked.append(point.probe)) or point != points[0])]
+    assert made == ["b", "s", "a"]
+    assert asked == ["s"]
