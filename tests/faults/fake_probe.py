@@ -3,8 +3,9 @@
 
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
-With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A line
-with --ahead=CPU is one to prepare for: its number is then in FAKE.preparing, and a stream without records says that it waits.
+With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A
+line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream without records
+says that it waits.
 
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
 """
@@ -235,7 +236,7 @@ def main() -> None:
 
 
 def prepare_ahead(behaviour: str) -> None:
-    """A slow one is ready once the test lets it be; an unprepared one says that it could not, and a lost one nothing."""
+    """A slow one is ready once the test lets it be; an unprepared one says that it could not, a lost one nothing."""
     Path(sys.argv[1] + ".preparing").write_text(f"{os.getpid()}\n")
     if behaviour == "slow":
         await_file("prepared")

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fakes import ENTRY, fake
+from fakes import fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import child, local
