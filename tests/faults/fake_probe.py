@@ -4,7 +4,7 @@
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
 With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A
-line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream without records
+line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream of no records
 says that it waits.
 
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
