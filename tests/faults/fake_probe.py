@@ -3,7 +3,9 @@
 
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
-With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another.
+With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A
+line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream of no records
+says that it waits.
 
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
 """
@@ -87,6 +89,13 @@ def cut(visit: dict[str, Any]) -> None:
 def listens() -> None:
     """Tells whoever is about to send a signal that it would be heard: beside FAKE a file FAKE.listens."""
     Path(sys.argv[1] + ".listens").touch()
+
+
+def await_file(name: str) -> None:
+    """Until a test makes FAKE.name."""
+    limit = time.monotonic() + 60
+    while not Path(f"{sys.argv[1]}.{name}").exists() and time.monotonic() < limit:
+        time.sleep(0.01)
 
 
 def hang(visit: dict[str, Any]) -> None:
@@ -177,8 +186,19 @@ def whole(visit: dict[str, Any]) -> None:
     say(*stream([*good(visit), process], **stays))
 
 
+def held(visit: dict[str, Any]) -> None:
+    """A visit that lasts until the test lets it end."""
+    listens()
+    await_file("released")
+    whole(visit)
+
+
 BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "good": whole,
+    "held": held,
+    "slow": whole,
+    "unprepared": whole,
+    "lost": whole,
     "crash_later": later(crash),
     "hang_later": later(hang),
     "interruptible_later": later(interruptible),
@@ -215,17 +235,30 @@ def main() -> None:
         BEHAVIOURS[told["behaviour"]](visit_record(path, words, told["describe"]))
 
 
+def prepare_ahead(behaviour: str) -> None:
+    """A slow one is ready once the test lets it be; an unprepared one says that it could not, a lost one nothing."""
+    Path(sys.argv[1] + ".preparing").write_text(f"{os.getpid()}\n")
+    if behaviour == "slow":
+        await_file("prepared")
+    elif behaviour == "lost":
+        os.kill(os.getpid(), signal.SIGKILL)
+    say(*stream([], **stays))
+
+
 def stay(path: Path, told: dict[str, Any]) -> None:
     """As a probe does: another seed, the end of its input and whatever goes wrong end it."""
     seed = None
-    if told["behaviour"] == "good" or told["behaviour"].endswith("_later"):
+    if told["behaviour"] in ("good", "held", "slow") or told["behaviour"].endswith("_later"):
         stays["stays"] = True
     for line in sys.stdin:
         visit = visit_record(path, line.split(), told["describe"])
         if seed not in (None, visit["seed"]):
             return
         seed = visit["seed"]
-        BEHAVIOURS[told["behaviour"]](visit)
+        if "--ahead=" in line:
+            prepare_ahead(told["behaviour"])
+        else:
+            BEHAVIOURS[told["behaviour"]](visit)
         if not stays:
             return
 

@@ -80,11 +80,12 @@ class Ahead:
         begun = self._begun
         if begun is None or begun.coming.place != place:
             return None
+        if begun.coming.visit.seed != visit.seed:
+            self._end()
+            return None
         if not self._is_ready:
             self._hear(begun)
         self._begun, self._is_ready = None, False
-        if begun.coming.visit.seed != visit.seed:
-            begun.child.end()
         return begun.child if begun.child.stays else None
 
     def voices(self) -> list[int]:

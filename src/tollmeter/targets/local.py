@@ -90,9 +90,10 @@ class Local:
             self._ahead.resume()
 
     def expect(self, forecast: Forecast) -> None:
-        """Implements targets.Foresees."""
-        self._forecast = forecast
-        self._ahead.expect(forecast.coming)
+        """Implements targets.Foresees. Where each visit has a process of its own, nothing is prepared for it."""
+        if self.keeps_residents:
+            self._forecast = forecast
+            self._ahead.expect(forecast.coming)
 
     def is_ready(self, place: Place) -> bool:
         return self._ahead.is_ready(place)
@@ -122,7 +123,7 @@ class Local:
         if not one.child.stays:
             return
         if not one.bytes:
-            one = one._replace(bytes=one.child.resident_bytes())
+            one = one._replace(bytes=one.child.resident_bytes(), own_bytes=one.child.own_bytes())
             self._held_bytes[place] = one.bytes
         self._residents.keep(place, one)
 
