@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers beside a run under way: to make one takes as long as half a visit, so they are made when they will be seen."""
+"""Numbers beside a run under way are made when they will be seen: to make one takes as long as half a visit."""
 
 from __future__ import annotations
 
