@@ -28,7 +28,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
-from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort, visits_wanted
+from tollmeter.plan.effort import EFFORTS, Effort, allowed, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
@@ -41,13 +41,13 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_MOST, _LOOKED_AGAIN = 0.7, 2.5
+_LOOKED_AGAIN = 2.5
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
 _MOST_REVIEWING = 0.01
 """Of a run's time."""
 _LEAST_WALL_MS = 1000
-"""A visit is begun where its cost fits into what is left. One that takes longer after all is waited for so long."""
+"""A visit is begun where its cost fits into what is left; one that takes longer is waited for so long."""
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
@@ -308,19 +308,8 @@ class _Run:
 
     def _effort(self, points: Sequence[Point]) -> Effort:
         """The best that is allowed with which the visits still wanted end in time, by what visits have cost."""
-        allowed = EFFORTS[self._best(points) :]
-        return next((effort for effort in allowed if self._wanted_s(points, effort) <= self._left()), allowed[-1])
-
-    def _best(self, points: Sequence[Point]) -> int:
-        """Place of the best effort: the usual till most points have visits for an interval, since costs are
-        guesses before; then the plan's; and any once they have as many as the run was planned by: what is still open
-        then scatters, and has the rest of the time."""
-        seen = sorted(len(self._seen.get(point, ())) for point in points)
-        most_have = seen[int((1 - _MOST) * len(seen))]
-        if most_have >= VISITS_WANTED:
-            return 0
-        planned, usual = EFFORTS.index(self._plan.effort), EFFORTS.index(USUAL)
-        return planned if most_have >= LEAST_VISITS else max(planned, usual)
+        efforts = allowed(self._plan.effort, [len(self._seen.get(point, ())) for point in points])
+        return next((effort for effort in efforts if self._wanted_s(points, effort) <= self._left()), efforts[-1])
 
     def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:
         """Wall time of the visits that points still want: one at least, since they are open."""

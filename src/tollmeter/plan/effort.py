@@ -8,9 +8,10 @@ the ratio of costs times that of variances, which is where a given time tells mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Probe, Record
 
 VISITS_WANTED = 6
@@ -81,6 +82,24 @@ EFFORTS = (
 surrounds a visit: they are taken where the budget reaches for all visits that are wanted. Shorter batches save no time:
 what stands beside a sample and around a visit takes as long as they do. All counts are even, so that n and 2n come
 first equally often."""
+
+
+_MOST = 0.7
+"""Of a round's points."""
+
+
+def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
+    """Those that the visits of a round may be made with, the best first. seen: visits of each of its points so far.
+
+    None beyond the usual till most points have visits for an interval, since costs are guesses before; then the plan's;
+    and any once most have as many as the run was planned by: what is still open then scatters, and has the rest of the
+    time.
+    """
+    most_have = sorted(seen)[int((1 - _MOST) * len(seen))]
+    if most_have >= VISITS_WANTED:
+        return EFFORTS
+    best = planned if most_have >= LEAST_VISITS else max(planned, USUAL, key=EFFORTS.index)
+    return EFFORTS[EFFORTS.index(best) :]
 
 
 class Costs:
