@@ -157,10 +157,12 @@ def test_where_nothing_is_prepared_ahead_nobody_is_told(rig: Foreseeing) -> None
 
 
 def test_a_place_that_does_not_foresee_is_told_nothing(tmp_path: Path) -> None:
-    rig = Rig(tmp_path / "run")
+    rig, other = Rig(tmp_path / "run"), Rig(tmp_path / "other")
     rig.beside = Beside(0, 2 * MIB, catalog().probes())
     assert not isinstance(rig, Foresees)
-    assert rig.go(rig.plan(LATENCY, ENTER)).status == "settled"
+    for one in (rig, other):
+        assert one.go(one.plan(LATENCY, ENTER)).status == "settled"
+    assert rig.visits == other.visits, "and nothing is put off"
 
 
 def test_points_that_stand_against_each_other_keep_their_turns(rig: Foreseeing) -> None:
