@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-<<<<<<< HEAD
 """Numbers beside a run under way are made when they will be seen: to make one takes as long as half a visit."""
-=======
-"""Numbers beside a run under way: to make one takes as long as half a visit: they are made when they will be seen."""
->>>>>>> 2526bd144fe28a215af4d5053cbcc72e5446cd64
 
 from __future__ import annotations
 
