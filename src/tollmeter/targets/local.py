@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 
 from tollmeter.model import Failure, Visit
@@ -82,12 +83,20 @@ class Local:
         """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
         if not calm:
             self._ahead.halt()
+        try:
+            with self._interruptible(child):
+                return child.answer(" ".join(words(visit)), limit_s, self._ahead if calm else None)
+        finally:
+            self._ahead.resume()
+
+    @contextmanager
+    def _interruptible(self, child: Child) -> Iterator[None]:
+        """A probe that is asked to stop while it prepares takes no sample."""
         self._child = child
         try:
-            return child.answer(" ".join(words(visit)), limit_s, self._ahead if calm else None)
+            yield
         finally:
             self._child = None
-            self._ahead.resume()
 
     def expect(self, forecast: Forecast) -> None:
         """Implements targets.Foresees. Where each visit has a process of its own, nothing is prepared for it."""
@@ -108,7 +117,8 @@ class Local:
         if not self._forecast.may_begin(visit.point):
             return None
         child = self._started(place[0], self._held_bytes.get(place, 0))
-        child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)))
+        with self._interruptible(child):
+            child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)))
         return child if child.stays else None
 
     def _begun_ahead(self, coming: Coming) -> Child | None:
@@ -153,8 +163,6 @@ class Local:
         return [executable, *told]
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
-        self._child = Child(command)
-        try:
-            return self._child.finish(limit_s)
-        finally:
-            self._child = None
+        child = Child(command)
+        with self._interruptible(child):
+            return child.finish(limit_s)
