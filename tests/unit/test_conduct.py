@@ -18,7 +18,7 @@ from streams import whole
 from tollmeter.conduct import before_others, kept_on, quiet
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Published, RowOf, Select, Visit
-from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
+from tollmeter.plan.effort import EFFORTS, LONGER, USUAL, VISITS_WANTED, Effort
 from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
 
@@ -131,9 +131,9 @@ def test_longer_visits_wait_until_each_point_has_an_interval(rig: Rig) -> None:
     """Before that their costs are guesses, and the time may be needed for what has none."""
     rig.visits_to_settle = LEAST_VISITS + 2
     plan = rig.plan(ENTER)
-    assert plan.effort.samples > USUAL.samples
+    assert plan.effort.samples > LONGER.samples
     rig.go(plan)
-    assert samples_by_round(rig) == [USUAL.samples] * LEAST_VISITS + [plan.effort.samples] * 2
+    assert samples_by_round(rig) == [USUAL.samples] * LEAST_VISITS + [LONGER.samples] * 2
 
 
 def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(rig: Rig) -> None:

@@ -63,13 +63,13 @@ class Effort(Record, frozen=True):
         return bodies * self.sample_ns * _BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
 
 
-USUAL = Effort(samples=20)
+LONGER, USUAL = Effort(samples=24), Effort()
 EFFORTS = (
     Effort(samples=48),
     Effort(samples=32),
-    Effort(samples=24),
+    LONGER,
+    Effort(samples=20),
     USUAL,
-    Effort(),
     Effort(samples=12),
     Effort(samples=10),
     Effort(samples=8),
@@ -91,14 +91,14 @@ _MOST = 0.7
 def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
     """Those that the visits of a round may be made with, the best first. seen: visits of each of its points so far.
 
-    None beyond the usual till most points have visits for an interval, since costs are guesses before; then the plan's;
-    and any once most have as many as the run was planned by: what is still open then scatters, and has the rest of the
-    time.
+    None beyond the usual till most points have visits for an interval, since costs are guesses before; somewhat longer
+    ones till most have as many as the run was planned by, and then any: what is still open scatters, and has the rest
+    of the time.
     """
     most_have = sorted(seen)[int((1 - _MOST) * len(seen))]
     if most_have >= VISITS_WANTED:
         return EFFORTS
-    best = planned if most_have >= LEAST_VISITS else max(planned, USUAL, key=EFFORTS.index)
+    best = max(planned, LONGER if most_have >= LEAST_VISITS else USUAL, key=EFFORTS.index)
     return EFFORTS[EFFORTS.index(best) :]
 
 
