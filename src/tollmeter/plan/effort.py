@@ -17,7 +17,7 @@ from tollmeter.model import Point, Probe, Record
 VISITS_WANTED = 6
 """For which an effort is chosen: three make an interval, and twice as many a useful one."""
 _LAYOUT_SERVES = (3, 8)
-_NEARLY_SAMPLES = 64
+_MOST_SAMPLES = 64
 _VARIANCES, _LAYOUT_VARIANCES = 4.0, 10.0
 """Of samples over that of visits: a standard deviation of 1.2 % beside one of 0.6 % was seen where nobody disturbed.
 And of visits over what layouts differ by: their share of the variance is below a tenth for most probes, and for all
@@ -90,9 +90,9 @@ _NEARLY = 0.9
 def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
     """Those that the visits of a round may be made with, the best first. seen: visits of each of its points so far.
 
-    None beyond the usual till nearly all points have visits for an interval, since costs are guesses before; somewhat longer
-    ones till nearly all have as many as the run was planned by, and then any: what is still open scatters, and has the rest
-    of the time.
+    None beyond the usual till nearly all points have visits for an interval, since costs are guesses before; somewhat
+    longer ones till nearly all have as many as the run was planned by, and then any: what is still open scatters, and
+    has the rest of the time.
     """
     nearly_all = sorted(seen)[int((1 - _NEARLY) * len(seen))]
     if nearly_all >= VISITS_WANTED:
@@ -134,7 +134,7 @@ class Costs:
         """An even number, more where what surrounds them is dear."""
         fixed = self._asking_s(point) + self._starting_s(point) / _LAYOUT_SERVES[1]
         best = sqrt(_VARIANCES * fixed / self._sample_s(point, effort))
-        return min(_NEARLY_SAMPLES, max(effort.samples, 2 * round(best / 2)))
+        return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
