@@ -212,6 +212,13 @@ def test_nobody_is_accused_by_latency_alone() -> None:
     assert names(shared()) == ["memory.cache_disagrees"]
 
 
+def test_a_size_that_may_be_anything_disagrees_with_nobody() -> None:
+    """3.3 to 24 MiB in place of 1: the second cache and the third, not told apart."""
+    second = {"os_size_bytes": MIB, "size_bytes": 5 * MIB, "size_low": 3.3 * MIB}
+    assert names(book(levels=[level("L2", **second, size_high=24 * MIB)])) == []
+    assert names(book(levels=[level("L2", **second, size_high=6 * MIB)])) == ["memory.cache_disagrees"]
+
+
 def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
     first = [level("L1d", latency_ns=1.0, read_bytes_per_second=39e9)]
     kernels = {name: [row("read-bandwidth-of-size", 39e9, kernel=name, size=16384)] for name in ("portable", "avx2")}

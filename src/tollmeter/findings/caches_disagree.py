@@ -10,6 +10,9 @@ from tollmeter.model import Book, Evidence, Finding, Level
 
 TOLERATED = {"L1d": 0.15}
 TOLERATED_ELSEWHERE = 0.25
+_MOST_DOUBT = 3.0
+"""From a size's least to its greatest: of one that is known no better nothing is said. Where too few visits tell the
+second cache from the third, both look like one that ends anywhere between."""
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -26,6 +29,8 @@ def _disagrees(level: Level) -> bool:
     assert level.size_bytes
     assert level.os_size_bytes
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
+    if high > _MOST_DOUBT * low:
+        return False
     nearest = min(max(low, level.os_size_bytes), high)
     return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
 
