@@ -42,6 +42,7 @@ _MOST_AGAIN = 3
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
 _LOOKED_AGAIN = 2.5
+"""Times the visits that were there when all were looked at last."""
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
 _MOST_REVIEWING = 0.01

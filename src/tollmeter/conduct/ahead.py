@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.model import Point, Probe
+from tollmeter.plan.effort import told_bytes
 
 SYSTEM = Path("/sys/devices/system/cpu")
 _OF_PRIVATE = 0.5
@@ -37,9 +38,7 @@ class Beside(NamedTuple):
     def is_calm(self, point: Point, own_bytes: int) -> bool:
         """own_bytes: that the process holds; where the point's sizes say what it works on, these are meant."""
         probe = self.probes[point.probe]
-        sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"}
-        told = [value for name, value in point.parameters if name in sizes and isinstance(value, int)]
-        data = sum(told) if told else own_bytes
+        data = told_bytes(point, probe) or own_bytes
         alone = not (probe.roles or probe.switches or probe.spreads or probe.faults)
         return alone and data <= _OF_PRIVATE * self.private_bytes
 

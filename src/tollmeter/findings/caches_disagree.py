@@ -6,13 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tollmeter.findings import neighbours_take_cache
+from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level
-
-TOLERATED = {"L1d": 0.15}
-TOLERATED_ELSEWHERE = 0.25
-_MOST_DOUBT = 3.0
-"""From a size's least to its greatest: of one that is known no better nothing is said. Where too few visits tell the
-second cache from the third, both look like one that ends anywhere between."""
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -21,18 +16,8 @@ def find(book: Book) -> Iterable[Finding]:
     taken = bool(list(neighbours_take_cache.find(book)))
     last = [level for level in book.index.hierarchy if level.size_bytes][-1:]
     for level in book.index.hierarchy:
-        if level.size_bytes and level.os_size_bytes and _disagrees(level) and not (taken and level in last):
+        if level.size_bytes and level.os_size_bytes and disagrees(level) and not (taken and level in last):
             yield _finding(level, level.size_bytes, level.os_size_bytes)
-
-
-def _disagrees(level: Level) -> bool:
-    assert level.size_bytes
-    assert level.os_size_bytes
-    low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
-    if high > _MOST_DOUBT * low:
-        return False
-    nearest = min(max(low, level.os_size_bytes), high)
-    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
 
 
 def _finding(level: Level, size_bytes: float, os_size_bytes: int) -> Finding:

@@ -101,6 +101,12 @@ def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
     return EFFORTS[EFFORTS.index(best) :]
 
 
+def told_bytes(point: Point, probe: Probe | None) -> int:
+    """Of memory, as the point's sizes say; 0 where it has none."""
+    sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"} if probe else set()
+    return sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))
+
+
 class Costs:
     """Wall time of a visit to each point: guessed from its sizes, then learned from the visits made."""
 
@@ -168,10 +174,5 @@ class Costs:
     def held_bytes(self, point: Point) -> int:
         """Of memory that it is laid out in, as its sizes say."""
         if point not in self._held:
-            self._held[point] = self._sizes(point)
+            self._held[point] = told_bytes(point, self._probes.get(point.probe))
         return self._held[point]
-
-    def _sizes(self, point: Point) -> int:
-        probe = self._probes.get(point.probe)
-        sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"} if probe else set()
-        return sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))

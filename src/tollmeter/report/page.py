@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tollmeter.files import write_whole
+from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Failure
 from tollmeter.report import in_turns, look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
@@ -100,7 +101,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "memory": tables.memory_table(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
-        "disagreement": any(tables.disagrees(level) for level in index.hierarchy),
+        "disagreement": any(disagrees(level) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),
         "findings": linked(book, tables.findings(book), drawn),

@@ -18,6 +18,7 @@ import numpy as np
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Taken
+from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native_outcomes
 from tollmeter.report.doubt import (
@@ -46,7 +47,6 @@ from tollmeter.report.worth import is_under_way
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
-DISAGREES_BY = 1.25
 NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
 UNASKED = "it was not asked for there"
 ENDED = ("ok", "settled", "budget")
@@ -179,14 +179,6 @@ def _level(level: Level) -> tuple[Cell, ...]:
         reading_of_level(level),
         plain(level.parallelism, 2) if level.parallelism else DASH,
     )
-
-
-def disagrees(level: Level) -> bool:
-    """The system's size lies outside the measured interval, and further than a quarter from it."""
-    if not level.size_bytes or not level.os_size_bytes:
-        return False
-    low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
-    return not low / DISAGREES_BY <= level.os_size_bytes <= high * DISAGREES_BY
 
 
 BESIDE = 2

@@ -36,9 +36,6 @@ class Residents:
         self._large: dict[Place, Resident] = {}
         self._held = 0
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def taken(self, place: Place, seed: int) -> Resident | None:
         """Who waits for another visit of this layout. One of another layout of the place is ended: it is over."""
         found = self._let_go(place)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Level
 from tollmeter.report.charts.chart import Bench, Chart, Datum
 from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, size_of_level
 from tollmeter.report.numbers import percent, plain, size
-from tollmeter.report.tables import disagrees
 
 
 def said(chart: Chart, bench: Bench) -> str:
