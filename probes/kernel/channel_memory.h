@@ -45,16 +45,27 @@ static inline uint32_t channel_spin(struct channel *channel, enum channel_side s
 
 /* ---- a futex, with and without a spin before the sleep ---- */
 
+/* With a CPU each, a side that slept only where there is no word yet would find it there as often as the other one is
+ * awake, and by that the other one would be awake: two sides that were once quick sleep no more, a call takes a hundredth,
+ * and which of the two it is lasts for thousands of calls. Here whoever waits has slept. */
 static inline void channel_store_and_wake(struct channel *channel, enum channel_side self, uint32_t word) {
+  struct channel_slot *slot = &channel->slot[self];
   channel_store(channel, self, word);
-  toll_futex_wake(&channel->slot[self].word, 1);
+  if (channel->one_cpu)
+    toll_futex_wake(&slot->word, 1);
+  else /* until he lies there, or has seen the word: a signal wakes as well */
+    while (toll_futex_wake(&slot->bed, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word) toll_relax();
 }
 
 static inline uint32_t channel_sleep(struct channel *channel, enum channel_side self) {
   struct channel_slot *slot = &channel->slot[!self];
+  _Atomic uint32_t *place = channel->one_cpu ? &slot->word : &slot->bed;
+  const uint32_t nothing = channel->one_cpu ? slot->last : 0;
   uint32_t word;
-  while ((word = channel_word(slot)) == slot->last) toll_futex_wait(&slot->word, slot->last);
-  return slot->last = word;
+  if (!channel->one_cpu) toll_futex_wait(place, nothing);
+  while ((word = channel_word(slot)) == slot->last) toll_futex_wait(place, nothing);
+  __atomic_store_n(&slot->last, word, __ATOMIC_RELAXED);
+  return word;
 }
 
 /* Nobody is woken who is awake. Both sides store before they look at what the other stored, so that one of them sees it. */

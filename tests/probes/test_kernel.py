@@ -352,6 +352,15 @@ def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
     assert cost(done) > 20 * control_cost(done)
 
 
+@pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
+@pytest.mark.parametrize("map_", ["other", "same"])
+def test_whoever_waits_by_a_futex_for_another_cpu_sleeps(abi: str, map_: str) -> None:
+    """In each call. Two sides that are quick would else find the word there, and a call would take a hundredth."""
+    done = visit(abi, "kernel.call_object", channel="futex", placement="two_cpus", map=map_)
+    assert done.status == "ok", done.reason
+    assert all((one.witness.voluntary or 0) >= 3 * one.iterations for one in done.samples)
+
+
 @pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
