@@ -142,15 +142,22 @@ def closed_output(visit: dict[str, Any]) -> None:
     os.kill(os.getpid(), signal.SIGABRT)
 
 
-def interruptible(visit: dict[str, Any]) -> None:
-    """One sample, and then the rest only where nobody asks to stop."""
-    stopped: list[bool] = []
-    signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
+asked_to_stop: list[bool] = []
+
+
+def await_stop() -> None:
+    """Until somebody asks to stop."""
+    signal.signal(signal.SIGINT, lambda *_: asked_to_stop.append(True))
     listens()
     limit = time.monotonic() + 60
-    while not stopped and time.monotonic() < limit:
+    while not asked_to_stop and time.monotonic() < limit:
         time.sleep(0.01)
-    say(*stream([visit, CLOCK, CONTROL, *samples(1, 100)], stopped=bool(stopped)))
+
+
+def interruptible(visit: dict[str, Any]) -> None:
+    """One sample, and then the rest only where nobody asks to stop."""
+    await_stop()
+    say(*stream([visit, CLOCK, CONTROL, *samples(1, 100)], stopped=bool(asked_to_stop)))
 
 
 def stubborn(visit: dict[str, Any]) -> None:
@@ -193,12 +200,23 @@ def held(visit: dict[str, Any]) -> None:
     whole(visit)
 
 
+def unheard(visit: dict[str, Any]) -> None:
+    """Takes no sample where somebody asked to stop before, and does not stay."""
+    stays.clear()
+    taken = [] if asked_to_stop else samples(visit["samples"], 100)
+    say(*stream([visit, CLOCK, CONTROL, *taken], stopped=bool(asked_to_stop)))
+
+
 BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "good": whole,
     "held": held,
     "slow": whole,
     "unprepared": whole,
     "lost": whole,
+    "wordy": whole,
+    "flooding": whole,
+    "mute": whole,
+    "asked": unheard,
     "crash_later": later(crash),
     "hang_later": later(hang),
     "interruptible_later": later(interruptible),
@@ -220,6 +238,8 @@ BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "stubborn": stubborn,
 }
 
+STAYING = ("good", "held", "slow", "wordy", "flooding", "asked")
+
 
 def main() -> None:
     path, words = Path(sys.argv[1]), sys.argv[2:]
@@ -236,19 +256,25 @@ def main() -> None:
 
 
 def prepare_ahead(behaviour: str) -> None:
-    """A slow one is ready once the test lets it be; an unprepared one says that it could not, a lost one nothing."""
+    """A slow one is ready once the test lets it be, and so is a wordy one, which has said a line or more than a pipe
+    holds; an unprepared one says that it could not, a lost one nothing, and a mute one can say nothing any more."""
+    say({"wordy": b"a warning, and its lin", "flooding": b"a warning\n" * (1 << 14)}.get(behaviour, b""))
+    if behaviour == "mute":
+        os.closerange(1, 3)
     Path(sys.argv[1] + ".preparing").write_text(f"{os.getpid()}\n")
-    if behaviour == "slow":
+    if behaviour in ("slow", "wordy", "flooding", "mute"):
         await_file("prepared")
+    elif behaviour == "asked":
+        await_stop()
     elif behaviour == "lost":
         os.kill(os.getpid(), signal.SIGKILL)
-    say(*stream([], **stays))
+    say(b"e\n" if behaviour == "wordy" else b"", *stream([], **stays))
 
 
 def stay(path: Path, told: dict[str, Any]) -> None:
     """As a probe does: another seed, the end of its input and whatever goes wrong end it."""
     seed = None
-    if told["behaviour"] in ("good", "held", "slow") or told["behaviour"].endswith("_later"):
+    if told["behaviour"] in STAYING or told["behaviour"].endswith("_later"):
         stays["stays"] = True
     for line in sys.stdin:
         visit = visit_record(path, line.split(), told["describe"])

@@ -214,6 +214,30 @@ def test_whether_a_visit_is_calm_is_asked_with_the_bytes_of_its_process_alone(pl
     assert own / 2 < told < own * 2
 
 
+@pytest.mark.parametrize("behaviour", ["wordy", "flooding"])
+def test_a_visit_waits_for_nothing_that_is_said_beside_it(place: Place, behaviour: str) -> None:
+    """Less than a line, or more than a pipe holds."""
+    place.expect(behaviour, calm=True)
+    with place.visiting() as under_way:
+        preparing = place.preparing(behaviour)
+        place.lets("held", "released")
+        under_way.result(30)
+    assert is_at_work(preparing)
+    assert not place.is_ready(behaviour)
+    place.lets(behaviour, "prepared")
+    assert place.process(behaviour) == preparing
+
+
+def test_what_is_said_while_nothing_is_visited_is_heard_with_the_rest(place: Place) -> None:
+    place.expect("wordy")
+    preparing = place.preparing("wordy")
+    place.expect("wordy")
+    assert not place.is_ready("wordy")
+    place.lets("wordy", "prepared")
+    awaited(lambda: place.expect("wordy") or place.is_ready("wordy"))
+    assert place.process("wordy") == preparing
+
+
 # ---- what is not wanted, or cannot be had -------------------------------------------------------------------------
 
 
@@ -230,12 +254,12 @@ def test_what_nobody_expects_any_more_is_ended_and_what_is_begun_is_not_begun_ag
 def test_one_of_another_seed_is_ended_and_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.expect("slow")
     preparing = place.preparing("slow")
-    monkeypatch.setattr(place.target._ahead, "_hear", lambda _: pytest.fail("it may take as long as it wants"))
+    monkeypatch.setattr(place.target._ahead, "_await", lambda _: pytest.fail("it may take as long as it wants"))
     assert place.process("slow", seed=8) != preparing
     assert state(preparing) == ""
 
 
-@pytest.mark.parametrize("behaviour", ["unprepared", "lost"])
+@pytest.mark.parametrize("behaviour", ["unprepared", "lost", "mute"])
 def test_what_cannot_be_prepared_is_visited_by_a_process_of_its_own(place: Place, behaviour: str) -> None:
     place.expect(behaviour, "good")
     preparing = place.preparing(behaviour)
@@ -244,7 +268,7 @@ def test_what_cannot_be_prepared_is_visited_by_a_process_of_its_own(place: Place
     assert place.preparing("good") == place.process("good"), "the next is prepared all the same"
 
 
-@pytest.mark.parametrize("behaviour", ["unprepared", "lost"])
+@pytest.mark.parametrize("behaviour", ["unprepared", "lost", "mute"])
 def test_the_next_is_begun_beside_a_calm_visit_where_one_could_not_be_prepared(place: Place, behaviour: str) -> None:
     place.expect(behaviour, "good", calm=True)
     with place.visiting():
@@ -308,6 +332,36 @@ def test_an_interrupt_reaches_the_visit_and_not_whoever_prepares(place: Place, c
     assert place.process("slow") == preparing
 
 
+def interrupting(place: Place) -> threading.Thread:
+    """Once the target waits for a process."""
+    asking = threading.Thread(target=lambda: awaited(lambda: place.target._child) and place.target.interrupt())
+    asking.start()
+    return asking
+
+
+def test_an_interrupt_reaches_whoever_prepares_once_its_visit_waits_for_it(place: Place) -> None:
+    """It takes no sample."""
+    place.expect("asked")
+    preparing = place.preparing("asked")
+    awaited(Path(place.executable("asked") + ".listens").exists)
+    asking = interrupting(place)
+    back = place.told("asked")
+    asking.join()
+    assert (back.status, back.reason) == ("interrupted", "stopped before its first sample")
+    assert Path(place.executable("asked") + ".preparing").read_text() == f"{preparing}\n", "no other one prepared"
+
+
+def test_who_takes_the_place_of_one_that_an_interrupt_ended_is_asked_to_stop_as_well(place: Place) -> None:
+    place.expect("slow")
+    place.preparing("slow")
+    asking = interrupting(place)
+    back = place.told("slow")
+    asking.join()
+    assert (back.status, back.reason) == ("interrupted", "stopped before its first sample")
+    place.lets("slow", "prepared")
+    assert place.process("slow"), "the next visit is as any other"
+
+
 @pytest.mark.parametrize("how", ["slow", "halted", "good"])
 def test_closing_ends_whoever_prepares_or_is_ready(place: Place, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     behaviour = "slow" if how == "halted" else how
@@ -323,8 +377,9 @@ def test_closing_ends_whoever_prepares_or_is_ready(place: Place, how: str, monke
 
 
 def test_a_process_is_halted_as_often_as_asked_and_goes_on() -> None:
-    one = Child(["sleep", "60"])
+    one = Child(["sh", "-c", "read it; exec sleep 60"], listens=True)
     process = one._process.pid
+    one.say("go on")
     for _ in range(3):
         one.halt()
         assert state(process) == "T"
@@ -336,7 +391,7 @@ def test_a_process_is_halted_as_often_as_asked_and_goes_on() -> None:
 
 
 def test_one_that_has_ended_is_halted_without_waiting() -> None:
-    one = Child(["true"])
+    one = Child(["true"], listens=True)
     awaited(lambda: state(one._process.pid) == "Z")
     began = time.monotonic()
     one.halt()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tollmeter.model import Point, Value, Visit
@@ -53,11 +54,18 @@ class _Begun(NamedTuple):
 
 class Ahead:
     """One layout at a time: it holds memory until its visit. start: a process, told to prepare what comes; None where
-    it cannot be. patience_s: how long that may take. Implements child.Meanwhile."""
+    it cannot be. patience_s: how long that may take. interruptible: entered while somebody waits for it. Implements
+    child.Meanwhile."""
 
-    def __init__(self, start: Callable[[Coming], Child | None], patience_s: Callable[[Visit], float]) -> None:
+    def __init__(
+        self,
+        start: Callable[[Coming], Child | None],
+        patience_s: Callable[[Visit], float],
+        interruptible: Callable[[Child], AbstractContextManager[None]],
+    ) -> None:
         self._start = start
         self._patience_s = patience_s
+        self._interruptible = interruptible
         self._coming: deque[Coming] = deque()
         self._begun: _Begun | None = None
         self._is_ready = False
@@ -83,8 +91,8 @@ class Ahead:
         if begun.coming.visit.seed != visit.seed:
             self._end()
             return None
-        if not self._is_ready:
-            self._hear(begun)
+        if not self._is_ready and not begun.child.has_answered():
+            self._await(begun)
         self._begun, self._is_ready = None, False
         return begun.child if begun.child.stays else None
 
@@ -93,8 +101,8 @@ class Ahead:
 
     def go_on(self) -> None:
         """Sees whether it is ready, and begins what comes next where nothing waits for its visit."""
-        if self._begun and not self._is_ready and self._begun.child.has_said_something():
-            self._hear(self._begun)
+        if self._begun and not self._is_ready and self._begun.child.has_answered():
+            self._settle(self._begun)
         while self._begun is None and self._coming:
             coming = self._coming.popleft()
             child = self._start(coming)
@@ -121,9 +129,12 @@ class Ahead:
             self._begun.child.end()
         self._begun, self._is_ready, self._is_halted = None, False, False
 
-    def _hear(self, begun: _Begun) -> None:
+    def _await(self, begun: _Begun) -> None:
+        with self._interruptible(begun.child):
+            begun.child.hear(self._patience_s(begun.coming.visit))
+
+    def _settle(self, begun: _Begun) -> None:
         """One that could not prepare has ended: its visit is made by another process, and says why."""
-        begun.child.hear(self._patience_s(begun.coming.visit))
         if begun.child.stays:
             self._is_ready = True
         else:

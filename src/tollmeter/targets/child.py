@@ -8,10 +8,12 @@ started. While it measures, the host sleeps in poll(): it wakes when the process
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -70,8 +72,10 @@ class Child:
             env=dict(environment or _environment()),
             start_new_session=True,
         )
+        os.set_blocking(self.voice, False)
         self._reaped = False
         self._sent: set[int] = set()
+        self._said = bytearray()
 
     def signal(self, number: int) -> None:
         """To the process and all that it started. Until it is reaped, its number cannot belong to another."""
@@ -82,7 +86,9 @@ class Child:
 
     def finish(self, limit_s: float) -> Ended:
         """Waits for the end, at most so long. Whatever happens, the whole group is gone on return."""
-        output = bytearray()
+        output = self._taken()
+        if self._reaped:
+            return self._ended(output, None)
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s)
         finally:
@@ -94,6 +100,7 @@ class Child:
         try:
             self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
         except BrokenPipeError:
+            _drain(self.voice, self._said)
             self.end()
             return False
         return True
@@ -102,7 +109,7 @@ class Child:
         """Waits for a stream that ends with the promise to stay: its status is then 0 and the process waits for the
         next line. Where it does not stay, all is as with `finish`.
         """
-        output = bytearray()
+        output = self._taken()
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s, _promises_to_stay, meanwhile)
         except BaseException:
@@ -116,6 +123,11 @@ class Child:
     def answer(self, line: str, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended | None:
         """Says one line, and hears what comes of it. None if it was gone before it was asked."""
         return self.hear(limit_s, meanwhile) if self.say(line) else None
+
+    def _taken(self) -> bytearray:
+        """What it has said that nobody has been given."""
+        said, self._said = self._said, bytearray()
+        return said
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
         """One that was asked to stop before it could listen died of that, and of nothing else."""
@@ -133,9 +145,19 @@ class Child:
         """The descriptor that can be read once it has said something, or has ended."""
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
-    def has_said_something(self) -> bool:
-        """Or has ended."""
-        return bool(select.select([self.voice], [], [], 0)[0])
+    def has_answered(self) -> bool:
+        """As `hear`, without waiting: whether a stream has come that promises to stay. One that will not promise it any
+        more is ended, and has answered too."""
+        if self._reaped:
+            return True
+        ended = _has_ended(self._process.pid)
+        is_open = _drain(self.voice, self._said)
+        if _promises_to_stay(self._said):
+            self._said.clear()
+            return True
+        if ended or not is_open or len(self._said) > MOST_BYTES:
+            self.end()
+        return self._reaped
 
     def resident_bytes(self) -> int:
         """Of memory that it holds; 0 where the system does not tell."""
@@ -156,18 +178,30 @@ class Child:
 
     def halt(self) -> None:
         """Stops it where it is, until it is told to go on; returns once it stands, at the end of a page that the kernel
-        clears for it at the latest."""
-        self.signal(signal.SIGSTOP)
-        limit = time.monotonic() + _HALTING_S
-        while not self._reaped and time.monotonic() < limit and not self._has_halted():
-            time.sleep(_HALTED_WITHIN_S)
+        clears for it at the latest. One that does not begin is ended."""
+        if self._reaped:
+            return
+        if not _comes(self._has_begun):
+            self.end()
+            return
+        os.kill(self._process.pid, signal.SIGSTOP)
+        _comes(self._has_halted)
+
+    def _has_begun(self) -> bool:
+        """Or has ended. A probe reads what it is told behind the first line of its main, in which it asks the kernel to
+        end it with this process: who is stopped before that stays for ever where this process is killed. And so would
+        what it starts, which is not stopped."""
+        assert self._process.stdin
+        unread = fcntl.ioctl(self._process.stdin, termios.FIONREAD, bytes(4))
+        return not any(unread) or _has_ended(self._process.pid)
 
     def _has_halted(self) -> bool:
         """Or has ended."""
         return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def go_on(self) -> None:
-        self.signal(signal.SIGCONT)
+        if not self._reaped:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def end(self) -> None:
         """Ends what is left of it and of its group."""
@@ -199,7 +233,6 @@ class Child:
         not count."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
-        os.set_blocking(pipe, False)
         watched = select.poll()
         watched.register(pipe, select.POLLIN)
         reading = True
@@ -216,6 +249,14 @@ class Child:
                 if ended or (is_whole and is_whole(output)):
                     return None
         return "timeout", f"no end within {limit_s:.3g} s"
+
+
+def _comes(what: Callable[[], bool]) -> bool:
+    """Soon."""
+    limit = time.monotonic() + _HALTING_S
+    while not (has_come := what()) and time.monotonic() < limit:
+        time.sleep(_HALTED_WITHIN_S)
+    return has_come
 
 
 def _promises_to_stay(output: bytearray) -> bool:

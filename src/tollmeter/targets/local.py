@@ -41,8 +41,9 @@ class Local:
 
     def __init__(self) -> None:
         self._child: Child | None = None
+        self._is_asked_to_stop = False
         self._forecast = Forecast()
-        self._ahead = Ahead(self._begun_ahead, lambda visit: patience_s(visit, _usual_s(visit)))
+        self._ahead = Ahead(self._begun_ahead, lambda visit: patience_s(visit, _usual_s(visit)), self._interruptible)
         self._residents = Residents()
         self._held_bytes: dict[Place, int] = {}
 
@@ -53,6 +54,7 @@ class Local:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        self._is_asked_to_stop = False
         try:
             ended = self._visited(executable, visit)
         except OSError as error:
@@ -91,8 +93,11 @@ class Local:
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
-        """A probe that is asked to stop while it prepares takes no sample."""
+        """A probe that is asked to stop while it prepares takes no sample. One that ended of that, before it could
+        listen, has another in its place, which is asked as well."""
         self._child = child
+        if self._is_asked_to_stop:
+            child.signal(signal.SIGINT)
         try:
             yield
         finally:
@@ -146,6 +151,7 @@ class Local:
         self._residents.close()
 
     def interrupt(self) -> None:
+        self._is_asked_to_stop = True
         if self._child:
             self._child.signal(signal.SIGINT)
 
