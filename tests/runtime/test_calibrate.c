@@ -38,6 +38,12 @@ static uint64_t cold(void *context, uint64_t iterations) {
   return ++*calls <= 1 ? 10000000 : iterations;
 }
 
+/* The caches are somebody else's until a batch has been through them. */
+static uint64_t cold_at_first(void *context, uint64_t iterations) {
+  uint64_t *calls = context;
+  return iterations * (++*calls <= 1 ? 8 : 1);
+}
+
 static uint64_t kept(struct machine machine, uint64_t known, uint64_t quantum) {
   return settled_on(batch, &machine, known, 1000000, quantum);
 }
@@ -52,6 +58,8 @@ static void expect_hints(void) {
   EXPECT(kept(nanosecond, 1000000, 96) == 0 && kept(nanosecond, 960000, 96) == 960000);
   EXPECT(kept(dear, 1, 1) == 1); /* no batch is shorter than one iteration */
   EXPECT(kept(dear, 2, 1) == 0);
+  uint64_t calls = 0;
+  EXPECT(settled_on(cold_at_first, &calls, 1000000, 1000000, 1) == 1000000);
 }
 
 int main(void) {
