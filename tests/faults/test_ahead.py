@@ -23,7 +23,7 @@ import pytest
 from fakes import fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import child, local
+from tollmeter.targets import ahead, child, local
 from tollmeter.targets.ahead import Coming, Forecast
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
@@ -79,8 +79,8 @@ class Place:
         path = self._folder / behaviour / "x86_64" / PROBE
         return str(path if path.exists() else fake(path.parent, PROBE, behaviour))
 
-    def coming(self, behaviour: str, **changed: Any) -> Coming:
-        return Coming(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed), 0)
+    def coming(self, behaviour: str, *, is_quick: bool = False, **changed: Any) -> Coming:
+        return Coming(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed), 0, is_quick)
 
     def expect(self, *behaviours: str, calm: bool = False) -> None:
         self.target.expect(Forecast(0, [self.coming(one) for one in behaviours], is_calm=lambda _, __: calm))
@@ -187,6 +187,50 @@ def test_the_next_is_prepared_once_the_visit_of_the_first_is_made(
     second = place.preparing("slow")
     place.lets("slow", "prepared")
     assert place.process("slow") == second
+
+
+def several(place: Place, count: int) -> list[str]:
+    """Behaviours, each of an executable of its own."""
+    names = [f"good{number}" for number in range(count)]
+    for name in names:
+        folder = Path(place.executable("good")).parents[2] / name / "x86_64"
+        fake(folder, PROBE, "good")
+    return names
+
+
+def test_quick_layouts_wait_ready_a_few_at_a_time_behind_what_is_slow(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_MOST_QUICK", 2)
+    names = several(place, 4)
+    started = begun(monkeypatch)
+    coming = [place.coming(name, is_quick=True) for name in names]
+    place.target.expect(Forecast(0, [*coming, place.coming("slow")], is_calm=lambda _, __: True))
+    place.preparing("slow")
+    assert started == [place.executable("slow")]
+    with place.visiting():
+        place.lets("slow", "prepared")
+        awaited(lambda: place.is_ready(names[1]))
+        assert started[1:] == [place.executable(name) for name in names[:2]], "there is room for two"
+        assert place.is_ready("slow")
+    first = place.preparing(names[0])
+    assert place.process(names[0]) == first
+    awaited(lambda: place.preparing(names[2]))
+
+
+def test_a_quick_layout_is_prepared_while_a_slow_one_waits_for_its_visit_and_no_second_slow_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (quick,) = several(place, 1)
+    started = begun(monkeypatch)
+    coming = [place.coming("good"), place.coming("slow"), place.coming(quick, is_quick=True)]
+    place.target.expect(Forecast(0, coming, is_calm=lambda _, __: True))
+    with place.visiting():
+        awaited(lambda: place.is_ready(quick))
+        assert started == [place.executable("good"), place.executable(quick)]
+    place.process("good")
+    place.preparing("slow")
+    place.lets("slow", "prepared")
 
 
 def test_what_is_asked_for_out_of_turn_is_not_prepared_any_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

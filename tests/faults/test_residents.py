@@ -87,8 +87,25 @@ def test_visits_of_one_layout_are_served_by_one_process(place: Place) -> None:
 def test_another_seed_has_a_process_of_its_own_and_ends_the_other(place: Place) -> None:
     first, second = place.process(seed=7), place.process(seed=8)
     assert first != second
-    assert (is_alive(first), is_alive(second)) == (False, True)
+    assert is_alive(second)
     assert place.process(seed=8) == second
+    assert not is_alive(first), "it had a visit's time to end in"
+
+
+def test_a_large_one_has_ended_before_the_next_of_its_place_begins(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes its memory."""
+    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
+    first, second = place.process(seed=7), place.process(seed=8)
+    assert (is_alive(first), is_alive(second)) == (False, True)
+
+
+def test_closing_ends_one_that_is_still_on_its_way_out(place: Place) -> None:
+    first = place.process(seed=7)
+    place.process(seed=8)
+    place.target.close()
+    assert not is_alive(first)
 
 
 def test_points_and_cpus_wait_beside_each_other(place: Place) -> None:

@@ -23,8 +23,12 @@ from tollmeter.targets import Foresees
 from tollmeter.targets.ahead import Coming, Forecast, Place
 
 
+def slow_ones(forecast: Forecast) -> list[Coming]:
+    return [one for one in forecast.coming if not one.is_quick]
+
+
 class Foreseeing(Rig):
-    """A rig whose place prepares one layout at a time; each takes as long as so many visits to others."""
+    """A rig whose place prepares slow layouts, one at a time; each takes as long as so many visits to others."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -36,11 +40,11 @@ class Foreseeing(Rig):
 
     def expect(self, forecast: Forecast) -> None:
         self.told.append(forecast)
-        self.waiting, self.made_beside = [*forecast.coming], 0
+        self.waiting, self.made_beside = slow_ones(forecast), 0
 
     def is_ready(self, place: Place) -> bool:
-        assert place == self.waiting[0].place
-        return self.made_beside >= self.prepared_after
+        is_next = bool(self.waiting) and place == self.waiting[0].place
+        return is_next and self.made_beside >= self.prepared_after
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         self.made_beside += 1
@@ -50,8 +54,8 @@ class Foreseeing(Rig):
         return super().run(executable, visit, revision)
 
     def points_told(self) -> list[list[Point]]:
-        """By round."""
-        return [[one.visit.point for one in forecast.coming] for forecast in self.told]
+        """Of slow layouts, by round."""
+        return [[one.visit.point for one in slow_ones(forecast)] for forecast in self.told]
 
 
 @pytest.fixture
@@ -78,19 +82,21 @@ def first_visits(rig: Rig, round_: int) -> list[Visit]:
     return list(found.values())
 
 
-def test_a_place_is_told_of_slow_layouts_in_the_order_of_their_visits(rig: Foreseeing) -> None:
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_place_is_told_of_layouts_in_the_order_of_their_visits(rig: Foreseeing, quick: bool) -> None:
+    """The slow ones among themselves, and so the quick ones."""
     assert isinstance(rig, Foresees)
     plan = rig.plan(LATENCY, ENTER)
     rig.go(plan)
-    first = rig.told[0]
-    assert slow_of(plan.points()) == {one.visit.point for one in first.coming}
-    asked = [visit for visit in first_visits(rig, 0) if visit.point in slow_of(plan.points())]
-    assert [one.visit.point for one in first.coming] == [visit.point for visit in asked]
-    for one, visit in zip(first.coming, asked, strict=True):
+    told = [one for one in rig.told[0].coming if one.is_quick == quick]
+    asked = [visit for visit in first_visits(rig, 0) if (visit.point in slow_of(plan.points())) != quick]
+    assert told
+    assert [one.visit.point for one in told] == [visit.point for visit in asked]
+    for one, visit in zip(told, asked, strict=True):
         assert one.executable == catalog().executables[visit.point.probe, visit.point.abi].path
         assert one.layout == (one.place, visit.seed), "it is the layout that is then asked for"
         assert one.place == (one.executable, visit.point.parameters, visit.cpus)
-        assert one.bytes == visit.point.values()["size"]
+        assert one.bytes == visit.point.values().get("size", 0)
 
 
 def test_it_is_told_where_to_prepare_and_beside_what(rig: Foreseeing) -> None:
@@ -117,7 +123,7 @@ def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
     seeds: dict[Point, list[int]] = {}
     for visit in rig.visits:
         seeds.setdefault(visit.point, []).append(visit.seed)
-    told = [one.layout for forecast in rig.told for one in forecast.coming]
+    told = [one.layout for forecast in rig.told for one in slow_ones(forecast)]
     assert len(told) == len(set(told)) == sum(len(set(seeds[point])) for point in slow_of([*seeds]))
     assert [len(points) for points in rig.points_told()[:2]] == [3, 1]
 
@@ -128,6 +134,7 @@ def test_what_cannot_be_prepared_elsewhere_is_not_told_of(rig: Foreseeing) -> No
     rig.beside = Beside(0, 2 * MIB, {**rig.beside.probes, walk.probe: msgspec.structs.replace(walk, switches=True)})
     rig.go(rig.plan(LATENCY, ENTER))
     assert not any(rig.points_told())
+    assert {one.visit.point.probe for forecast in rig.told for one in forecast.coming} == {"kernel.enter"}
 
 
 def test_a_run_that_is_gone_on_with_tells_of_what_it_still_lacks(rig: Foreseeing) -> None:
@@ -170,7 +177,7 @@ def test_points_that_stand_against_each_other_keep_their_turns(rig: Foreseeing) 
     rig.visits_to_settle = 20
     rig.go(rig.plan(size, against=("pages=small",)))
     assert rig.told
-    assert not any(rig.points_told())
+    assert not any(forecast.coming for forecast in rig.told)
     assert [visit.point.values()["pages"] for visit in rig.visits[:4]] == ["huge", "small", "small", "huge"]
 
 
@@ -200,10 +207,14 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     assert not costs.is_slow(point)
     costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=False)
     assert not costs.is_slow(point), "what waits says nothing of what begins"
-    costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=True)
+    costs.learn(point, 4, USUAL, 0.2 + samples_s, fresh=True)
     assert costs.is_slow(point)
+    costs.learn(point, 4, USUAL, samples_s, fresh=True, ahead=True)
+    assert costs.is_slow(point)
+    assert costs.is_dear(point)
     costs.learn(point, 4, USUAL, samples_s, fresh=True)
-    assert costs.is_slow(point)
+    assert not costs.is_slow(point), "it was somebody else who took so long"
+    assert not costs.is_dear(point)
 
 
 def test_a_large_layout_is_slow_before_it_was_seen_and_after_it_was_quick() -> None:

@@ -65,6 +65,26 @@ def test_a_large_layout_is_visited_until_its_point_has_an_interval_and_is_known(
     assert all(rounds_of(rig, point) == [0] * max(LEAST_VISITS, wanted) for point in plan.points())
 
 
+def test_what_was_seen_to_take_long_to_lay_out_has_another_layout_every_round_and_none_within(rig: Rig) -> None:
+    """It says nothing of sizes: its first visit tells."""
+    rig.visits_to_settle = 12
+
+    def answer(visit: Visit) -> bytes:
+        rig.clock_s += 0.3 * ((visit.point, visit.seed) not in {(one.point, one.seed) for one in rig.visits[:-1]})
+        return whole(visit=visit)
+
+    rig.answer = answer
+    plan = rig.plan(ENTER)
+    rig.go(plan)
+    for point in plan.points():
+        seeds: dict[int, set[int]] = {}
+        for visit in rig.visits:
+            if visit.point == point:
+                seeds.setdefault(visit.round, set()).add(visit.seed)
+        assert all(len(of_round) == 1 for of_round in seeds.values())
+        assert len(set.union(*seeds.values())) == len(seeds) > 1
+
+
 def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
     sizes = tuple(number * MIB for number in range(32, 48))
     plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)

@@ -339,7 +339,7 @@ class _Run:
         """Of the next visit."""
         in_turns = bool(self._plan.against)
         serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
-        return self._layouts.next((point, cpus), round_, serves, one_round=not in_turns and self._costs.is_large(point))
+        return self._layouts.next((point, cpus), round_, serves, one_round=not in_turns and self._costs.is_dear(point))
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
         stage = self._stage
@@ -348,11 +348,13 @@ class _Run:
         sampling = self._sampling(point, effort, layout.number)
         visit = self._plan.visit(next(self._visits), point, round_, cpus, sampling)
         stage.observer.visit(visit, *self._progress())
+        ahead = self._foresight.is_ready(point)
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         self._record(stream)
-        self._costs.learn(point, visit.samples, effort, stage.now() - began, fresh=not layout.served)
+        spent = stage.now() - began
+        self._costs.learn(point, visit.samples, effort, spent, fresh=not layout.served, ahead=ahead)
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)

@@ -21,24 +21,27 @@ class Foresight:
         self._coming: dict[Point, Coming] = {}
 
     def expect(self, visits: Iterable[Visit]) -> set[Point]:
-        """visits: the first ones of layouts, in their order. The points whose layouts are prepared ahead of them."""
+        """visits: the first ones of layouts, in their order. Those of the points whose layouts are slow, and prepared
+        ahead of them."""
         self._coming = {visit.point: self._of(visit) for visit in visits if self._is_prepared(visit.point)}
         beside = self._stage.beside
         for name, target in self._stage.targets.items():
             if beside and isinstance(target, Foresees):
                 own = [one for point, one in self._coming.items() if point.target == name]
                 target.expect(Forecast(beside.cpu, own, beside.may_begin, beside.is_calm))
-        return set(self._coming)
+        return {point for point, coming in self._coming.items() if not coming.is_quick}
 
     def is_ready(self, point: Point) -> bool:
-        target = self._stage.targets[point.target]
-        return isinstance(target, Foresees) and target.is_ready(self._coming[point].place)
+        """Whether the layout of its next visit was prepared ahead."""
+        target, coming = self._stage.targets[point.target], self._coming.get(point)
+        return coming is not None and isinstance(target, Foresees) and target.is_ready(coming.place)
 
     def _of(self, visit: Visit) -> Coming:
         point = visit.point
-        return Coming(self._stage.executables[point.probe, point.abi], visit, self._costs.held_bytes(point))
+        executable, slow = self._stage.executables[point.probe, point.abi], self._costs.is_slow(point)
+        return Coming(executable, visit, self._costs.held_bytes(point), is_quick=not slow)
 
     def _is_prepared(self, point: Point) -> bool:
         beside = self._stage.beside
         place = self._stage.targets[point.target]
-        return bool(beside and beside.may_begin(point) and isinstance(place, Foresees) and self._costs.is_slow(point))
+        return bool(beside and beside.may_begin(point) and isinstance(place, Foresees))

@@ -114,17 +114,20 @@ class Costs:
         self._probes = probes
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
-        self._slowest: dict[Point, float] = {}
+        self._alone: dict[Point, float] = {}
         self._held: dict[Point, int] = {}
 
-    def learn(self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool) -> None:
-        """fresh: whether the visit began its layout."""
+    def learn(
+        self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool, ahead: bool = False
+    ) -> None:
+        """fresh: whether the visit is its layout's first; ahead: which was prepared before it."""
         beyond = max(0.0, seconds - samples * self._sample_s(point, effort))
         if fresh:
-            self._slowest[point] = max(beyond, self._slowest.get(point, 0.0))
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
         else:
             self._asking[point] = beyond
+        if fresh and not ahead:
+            self._alone[point] = self._starting[point]
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
@@ -162,11 +165,11 @@ class Costs:
 
     def is_dear(self, point: Point) -> bool:
         """To lay out, and soon to go for others: large, as its sizes say or its start was seen to last."""
-        return self.is_large(point) or self._starting.get(point, 0.0) > _DEAR_S
+        return self.is_large(point) or self._alone.get(point, 0.0) > _DEAR_S
 
     def is_slow(self, point: Point) -> bool:
-        """To lay out, as its sizes say or once was seen: what is prepared ahead takes no time to be seen."""
-        return max(self._guess(point), self._slowest.get(point, 0.0)) > _SLOW_S
+        """To lay out, as its sizes say or was seen: what is prepared ahead takes no time to be seen."""
+        return max(self._guess(point), self._alone.get(point, 0.0)) > _SLOW_S
 
     def is_large(self, point: Point) -> bool:
         return self.held_bytes(point) > LARGE_BYTES

@@ -20,12 +20,13 @@ Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 
 
 class Coming(NamedTuple):
-    """The first visit of a layout that takes long to begin. bytes: of memory that it will hold, as far as its point
-    says."""
+    """The first visit of a layout. bytes: of memory that it will hold, as far as its point says. is_quick: to begin,
+    as far as that is known."""
 
     executable: str
     visit: Visit
     bytes: int
+    is_quick: bool = False
 
     @property
     def place(self) -> Place:
@@ -47,15 +48,19 @@ class Forecast(NamedTuple):
     is_calm: Callable[[Point, int], bool] = lambda _, __: False
 
 
+_MOST_QUICK = 8
+"""Ready, and not yet visited: as many as are visited while one that is slow is prepared."""
+
+
 class _Begun(NamedTuple):
     child: Child
     coming: Coming
 
 
 class Ahead:
-    """One layout at a time: it holds memory until its visit. start: a process, told to prepare what comes; None where
-    it cannot be. patience_s: how long that may take. interruptible: entered while somebody waits for it. Implements
-    child.Meanwhile."""
+    """One is at work at a time. Of those that are ready, and hold memory until their visit, one was slow and a few
+    quick. start: a process, told to prepare what comes; None where it cannot be. patience_s: how long that may take.
+    interruptible: entered while somebody waits for it. Implements child.Meanwhile."""
 
     def __init__(
         self,
@@ -66,51 +71,54 @@ class Ahead:
         self._start = start
         self._patience_s = patience_s
         self._interruptible = interruptible
-        self._coming: deque[Coming] = deque()
+        self._slow, self._quick = deque[Coming](), deque[Coming]()
         self._begun: _Begun | None = None
-        self._is_ready = False
+        self._ready: dict[Place, _Begun] = {}
         self._is_halted = False
 
     def expect(self, coming: Sequence[Coming]) -> None:
         """In place of what was expected before. What is begun is not begun again, and ends where nobody wants it."""
-        same = [one for one in coming if self._begun and one.layout == self._begun.coming.layout]
-        if self._begun and not same:
-            self._end()
-        self._coming = deque(one for one in coming if one not in same)
+        wanted = {one.layout for one in coming}
+        if self._begun and self._begun.coming.layout not in wanted:
+            self._end_begun()
+        for one in [one for one in self._ready.values() if one.coming.layout not in wanted]:
+            self._ready.pop(one.coming.place).child.end()
+        there = {one.coming.layout for one in (*self._ready.values(), *([self._begun] if self._begun else []))}
+        self._slow = deque(one for one in coming if one.layout not in there and not one.is_quick)
+        self._quick = deque(one for one in coming if one.layout not in there and one.is_quick)
         self.go_on()
 
     def is_ready(self, place: Place) -> bool:
-        return self._is_ready and self._begun is not None and self._begun.coming.place == place
+        return place in self._ready
 
     def taken(self, place: Place, visit: Visit) -> Child | None:
         """Who has prepared this layout; waits until it is ready. None where it has to be begun by the visit itself."""
-        self._coming = deque(one for one in self._coming if one.place != place)
-        begun = self._begun
-        if begun is None or begun.coming.place != place:
+        self._forget(place)
+        if self._begun and self._begun.coming.place == place:
+            if self._begun.coming.visit.seed == visit.seed:
+                self._await(self._begun)
+            else:
+                self._end_begun()
+        found = self._ready.pop(place, None)
+        if found and found.coming.visit.seed != visit.seed:
+            found.child.end()
             return None
-        if begun.coming.visit.seed != visit.seed:
-            self._end()
-            return None
-        if not self._is_ready and not begun.child.has_answered():
-            self._await(begun)
-        self._begun, self._is_ready = None, False
-        return begun.child if begun.child.stays else None
+        return found.child if found else None
 
     def voices(self) -> list[int]:
-        return [self._begun.child.voice] if self._begun and not self._is_ready else []
+        return [self._begun.child.voice] if self._begun else []
 
     def go_on(self) -> None:
-        """Sees whether it is ready, and begins what comes next where nothing waits for its visit."""
-        if self._begun and not self._is_ready and self._begun.child.has_answered():
+        """Sees whether it is ready, and begins what comes next where there is room for it."""
+        if self._begun and self._begun.child.has_answered():
             self._settle(self._begun)
-        while self._begun is None and self._coming:
-            coming = self._coming.popleft()
+        while self._begun is None and (coming := self._next()):
             child = self._start(coming)
             self._begun = _Begun(child, coming) if child else None
 
     def halt(self) -> None:
         """Nothing is prepared until `resume`."""
-        if not self._is_halted and self._begun and not self._is_ready:
+        if not self._is_halted and self._begun:
             self._begun.child.halt()
             self._is_halted = True
 
@@ -121,21 +129,33 @@ class Ahead:
         self.go_on()
 
     def close(self) -> None:
-        self._coming.clear()
-        self._end()
+        self.expect(())
 
-    def _end(self) -> None:
+    def _forget(self, place: Place) -> None:
+        self._slow = deque(one for one in self._slow if one.place != place)
+        self._quick = deque(one for one in self._quick if one.place != place)
+
+    def _next(self) -> Coming | None:
+        """What is slow goes first: the quick ones that it leaves to their visits are laid out beside it. While a slow
+        one waits for its visit, which is the next, they are prepared for those behind."""
+        quick = sum(one.coming.is_quick for one in self._ready.values())
+        if self._slow and quick == len(self._ready):
+            return self._slow.popleft()
+        return self._quick.popleft() if self._quick and quick < _MOST_QUICK else None
+
+    def _end_begun(self) -> None:
         if self._begun:
             self._begun.child.end()
-        self._begun, self._is_ready, self._is_halted = None, False, False
+        self._begun, self._is_halted = None, False
 
     def _await(self, begun: _Begun) -> None:
-        with self._interruptible(begun.child):
-            begun.child.hear(self._patience_s(begun.coming.visit))
+        if not begun.child.has_answered():
+            with self._interruptible(begun.child):
+                begun.child.hear(self._patience_s(begun.coming.visit))
+        self._settle(begun)
 
     def _settle(self, begun: _Begun) -> None:
         """One that could not prepare has ended: its visit is made by another process, and says why."""
+        self._begun = None
         if begun.child.stays:
-            self._is_ready = True
-        else:
-            self._begun = None
+            self._ready[begun.coming.place] = begun

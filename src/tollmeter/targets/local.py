@@ -123,7 +123,7 @@ class Local:
             return None
         child = self._started(place[0], self._held_bytes.get(place, 0))
         with self._interruptible(child):
-            child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)))
+            child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._ahead)
         return child if child.stays else None
 
     def _begun_ahead(self, coming: Coming) -> Child | None:

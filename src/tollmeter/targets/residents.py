@@ -34,15 +34,22 @@ class Residents:
     def __init__(self) -> None:
         self._waiting: dict[Place, Resident] = {}
         self._large: dict[Place, Resident] = {}
+        self._leaving: list[Child] = []
         self._held = 0
 
     def taken(self, place: Place, seed: int) -> Resident | None:
-        """Who waits for another visit of this layout. One of another layout of the place is ended: it is over."""
+        """Who waits for another visit of this layout. One of another layout of the place is ended: it is over, and a
+        small one ends while others are visited."""
+        self._see_off()
         found = self._let_go(place)
-        if found and found.seed != seed:
+        if found is None or found.seed == seed:
+            return found
+        if found.bytes > _LARGE_BYTES:
             found.child.end()
-            return None
-        return found
+        else:
+            found.child.dismiss()
+            self._leaving.append(found.child)
+        return None
 
     def keep(self, place: Place, one: Resident) -> None:
         """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
@@ -67,11 +74,18 @@ class Residents:
             held -= one.bytes
 
     def close(self) -> None:
+        self._see_off()
         for one in self._waiting.values():
             one.child.end()
         self._waiting.clear()
         self._large.clear()
         self._held = 0
+
+    def _see_off(self) -> None:
+        """Who was told to end when a visit before this one began."""
+        for child in self._leaving:
+            child.end()
+        self._leaving.clear()
 
     def _let_go(self, place: Place) -> Resident | None:
         found = self._waiting.pop(place, None)
