@@ -164,11 +164,14 @@ def bare(folder: Path) -> AbstractContextManager[Stand]:
 
 @contextmanager
 def ssh(folder: Path) -> Iterator[Stand]:
+    """In a folder of its own there, by which its processes are told from those of other workers."""
     need("ssh", "ssh-keygen", "gcc")
+    there = folder / "there"
+    there.mkdir()
     with sshd(folder) as options:
-        target = Ssh("127.0.0.1", options)
+        target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={there}"])
         try:
-            yield Stand(target, lambda behaviour: rogue(folder, "gcc", behaviour), ("/toll.", PROBE, "--visit="))
+            yield Stand(target, lambda behaviour: rogue(folder, "gcc", behaviour), (str(there), PROBE, "--visit="))
         finally:
             target.close()
 
@@ -177,51 +180,41 @@ def ssh(folder: Path) -> Iterator[Stand]:
 def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[list[str]]:
     """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh.
 
-    within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens.
+    within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens. Workers
+    that test at once choose their ports one after the other, each when the last one's server has its own.
     """
     server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if server is None:
         pytest.skip("no sshd here: apt-get install openssh-server")
-    port = port or _free_port()
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
-    (folder / "known").write_text(f"[{address}]:{port} {(folder / 'host.pub').read_text()}")
+    _make_run_folder()
+    with (ROOT / "build/ssh.lock").open("w") as choosing:
+        fcntl.flock(choosing, fcntl.LOCK_EX)
+        port = port or _free_port()
+        (folder / "known").write_text(f"[{address}]:{port} {(folder / 'host.pub').read_text()}")
+        configuration = _configured(folder, address, port)
+        command = [*within, server, "-D", "-e", "-f", str(configuration)]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            try:
+                if not within:
+                    _await_port(port)
+                fcntl.flock(choosing, fcntl.LOCK_UN)
+                yield [
+                    "-F", "none", "-p", str(port), "-i", f"{folder}/user", "-o", f"UserKnownHostsFile={folder}/known",
+                    "-o", "GlobalKnownHostsFile=none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
+                ]  # fmt: skip
+            finally:
+                process.terminate()
+
+
+def _configured(folder: Path, address: str, port: int) -> Path:
     configuration = folder / "sshd_config"
     configuration.write_text(
         f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv TMPDIR\n"
     )
-    _make_run_folder()
-    with (
-        _turn(),
-        subprocess.Popen([*within, server, "-D", "-e", "-f", str(configuration)], stderr=subprocess.DEVNULL) as process,
-    ):
-        try:
-            if not within:
-                _await_port(port)
-            yield [
-                "-F", "none", "-p", str(port), "-i", f"{folder}/user", "-o", f"UserKnownHostsFile={folder}/known",
-                "-o", "GlobalKnownHostsFile=none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
-            ]  # fmt: skip
-        finally:
-            process.terminate()
-
-
-_turns: list[int] = []
-
-
-@contextmanager
-def _turn() -> Iterator[None]:
-    """Workers that test at once take turns with ssh: what runs there has one name for all. One that has its
-    turn may have several servers."""
-    with (ROOT / "build/ssh.lock").open("w") as lock:
-        if not _turns:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        _turns.append(lock.fileno())
-        try:
-            yield
-        finally:
-            _turns.pop()
+    return configuration
 
 
 def servers(folder: Path) -> list[int]:

@@ -434,6 +434,19 @@ def test_a_process_is_halted_as_often_as_asked_and_goes_on() -> None:
     assert state(process) == ""
 
 
+def test_what_a_process_has_started_is_not_halted_with_it() -> None:
+    """It has not asked to end with anybody, and would stand there for ever once both are killed."""
+    one = Child(["sh", "-c", "read it; sleep 60 & wait"], listens=True)
+    process = one._process.pid
+    one.say("go on")
+    children = Path(f"/proc/{process}/task/{process}/children")
+    [started] = awaited(lambda: children.read_text().split())
+    one.halt()
+    assert (state(process), is_at_work(int(started))) == ("T", True)
+    one.end()
+    awaited(lambda: not is_at_work(int(started)))
+
+
 def test_one_that_has_ended_is_halted_without_waiting() -> None:
     one = Child(["true"], listens=True)
     awaited(lambda: state(one._process.pid) == "Z")

@@ -41,7 +41,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     patch.setattr(places, "RUNS", folder / "runs")
     out, printed = sys.stdout, folder / "printed"
     with printed.open("w") as sys.stdout:
-        words = ["--budget", "12s", "--out", str(folder / "run"), "--quiet", "--format", "json"]
+        words = ["--budget", "12s", "--precision", "20%", "--out", str(folder / "run"), "--quiet", "--format", "json"]
         code = main(["run", str(folder / "mine.toml"), *words])
     sys.stdout = out
     patch.undo()

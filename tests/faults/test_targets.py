@@ -18,6 +18,7 @@ import stands
 from stands import Stand
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import description, head, outcome
+from tollmeter.targets import local, qemu_system, ssh
 
 STANDS: list[Callable[[Path], AbstractContextManager[Stand]]] = [
     stands.local,
@@ -74,7 +75,11 @@ def test_a_visit_that_goes_wrong_fails_with_its_reason(stand: Stand, behaviour: 
     assert named in (back.reason or "")
 
 
-def test_a_probe_that_hangs_is_ended_at_its_deadline_with_all_that_it_started(stand: Stand) -> None:
+def test_a_probe_that_hangs_is_ended_at_its_deadline_with_all_that_it_started(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (local, qemu_system, ssh):
+        monkeypatch.setattr(place, "_GRACE_S", 2.0)
     began = time.monotonic()
     back = told(stand, "hang", deadline_ms=100)
     assert back.status == "timeout"
