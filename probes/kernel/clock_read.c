@@ -90,5 +90,5 @@ const struct toll_probe toll_probe = {
     .body = read_by_library,
     .control = read_by_system_call,
     .check = check,
-    .revision = 2,
+    .revision = 3,
 };

@@ -91,5 +91,5 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
-    .revision = 2,
+    .revision = 3,
 };

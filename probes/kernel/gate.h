@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second gates into the kernel, where a CPU has more than one. Each enters once for getppid.
+ * The second gates into the kernel, where a CPU has more than one. Each enters once for getppid, from a function of its
+ * own as the ordinary gate (entry.h).
  */
 #ifndef TOLL_KERNEL_GATE_H
 #define TOLL_KERNEL_GATE_H
@@ -9,10 +10,12 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 
+#include "toll.h"
+
 #if defined(__x86_64__) || defined(__i386__)
 #define GATE_INT80 1
 /* Numbered as a 32-bit program would, whoever executes it. */
-static inline long gate_int80(void) {
+TOLL_APART static long gate_int80(void) {
   enum { GETPPID_OF_I386 = 64 };
   long answer = GETPPID_OF_I386;
 #if defined(__x86_64__)
@@ -24,7 +27,7 @@ static inline long gate_int80(void) {
 }
 #else
 #define GATE_INT80 0
-static inline long gate_int80(void) {
+TOLL_APART static long gate_int80(void) {
   return -ENOSYS;
 }
 #endif
@@ -38,7 +41,7 @@ static inline uintptr_t gate_of_vdso(void) {
 #endif
 }
 
-static inline long gate_vdso(uintptr_t gate) {
+TOLL_APART static long gate_vdso(uintptr_t gate) {
   long answer = -ENOSYS;
 #if defined(__i386__)
   answer = 64;

@@ -209,5 +209,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .switches = true,
-    .revision = 2,
+    .revision = 3,
 };
