@@ -18,7 +18,7 @@ import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.apart import blurred, why_merged
-from tollmeter.inference.knees import Fit, Knee, fit_levels
+from tollmeter.inference.knees import USUAL_PAGE, Fit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit, when_calm
@@ -75,7 +75,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if not curves:
         return ()
     best = best_pages(curves)
-    fits = {pages: _fit(sweep) for pages, sweep in curves.items()}
+    fits = {pages: _fit(sweep, _page_bytes(pages, machine)) for pages, sweep in curves.items()}
     others = [fit for pages, fit in fits.items() if pages != best]
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
@@ -91,7 +91,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
     """The knees of every page mode's latency curve, for charts; nearest first."""
     curves = latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages]).knees for pages in curves}
+    return {pages: _fit(curves[pages], _page_bytes(pages, machine)).knees for pages in curves}
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -103,21 +103,26 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     return tuple(levels[level] for level in sorted(levels))
 
 
-def _fit(rows: Sequence[Row]) -> Fit:
+def _page_bytes(pages: str, machine: Machine) -> int:
+    """Of which a walk's buffer is made: huge pages of a guest may be small ones of its host."""
+    return USUAL_PAGE if pages == "huge" else machine.page_bytes
+
+
+def _fit(rows: Sequence[Row], page_bytes: int) -> Fit:
     """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
-    fit = _of_seen_levels(rows)
+    fit = _of_seen_levels(rows, page_bytes)
     if not blurred(fit, rows):
         return fit
-    calm = _of_seen_levels(when_calm(rows))
+    calm = _of_seen_levels(when_calm(rows), page_bytes)
     return calm if len(calm.knees) > len(fit.knees) else fit
 
 
-def _of_seen_levels(rows: Sequence[Row]) -> Fit:
+def _of_seen_levels(rows: Sequence[Row], page_bytes: int) -> Fit:
     """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
-    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES)
+    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES, page_bytes)
     while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
-        fit = fit_levels(to_fit(rows), len(fit.knees))
+        fit = fit_levels(to_fit(rows), len(fit.knees), page_bytes)
     return fit
 
 
