@@ -181,7 +181,10 @@ static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clo
   const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
   uint64_t target_ns = request->sample_ns > 1000 * bound ? request->sample_ns : (uint64_t)(1000 * bound);
   s->body.iterations = body_iterations(r, target_ns);
-  if (s->controlled) s->control.iterations = iterations_of(r, control_batch, request->control_iterations, target_ns);
+  if (!s->controlled) return;
+  s->control.iterations = r->visit->probe->alike
+                              ? s->body.iterations
+                              : iterations_of(r, control_batch, request->control_iterations, target_ns);
 }
 
 /* No core turns a loop a thousand times in a nanosecond. */

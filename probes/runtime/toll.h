@@ -130,6 +130,7 @@ struct toll_probe {
   void (*work)(const struct toll_run *r, struct toll_work *work);
   const struct toll_role *roles; /* ends with {0}; NULL: the timed worker alone */
   uint64_t quantum;              /* iterations are a multiple of this; 0: one */
+  bool alike;                    /* the control takes as many iterations as the body: both go round as much memory */
   bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
   bool faults;                   /* likewise for page faults */
   bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */

@@ -227,6 +227,7 @@ def description(machine: Machine, *, told: bool = True, hypervisor: str | None =
     )  # fmt: skip
     return Description(
         host="model", cpu="a modelled machine", kernel="none", hypervisor=hypervisor, cpus=2, memory_bytes=16 << 30,
+        page_bytes=machine.page_bytes,
         caches=caches if told else (), core_clock_hz=machine.clock_hz, allowed_cpus=(0, 1), architecture="x86_64",
         facts={"transparent_hugepage": machine.transparent_hugepage},
     )  # fmt: skip

@@ -37,15 +37,18 @@ def test_an_exclusive_cache_serves_its_own_size_and_that_of_the_cache_before_it(
     assert found(PLAIN)["L3"].size_bytes == pytest.approx(4 * MIB, rel=0.1)
 
 
-def test_pages_of_64_kib() -> None:
-    """As many translations reach sixteen times as far, and page-local order goes sixteen times as far. Of a cache that
-    is four such pages times its ways, a visit's luck with so few colours takes up to a quarter."""
-    large = replace(PLAIN, page_bytes=64 * KIB, huge_pages=False, page_run=1)
+@pytest.mark.parametrize("seed", [100, 101, 102])
+def test_pages_of_64_kib(seed: int) -> None:
+    """As many translations reach sixteen times as far, and page-local order goes sixteen times as far. A cache that is
+    four such pages times its ways begins to overflow in most visits at four fifths of its size, as one of the four sets
+    of pages has more than its share: taken for many colours, that is where it ended."""
+    large = replace(PLAIN, page_bytes=64 * KIB, huge_pages=False, page_run=1, seed=seed)
     levels = found(large)
     assert list(levels) == ["L1d", "L2", "L3", "memory"]
     for level, cache in zip(levels.values(), large.caches, strict=False):
-        of_few_colours = cache.size_bytes > large.page_bytes * cache.ways
-        assert level.size_bytes == pytest.approx(cache.size_bytes, rel=0.25 if of_few_colours else 0.1)
+        assert level.size_bytes == pytest.approx(cache.size_bytes, rel=0.25)
+        assert level.size_low is not None and level.size_high is not None
+        assert level.size_low <= 1.03 * cache.size_bytes and cache.size_bytes <= 1.03 * level.size_high
 
 
 def test_a_hybrid_cpu_whose_other_core_the_system_describes() -> None:

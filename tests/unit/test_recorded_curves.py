@@ -86,6 +86,30 @@ def test_sizes_that_now_one_level_serves_and_now_the_other_are_no_level(pages: s
     assert (found["L3"].latency_ns or 0) < 16
 
 
+def test_a_few_visits_beside_a_copy_part_two_caches() -> None:
+    """At 2 to 6 MiB each visit had anything from 13 to 150 ns: fitted as they came, both were one cache that ends
+    between 2.3 and 5.7 MiB."""
+    found = levels("short_beside_a_copy", "huge", TOLD)
+    assert list(found) == ["L1d", "L2", "L3", "memory"]
+    second, third = found["L2"], found["L3"]
+    assert second.size_low is not None and second.size_high is not None
+    assert second.size_low <= MIB <= second.size_high < 2 * MIB
+    assert third.size_low is not None and third.size_low > 3 * MIB
+    assert third.latency_ns == pytest.approx(14, rel=0.15)
+
+
+@pytest.mark.parametrize(("name", "pages"), [("short_beside_two_copies", "huge"), ("short_beside_a_copy", "small")])
+def test_a_cache_that_neighbours_hide_is_not_added_to_the_one_before(name: str, pages: str) -> None:
+    """Hardly a size showed the third cache's latency: what is known is that the second was not told from it."""
+    found = levels(name, pages, TOLD)
+    assert list(found) == ["L1d", "L2", "memory"]
+    assert found["L1d"].size_bytes and not found["L1d"].not_apart_from
+    second = found["L2"]
+    assert second.size_bytes is second.size_low is second.size_high is None
+    assert second.not_apart_from == "L3" and "neighbours" in second.not_apart_why
+    assert second.latency_cycles == pytest.approx(14, rel=0.05)
+
+
 @pytest.mark.parametrize("path", sorted(CURVES.glob("*.json")), ids=lambda path: path.stem)
 def test_the_systems_word_changes_no_number(path: Path) -> None:
     """As many levels and the same sizes where it says nothing, too little, or something else."""

@@ -17,10 +17,11 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.inference.knees import Fit, Knee, fit_levels
+from tollmeter.inference.apart import blurred, why_merged
+from tollmeter.inference.knees import USUAL_PAGE, Fit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
-from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit
+from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit, when_calm
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
 
@@ -74,7 +75,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if not curves:
         return ()
     best = best_pages(curves)
-    fits = {pages: _fit(sweep) for pages, sweep in curves.items()}
+    fits = {pages: _fit(sweep, _page_bytes(pages, machine)) for pages, sweep in curves.items()}
     others = [fit for pages, fit in fits.items() if pages != best]
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
@@ -90,7 +91,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
     """The knees of every page mode's latency curve, for charts; nearest first."""
     curves = latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages]).knees for pages in curves}
+    return {pages: _fit(curves[pages], _page_bytes(pages, machine)).knees for pages in curves}
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -102,12 +103,26 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     return tuple(levels[level] for level in sorted(levels))
 
 
-def _fit(rows: Sequence[Row]) -> Fit:
+def _page_bytes(pages: str, machine: Machine) -> int:
+    """Of which a walk's buffer is made: huge pages of a guest may be small ones of its host."""
+    return USUAL_PAGE if pages == "huge" else machine.page_bytes
+
+
+def _fit(rows: Sequence[Row], page_bytes: int) -> Fit:
+    """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
+    fit = _of_seen_levels(rows, page_bytes)
+    if not blurred(fit, rows):
+        return fit
+    calm = _of_seen_levels(when_calm(rows), page_bytes)
+    return calm if len(calm.knees) > len(fit.knees) else fit
+
+
+def _of_seen_levels(rows: Sequence[Row], page_bytes: int) -> Fit:
     """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
-    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES)
+    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES, page_bytes)
     while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
-        fit = fit_levels(to_fit(rows), len(fit.knees))
+        fit = fit_levels(to_fit(rows), len(fit.knees), page_bytes)
     return fit
 
 
@@ -190,8 +205,8 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     own = within if within[0] < within[1] else seen.bounds(place)
     reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
     by_turns = seen.by_turns(place)
-    untold = _not_apart(name, knee, seen) if knee else ""
-    size_low, size_high = _size_range(knee, reading, by_turns) if knee and not untold else (None, None)
+    not_apart_from, not_apart_why = _not_apart(name, place, seen) if knee else ("", "")
+    size_low, size_high = _size_range(knee, reading, by_turns) if knee and not not_apart_why else (None, None)
     latency, low, high = _latency(seen, place)
     few = _few_samples(_plateau(seen, place))
     unread = missing_kernels(seen.rows, seen.probes, within)
@@ -200,7 +215,7 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
     at_once = parallelism(_most_inside([row for row in chains if row.status == "ok" and row.unit == "ns"], within))
     return Level(
         level=name,
-        size_bytes=knee.size_bytes if knee and not untold else None,
+        size_bytes=knee.size_bytes if knee and not not_apart_why else None,
         size_low=size_low,
         size_high=size_high,
         os_size_bytes=_os_size(name, seen.machine),
@@ -215,7 +230,8 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         reading_high=reading[1] if reading else None,
         states=_states(by_turns),
         few_samples=few,
-        not_apart_from=untold,
+        not_apart_from=not_apart_from,
+        not_apart_why=not_apart_why,
         read_low=reads.low if reads else None,
         read_high=reads.high if reads else None,
         read_missing=next(iter(unread.values()), ""),
@@ -229,15 +245,11 @@ def _why_missing(asked: Sequence[Row]) -> str:
     return without[0] if without else "too few counts of chains were measured" if asked else ""
 
 
-def _not_apart(name: str, knee: Knee, seen: _Seen) -> str:
-    """The next level that the system tells of, where a knee of too few visits lies well beyond this one's end: between
-    the two no cache ends. With visits enough it is what was measured, and may contradict the system."""
-    own, known = _os_size(name, seen.machine), os_sizes(seen.machine)
-    beyond = [cache for cache in known if own and cache.size_bytes > own]
-    few = _few_samples([row for row in seen.sweep if size_of(row) <= knee.high * BEYOND])
-    if not few or not own or not beyond or knee.low <= own * BEYOND:
-        return ""
-    return f"L{beyond[0].level}"
+def _not_apart(name: str, place: int, seen: _Seen) -> tuple[str, str]:
+    """The next level and why this one is not told from it; both empty where it is."""
+    known = [cache.size_bytes for cache in os_sizes(seen.machine)]
+    why = why_merged(seen.fit, place, seen.sweep, _os_size(name, seen.machine), known)
+    return (f"L{_number(name) + 1}", why) if why else ("", "")
 
 
 def _size_range(knee: Knee, reading: Within | None, by_turns: Sequence[Row]) -> Within:
@@ -266,8 +278,11 @@ def _states(by_turns: Sequence[Row]) -> tuple[State, ...]:
 
 
 def _os_size(name: str, machine: Machine) -> int | None:
-    number = 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
-    return next((cache.size_bytes for cache in os_sizes(machine) if cache.level == number), None)
+    return next((cache.size_bytes for cache in os_sizes(machine) if cache.level == _number(name)), None)
+
+
+def _number(name: str) -> int:
+    return 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
 
 
 def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:

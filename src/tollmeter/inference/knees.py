@@ -22,7 +22,7 @@ import numpy as np
 
 from tollmeter.inference.curves import NoisyCurve, segments
 from tollmeter.inference.search import Place, Search
-from tollmeter.inference.shapes import SHAPES, Shape
+from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
@@ -30,8 +30,10 @@ CHI_SQUARE_95 = 3.84
 FAR_OFF = 3.0
 LEAST_TRUST = 6.0
 ROUNDS = 3
-BYTES_OF_COLOUR = 16 * 4096
-LEAST_COLOURS = 16
+WAYS_OF_COLOUR = 16
+LEAST_OF_LUCK = 1 << 20
+"""What smaller caches do with a visit's pages is no more luck than what this does."""
+USUAL_PAGE = 4096
 COARSE_STEPS, FINE_STEPS = 8, 24
 COARSE_SHAPES = (Shape(ways=4.0, keenness=2.0), Shape(ways=16.0, keenness=2.0), Shape(ways=inf, keenness=2.0))
 
@@ -53,8 +55,9 @@ class Fit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: NoisyCurve, most_levels: int = 6) -> Fit:
+def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> Fit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
+    page_bytes: of what the buffer lies in, by which a cache has few colours or many.
 
     Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells.
     """
@@ -62,8 +65,8 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6) -> Fit:
     for _ in range(ROUNDS):
         coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES)
         rough = stripped(coarse, most_levels)
-        trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points))
-    search = Search(trusted, FINE_STEPS, SHAPES)
+        trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points, page_bytes))
+    search = Search(trusted, FINE_STEPS, SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES)
     knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
     return _fit(search, knees)
 
@@ -90,18 +93,18 @@ def _spikes_doubted(points: NoisyCurve) -> Array:
     return np.asarray(points.noise * np.clip(off / FAR_OFF, 1.0, LEAST_TRUST))
 
 
-def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve) -> Array:
+def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_bytes: int) -> Array:
     """The noise of each point once the levels are roughly known.
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share
-    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many. What is still far off is
-    trusted less, as far as it is off (Huber 1964).
+    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many, and few of large pages.
+    What is still far off is trusted less, as far as it is off (Huber 1964).
     """
     costs, _ = search.solve(knees)
     shares = search.shares(knees)
     fitted = costs[0] + shares @ costs[1:]
     capacities = search.capacities[[knee[0] for knee in knees]]
-    colours = np.maximum(capacities / BYTES_OF_COLOUR, LEAST_COLOURS)
+    colours = np.maximum(capacities, LEAST_OF_LUCK) / (WAYS_OF_COLOUR * page_bytes)
     luck = (shares * (1 - shares)) @ (costs[1:] ** 2 / colours) / points.visits / fitted**2
     noise = np.sqrt(points.noise**2 + luck)
     off = np.abs(points.values / fitted - 1) / noise

@@ -27,6 +27,7 @@ from scipy.special import gammainc, gammaln, lambertw
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
+DRAWS = 999
 LOG_X = np.linspace(log(1 / 64), log(16), 401)
 
 
@@ -34,7 +35,7 @@ class Shape(Record, frozen=True):
     """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU.
 
     colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
-    colour is a buffer without gaps, in which no set holds two lines more than another. Of two, the usual visit counts.
+    colour is a buffer without gaps, in which no set holds two lines more than another. Of more, the usual visit counts.
     """
 
     ways: float
@@ -51,6 +52,9 @@ SHAPES = tuple(
     for ways, colours in ((2.0, 1), (4.0, 1), (8.0, 2), (12.0, 2), (16.0, 2))
 )
 
+OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
+"""A cache of some MiB is no more than a few pages of 64 KiB wide."""
+
 
 def miss_share(shape: Shape, x: Array) -> Array:
     """Share of misses in a buffer x times the capacity; none in one of less than a 64th of it."""
@@ -65,6 +69,8 @@ def table(shape: Shape) -> Array:
         return _without_gaps(x, shape.ways)
     if shape.colours == 2:
         return _usual_of_two(x, shape.ways)
+    if shape.colours:
+        return _usual_of_few(x, shape)
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
     if shape.keenness == inf:
@@ -111,4 +117,13 @@ def _usual_of_two(x: Array, ways: float) -> Array:
         chance = np.exp(gammaln(pages + 1) - gammaln(one + 1) - gammaln(pages - one + 1) - pages * log(2))
         reached = np.cumsum(chance[order])
         usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
+    return np.maximum.accumulate(usual)
+
+
+def _usual_of_few(x: Array, shape: Shape) -> Array:
+    """The same of more colours, by draws that are the same each time."""
+    random, usual = np.random.default_rng(shape.colours), []
+    for pages in np.maximum(np.round(shape.colours * shape.ways * x), 1).astype(int):
+        each = random.multinomial(pages, np.full(shape.colours, 1 / shape.colours), DRAWS)
+        usual.append(float(np.median(np.where(each > shape.ways, each, 0).sum(axis=1))) / pages)
     return np.maximum.accumulate(usual)

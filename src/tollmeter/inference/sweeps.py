@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import log
+from math import inf, log
 from statistics import median
 
 import msgspec
@@ -22,6 +22,7 @@ from tollmeter.numbers.meanings import with_meaning
 BEST_PAGES_FIRST = ("huge", "small", "local")
 LEAST_POINTS = 5
 DISTURBED = 1.5
+TORN = 2.0
 APART = 1.35
 """Two states that are nearer to each other are one level's, and no two levels are that near (`search.LEAST_RATIO`)."""
 
@@ -65,6 +66,11 @@ def both_states(row: Row) -> tuple[State, State] | None:
     return (first, second) if first and second and second.median >= APART * first.median else None
 
 
+def torn(row: Row) -> bool:
+    """Whether its visits were served by one level and by another, in no two heaps that so few batches would show."""
+    return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
+
+
 def to_fit(rows: Sequence[Row]) -> NoisyCurve:
     """What levels are fitted to. A size of two states is left out, so that it can be no level, and a knee may lie
     anywhere in the gap. At the sweep's end the second state stays: that is what lies beyond."""
@@ -72,6 +78,20 @@ def to_fit(rows: Sequence[Row]) -> NoisyCurve:
     end = steady[-1] + 1 if steady else 0
     kept = [rows[place] for place in steady] + [_in_second_state(row) for row in rows[end:]]
     return _curve(kept if len(kept) >= LEAST_POINTS else rows)
+
+
+def when_calm(rows: Sequence[Row]) -> list[Row]:
+    """With each torn size at what it takes when it is left alone, which is no more than any batch of it or of a larger
+    size took: others only ever add, and no size is nearer than a smaller one. rows: one sweep, nearest first."""
+    calm, least = [], inf
+    for row in reversed(rows):
+        least = min(least, row.minimum or inf)
+        calm.append(_of_least(row, least) if torn(row) else row)
+    return calm[::-1]
+
+
+def _of_least(row: Row, least: float) -> Row:
+    return msgspec.structs.replace(row, median=least, low=least, high=least * TORN, quartiles=())
 
 
 def _in_second_state(row: Row) -> Row:

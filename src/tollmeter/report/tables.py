@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.experiment.taken import Taken
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
@@ -146,8 +145,7 @@ def memory_table(book: Book) -> Table | None:
 
 def not_apart(level: Level) -> str:
     """Why a cache has no size; empty where it has one."""
-    told = f"not told apart from {level.not_apart_from}: fewer than {LEAST_VISITS} visits"
-    return told if level.not_apart_from else ""
+    return f"not told apart from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
 
 
 def no_levels(book: Book) -> str:
