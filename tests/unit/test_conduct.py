@@ -18,7 +18,7 @@ from streams import whole
 from tollmeter.conduct import before_others, kept_on, quiet
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Published, RowOf, Select, Visit
-from tollmeter.plan.effort import EFFORTS, LONGER, USUAL, VISITS_WANTED, Effort
+from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
 from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
 
@@ -127,13 +127,13 @@ def samples_by_round(rig: Rig) -> list[int]:
     return [samples for _, samples in sorted(found)]
 
 
-def test_longer_visits_wait_until_each_point_has_an_interval(rig: Rig) -> None:
-    """Before that their costs are guesses, and the time may be needed for what has none."""
-    rig.visits_to_settle = LEAST_VISITS + 2
+def test_longer_visits_wait_until_each_point_has_as_many_as_were_planned(rig: Rig) -> None:
+    """Before that more of them tell more, however long the budget is."""
+    rig.visits_to_settle = VISITS_WANTED + 1
     plan = rig.plan(ENTER)
-    assert plan.effort.samples > LONGER.samples
+    assert plan.effort.samples > USUAL.samples
     rig.go(plan)
-    assert samples_by_round(rig) == [USUAL.samples] * LEAST_VISITS + [LONGER.samples] * 2
+    assert samples_by_round(rig) == [USUAL.samples] * VISITS_WANTED + [EFFORTS[0].samples]
 
 
 def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(rig: Rig) -> None:
@@ -202,7 +202,7 @@ def test_what_is_too_dear_to_be_settled_costs_the_others_nothing(rig: Rig) -> No
     slow = plan.points()[5]
 
     def answer(visit: Visit) -> bytes:
-        rig.clock_s += 1.5 if visit.point == slow else 0
+        rig.clock_s += 1.8 if visit.point == slow else 0
         return whole(visit=visit)
 
     rig.answer = answer

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from made import CLOCK_HZ, outcome, probe, quiet, sample
+from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.judgement.settle import refine, visits_wanted
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
 from tollmeter.numbers.known import Known
+from tollmeter.numbers.rows import rows_of_point
 
 PROBE = Probe(
     probe="kernel.enter",
@@ -96,6 +99,36 @@ def test_visits_that_saw_the_state_of_the_row_tell_its_scatter_and_no_others() -
     odd = [beside(0, 10.0, WHOLE), beside(1, 10.1, WHOLE), beside(2, 12.0, WHOLE)]
     alone, among = odd, [*odd, *(beside(number, 14.0, SHARED) for number in range(3, 9))]
     assert visits_wanted(among, SEEN, KNOWN) == pytest.approx(3 * visits_wanted(alone, SEEN, KNOWN), rel=0.35)
+
+
+# ---- what is left of a difference --------------------------------------------------------------------------------
+
+LEFT = probe(metric("gain", source="difference"))
+
+
+def twins(count: int, gains: Sequence[float]) -> list[Outcome]:
+    """Visits of a cost of 100 ns and a control that is less by one of these, in turns."""
+    return [
+        outcome([sample(100.0, 100.0 - gains[number % len(gains)]) for _ in range(6)], visit=number, seed=number)
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [6, 24])
+def test_what_is_hardly_told_from_nothing_wants_as_many_visits_as_its_scatter_says(count: int) -> None:
+    """And not three more time and again, which seem to be near."""
+    gains = [6.0, -5.0, 5.0, -4.0]
+    (row,) = rows_of_point(twins(count, gains), LEFT)
+    assert row.low is not None
+    assert row.low < 0 < (row.median or 0.0)
+    assert visits_wanted(twins(count, gains), LEFT) > 20 * count
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_what_physics_refuses_wants_as_many_visits_again(count: int) -> None:
+    told = twins(count, [-5.0])
+    assert rows_of_point(told, LEFT)[0].status == "unstable"
+    assert visits_wanted(told, LEFT) == 2 * count
 
 
 # ---- where to look closer ---------------------------------------------------------------------------------------

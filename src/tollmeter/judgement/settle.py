@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf, log, sqrt
 
-from tollmeter.experiment.precision import LEAST_VISITS, visits_for
+from tollmeter.experiment.precision import LEAST_VISITS, Estimate, visits_for
 from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
@@ -50,25 +50,27 @@ def _is_used(metric: Metric) -> bool:
 
 
 def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
-    """A number that physics refused may be sound after another visit."""
+    """A number that physics refused may be sound after as many visits again."""
     visits = len(told.readings)
     if metric.source == "gauge":
         row = gauge_row(told, metric, known)
         return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
     found = speech(told, metric, known)
     if found.complaint or not found.said:
-        return visits + LEAST_VISITS
+        return visits + max(LEAST_VISITS, visits)
     head = found.said[0]
     seen = len(head.part.visits)
     if is_known(head.estimate, seen, known.precision):
         return visits
-    if head.estimate.low <= 0:
-        return visits + LEAST_VISITS
-    half = log(head.estimate.high / head.estimate.low) / 2
-    wanted = visits_for(known.precision, seen, half, head.scatter)
+    wanted = visits_for(known.precision, seen, _half_width(head.estimate), head.scatter)
     if sober:
         return max(visits + 1, visits / seen * wanted)
     return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(found.series, told)))
+
+
+def _half_width(found: Estimate) -> float:
+    """Of a logarithm; what is not told from nothing has none, and is as wide as a share of its value."""
+    return log(found.high / found.low) / 2 if found.low > 0 else found.half_width()
 
 
 def _believed(wanted: float, seen: int) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Probe, Record
 
 VISITS_WANTED = 6
@@ -63,10 +62,10 @@ class Effort(Record, frozen=True):
         return bodies * self.sample_ns * _BATCHES * 1e-9 * _BESIDE_SAMPLE + _BURSTS_S
 
 
-LONGER, USUAL = Effort(samples=24), Effort()
+USUAL = Effort()
 EFFORTS = (
     Effort(samples=32),
-    LONGER,
+    Effort(samples=24),
     Effort(samples=20),
     USUAL,
     Effort(samples=12),
@@ -90,15 +89,13 @@ _NEARLY = 0.9
 def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
     """Those that the visits of a round may be made with, the best first. seen: visits of each of its points so far.
 
-    None beyond the usual till nearly all points have visits for an interval, since costs are guesses before; somewhat
-    longer ones till nearly all have as many as the run was planned by, and then any: what is still open scatters, and
-    has the rest of the time.
+    None beyond the usual till nearly all points have as many as the run was planned by, since more visits tell more
+    than longer ones; and then any: what is still open scatters, and has the rest of the time.
     """
     nearly_all = sorted(seen)[int((1 - _NEARLY) * len(seen))]
     if nearly_all >= VISITS_WANTED:
         return EFFORTS
-    best = max(planned, LONGER if nearly_all >= LEAST_VISITS else USUAL, key=EFFORTS.index)
-    return EFFORTS[EFFORTS.index(best) :]
+    return EFFORTS[EFFORTS.index(max(planned, USUAL, key=EFFORTS.index)) :]
 
 
 def told_bytes(point: Point, probe: Probe | None) -> int:
