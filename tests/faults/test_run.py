@@ -121,14 +121,14 @@ def test_every_option_of_run_does_something(done: Toll, root: Path, tmp_path: Pa
 
 
 def test_the_seed_decides_the_order(done: Toll, root: Path) -> None:
-    """Of two rounds of two points; what comes later depends on how long visits took."""
+    """Of one round of two points; what comes later depends on how long visits and layouts took."""
 
     def order(seed: str, out: str) -> list[str]:
         done("run", "--seed", seed, "--out", out, "--quiet")
-        return [outcome.point.probe for outcome in read(root / out).outcomes][:4]
+        return [outcome.point.probe for outcome in read(root / out).outcomes][:2]
 
     assert order("1", "a") == order("1", "b")
-    assert len({tuple(order(str(seed), f"c{seed}")) for seed in range(2, 8)}) > 1
+    assert len({tuple(order(str(seed), f"c{seed}")) for seed in (2, 8)}) > 1
 
 
 def test_a_dry_run_measures_and_leaves_nothing(done: Toll, root: Path) -> None:

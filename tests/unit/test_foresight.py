@@ -15,6 +15,7 @@ from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
 from tollmeter.conduct.ahead import Beside
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan import Costs, Plan
 from tollmeter.plan.effort import USUAL
@@ -207,11 +208,13 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     assert not costs.is_slow(point)
     costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=False)
     assert not costs.is_slow(point), "what waits says nothing of what begins"
-    costs.learn(point, 4, USUAL, 0.2 + samples_s, fresh=True)
+    costs.learn(point, 4, USUAL, 1.0 + samples_s, fresh=True)
     assert costs.is_slow(point)
+    serves = costs.visits_of_layout(point, USUAL)
     costs.learn(point, 4, USUAL, samples_s, fresh=True, ahead=True)
     assert costs.is_slow(point)
     assert costs.is_dear(point)
+    assert costs.visits_of_layout(point, USUAL) == serves > LEAST_VISITS, "somebody else is kept busy by it"
     costs.learn(point, 4, USUAL, samples_s, fresh=True)
     assert not costs.is_slow(point), "it was somebody else who took so long"
     assert not costs.is_dear(point)

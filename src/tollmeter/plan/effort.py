@@ -143,9 +143,11 @@ class Costs:
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
+        """By what it takes alone: who prepares it ahead has no time for another meanwhile."""
         visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
         least, most = _LAYOUT_SERVES
-        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * self._starting_s(point) / visit))))
+        start = self._alone.get(point, self._guess(point))
+        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start / visit))))
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
