@@ -98,5 +98,17 @@ def test_what_no_budget_mends_is_not_promised(open_s: tuple[float, ...], seconds
     assert "worst" in said
 
 
+def test_what_runs_differ_by_is_not_visited_for_and_not_settled() -> None:
+    """0.6 % where nobody knows better makes an interval of 1.2 % at the least; a few visits cannot tell yet."""
+    known = Known(precision=0.01)
+    same = [msgspec.structs.replace(told, visit=number, seed=number)
+            for number, told in enumerate(visits(0, [10.0, 10.001, 9.999] * 20))]  # fmt: skip
+    assert visits_wanted(same, TOLD["any.probe"], known) == len(same)
+    assert visits_wanted(same[:3], TOLD["any.probe"], known) > 3
+    found = settlement(same, TOLD, known, 10.0)
+    assert (found.settled, found.open_s) == (0, (inf,))
+    assert "runs" in sentence(found, [row(10.0)], 0.01, 10.0).rpartition(";")[2]
+
+
 def test_minutes_are_written_as_such() -> None:
     assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would settle 1")

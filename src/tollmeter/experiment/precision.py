@@ -31,6 +31,7 @@ _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
 _NORMAL = 1.959964
 _FLOOR_SD = 1e-4
+_HARDLY_MORE = 1.1
 MOST_PAIRED = 128
 """Values whose pairs are written out: what they take grows with the square, a gigabyte at ten thousand."""
 _MOST_TOLD_APART = 512
@@ -191,6 +192,11 @@ def _some_layouts(logs: Array, owner: NDArray[np.int64]) -> tuple[Array, NDArray
     names, place = np.unique(owner, return_inverse=True)
     kept = (place if len(names) >= _LEAST_POINTS * step else np.arange(len(logs))) % step == 0
     return logs[kept], owner[kept]
+
+
+def is_of_runs(half: float, scatter: Scatter) -> bool:
+    """Whether a half-width is what runs differ by, but for a tenth: no visit of this run makes it narrower."""
+    return half <= _HARDLY_MORE * _NORMAL * scatter.runs_sd
 
 
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf, log, sqrt
 
-from tollmeter.experiment.precision import LEAST_VISITS, Estimate, visits_for
+from tollmeter.experiment.precision import LEAST_VISITS, Estimate, is_of_runs, visits_for
 from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
@@ -28,7 +28,8 @@ def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
     number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
     table; but not what the system accounts to the process, which is told beside a time and is as sure as that. sober:
-    by their scatter alone, which is what may be promised; without, by what the next visits may well show.
+    by their scatter alone, which is what may be promised; without, by what the next visits may well show, which is
+    nothing where the interval is what runs differ by.
     """
     told = told_of(outcomes, probe, known) if outcomes else None
     if not isinstance(told, Told):
@@ -62,7 +63,10 @@ def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
     seen = len(head.part.visits)
     if is_known(head.estimate, seen, known.precision):
         return visits
-    wanted = visits_for(known.precision, seen, _half_width(head.estimate), head.scatter)
+    half = _half_width(head.estimate)
+    wanted = visits_for(known.precision, seen, half, head.scatter)
+    if wanted == inf and not sober and seen >= TELLING and is_of_runs(half, head.scatter):
+        return visits
     if sober:
         return max(visits + 1, visits / seen * wanted)
     return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(found.series, told)))

@@ -74,7 +74,9 @@ def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: 
 
 
 def _mend(found: Settlement, seconds: float) -> str:
-    """The shortest usual budget that settles all but a tenth of what any would."""
+    """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
+    if found.open_s and min(found.open_s) == inf:
+        return "runs may differ by more than that: more of them tell by how much"
     reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in _BUDGETS_S}
     longer = [budget for budget in _BUDGETS_S if budget > seconds and reach[budget] > found.settled]
     most = max((reach[budget] for budget in longer), default=0)
