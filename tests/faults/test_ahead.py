@@ -176,6 +176,22 @@ def test_a_visit_waits_for_whoever_prepares_it(place: Place) -> None:
     assert place.process("slow") == preparing
 
 
+def test_a_layout_is_begun_before_it_is_ready_and_no_longer_when_it_is_taken(place: Place) -> None:
+    place.expect("slow", "good")
+
+    def begun_and_ready(behaviour: str) -> tuple[bool, bool]:
+        one = place.coming(behaviour).place
+        return place.target.is_begun(one), place.target.is_ready(one)
+
+    place.preparing("slow")
+    assert (begun_and_ready("slow"), begun_and_ready("good")) == ((True, False), (False, False))
+    place.lets("slow", "prepared")
+    awaited(lambda: place.expect("slow", "good") or place.is_ready("slow"))
+    assert begun_and_ready("slow") == (True, True)
+    place.process("slow")
+    assert begun_and_ready("slow") == (False, False)
+
+
 def test_the_next_is_prepared_once_the_visit_of_the_first_is_made(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,9 @@ class Foreseeing(Rig):
         is_next = bool(self.waiting) and place == self.waiting[0].place
         return is_next and self.made_beside >= self.prepared_after
 
+    def is_begun(self, place: Place) -> bool:
+        return bool(self.waiting) and place == self.waiting[0].place
+
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         self.made_beside += 1
         if self.waiting and self.waiting[0].visit.point == visit.point:
@@ -192,6 +195,23 @@ def test_where_the_budget_ends_within_the_round_the_order_stays(rig: Foreseeing,
     plan = rig.plan(LATENCY, ENTER)
     rig.go(msgspec.structs.replace(plan, effort=USUAL, budget_seconds=rounds * round_s(plan)))
     assert any(rig.points_told()[:1]) == is_told
+
+
+def test_a_visit_that_waits_for_a_begun_layout_does_not_tell_how_long_that_takes(rig: Foreseeing) -> None:
+    """It takes 0.3 s alone, as its first visit saw, and the rest of it where somebody has begun."""
+    rig.visits_to_settle, rig.prepared_after = 30, 10**9
+
+    def answer(visit: Visit) -> bytes:
+        is_first = visit.seed not in {one.seed for one in rig.visits[:-1]}
+        rig.clock_s += 0.3 * (is_first and len(rig.told) == 1)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(Select(probe="kernel.enter")))
+    told = rig.points_told()
+    assert not told[0]
+    assert len(told) > 3
+    assert all(told[1:]), "slow in every round"
 
 
 def test_what_was_expected_before_is_replaced_in_every_round(rig: Foreseeing) -> None:

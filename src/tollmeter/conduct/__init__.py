@@ -137,7 +137,7 @@ class _Run:
         self._next_review = ended + (ended - began) / _MOST_REVIEWING
 
     def _ended(self) -> tuple[str, str | None]:
-        """Nothing is left to visit: all is settled, or nothing more fits."""
+        """Nothing is left to visit: all is settled, or as narrow as runs differ by; or nothing more fits."""
         if all(self._is_done(point) for point in self._first_round):
             return "settled", None
         return "budget", self._spent()
@@ -348,7 +348,7 @@ class _Run:
         sampling = self._sampling(point, effort, layout.number)
         visit = self._plan.visit(next(self._visits), point, round_, cpus, sampling)
         stage.observer.visit(visit, *self._progress())
-        ahead = self._foresight.is_ready(point)
+        ahead = self._foresight.is_begun(point)
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)

@@ -32,9 +32,14 @@ class Foresight:
         return {point for point, coming in self._coming.items() if not coming.is_quick}
 
     def is_ready(self, point: Point) -> bool:
-        """Whether the layout of its next visit was prepared ahead."""
-        target, coming = self._stage.targets[point.target], self._coming.get(point)
-        return coming is not None and isinstance(target, Foresees) and target.is_ready(coming.place)
+        """Whether the layout of its next visit waits for it."""
+        target = self._stage.targets[point.target]
+        return point in self._coming and isinstance(target, Foresees) and target.is_ready(self._coming[point].place)
+
+    def is_begun(self, point: Point) -> bool:
+        """Whether it does, or is on its way."""
+        target = self._stage.targets[point.target]
+        return point in self._coming and isinstance(target, Foresees) and target.is_begun(self._coming[point].place)
 
     def _of(self, visit: Visit) -> Coming:
         point = visit.point

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from statistics import median_low
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.knees import Fit, Knee
 from tollmeter.inference.search import LEAST_SIZE_RATIO
-from tollmeter.inference.sweeps import APART, size_of, torn, when_calm
+from tollmeter.inference.sweeps import APART, are_few, size_of, torn, when_calm
 from tollmeter.model import Row
 
 BEYOND = 1.5
@@ -28,9 +27,7 @@ def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, kn
     """Empty where this knee is one cache's. own: what the system says of that cache, known: of all of them, in bytes;
     its word withholds a size of few visits, and makes none."""
     knee = fit.knees[place]
-    visits = [row.visits for row in _near(knee, sweep)]
-    few = bool(visits) and median_low(visits) < LEAST_VISITS
-    if few and own and max(known) > own and knee.low > own * BEYOND:
+    if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * BEYOND:
         return TOO_FEW
     return BLURRED if knee is fit.knees[-1] and blurred(fit, sweep) else ""
 

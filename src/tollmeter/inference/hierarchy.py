@@ -11,17 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, log, sqrt
-from statistics import median, median_low
+from statistics import median
 
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.apart import blurred, why_merged
 from tollmeter.inference.knees import USUAL_PAGE, Fit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
-from tollmeter.inference.sweeps import best_pages, both_states, inside, latency_rows, size_of, to_fit, when_calm
+from tollmeter.inference.sweeps import (
+    are_few,
+    best_pages,
+    both_states,
+    inside,
+    latency_rows,
+    size_of,
+    to_fit,
+    when_calm,
+)
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
 
@@ -301,9 +309,8 @@ def _plateau(seen: _Seen, place: int) -> list[Row]:
 
 
 def _few_samples(rows: Sequence[Row]) -> int:
-    """Of all of them, where more than half rest on too few visits."""
-    thin = bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
-    return sum(row.samples for row in rows) if thin else 0
+    """Of all of them, where these are of too few visits."""
+    return sum(row.samples for row in rows) if are_few(rows) else 0
 
 
 def _interval(row: Row) -> tuple[float | None, float | None, float | None]:

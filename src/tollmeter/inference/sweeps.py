@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from math import inf, log
-from statistics import median
+from statistics import median, median_low
 
 import msgspec
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.curves import NoisyCurve, curve
 from tollmeter.model import Probe, Row, State
 from tollmeter.numbers.meanings import with_meaning
@@ -69,6 +70,11 @@ def both_states(row: Row) -> tuple[State, State] | None:
 def torn(row: Row) -> bool:
     """Whether its visits were served by one level and by another, in no two heaps that so few batches would show."""
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
+
+
+def are_few(rows: Sequence[Row]) -> bool:
+    """Whether more than half of them rest on too few visits for an interval."""
+    return bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
 
 
 def to_fit(rows: Sequence[Row]) -> NoisyCurve:

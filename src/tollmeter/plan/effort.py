@@ -117,7 +117,7 @@ class Costs:
     def learn(
         self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool, ahead: bool = False
     ) -> None:
-        """fresh: whether the visit is its layout's first; ahead: which was prepared before it."""
+        """fresh: whether the visit is its layout's first; ahead: which was begun before it."""
         beyond = max(0.0, seconds - samples * self._sample_s(point, effort))
         if fresh:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))

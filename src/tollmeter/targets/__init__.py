@@ -45,3 +45,6 @@ class Foresees(Protocol):
 
     def is_ready(self, place: Place) -> bool:
         """Whether its layout is prepared, and waits for its first visit."""
+
+    def is_begun(self, place: Place) -> bool:
+        """Whether it is, or is being prepared: its first visit does not tell what that takes."""

@@ -91,6 +91,10 @@ class Ahead:
     def is_ready(self, place: Place) -> bool:
         return place in self._ready
 
+    def is_begun(self, place: Place) -> bool:
+        """Or is ready."""
+        return place in self._ready or (self._begun is not None and self._begun.coming.place == place)
+
     def taken(self, place: Place, visit: Visit) -> Child | None:
         """Who has prepared this layout; waits until it is ready. None where it has to be begun by the visit itself."""
         self._forget(place)

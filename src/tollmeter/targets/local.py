@@ -112,6 +112,9 @@ class Local:
     def is_ready(self, place: Place) -> bool:
         return self._ahead.is_ready(place)
 
+    def is_begun(self, place: Place) -> bool:
+        return self._ahead.is_begun(place)
+
     def _started(self, executable: str, bytes_: int) -> Child:
         """bytes_: that it will hold, as far as that is known. Raises OSError where it cannot be started."""
         self._residents.make_room(bytes_)
