@@ -123,6 +123,9 @@ class Place:
     def is_ready(self, behaviour: str) -> bool:
         return self.target.is_ready(self.coming(behaviour).place)
 
+    def is_begun(self, behaviour: str) -> bool:
+        return self.target.is_begun(self.coming(behaviour).place)
+
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,11 +195,22 @@ def test_a_layout_is_begun_before_it_is_ready_and_no_longer_when_it_is_taken(pla
     assert begun_and_ready("slow") == (False, False)
 
 
-def test_the_next_is_prepared_once_the_visit_of_the_first_is_made(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("calm", [True, False])
+def test_the_next_is_prepared_beside_a_visit_that_is_calm_and_not_between_two(
+    place: Place, monkeypatch: pytest.MonkeyPatch, calm: bool
 ) -> None:
+    """To start a process takes as long as to ask for a visit."""
     started = begun(monkeypatch)
-    place.expect("good", "slow")
+    place.expect("good", "slow", calm=calm)
+    place.preparing("good")
+    place.process("good")
+    assert place.is_begun("slow") == calm
+    assert (place.executable("slow") in started) == calm
+
+
+def test_the_next_is_prepared_once_the_first_is_visited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = begun(monkeypatch)
+    place.expect("good", "slow", calm=True)
     first = place.preparing("good")
     assert started == [place.executable("good")], "one at a time"
     assert place.process("good") == first
@@ -321,11 +335,13 @@ def test_one_of_another_seed_is_ended_and_not_waited_for(place: Place, monkeypat
 
 @pytest.mark.parametrize("behaviour", ["unprepared", "lost", "mute"])
 def test_what_cannot_be_prepared_is_visited_by_a_process_of_its_own(place: Place, behaviour: str) -> None:
-    place.expect(behaviour, "good")
+    place.expect(behaviour, "good", calm=True)
     preparing = place.preparing(behaviour)
     assert place.process(behaviour) != preparing
     assert state(preparing) == ""
-    assert place.preparing("good") == place.process("good"), "the next is prepared all the same"
+    with place.visiting():
+        following = place.preparing("good")
+    assert place.process("good") == following, "the next is prepared all the same"
 
 
 @pytest.mark.parametrize("behaviour", ["unprepared", "lost", "mute"])

@@ -16,6 +16,7 @@ import pytest
 from machines import MIB
 from rigs import Rig
 from streams import whole
+from tollmeter.conduct import layouts as conduct_layouts
 from tollmeter.conduct.layouts import Layout, Layouts, Turns
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
@@ -65,8 +66,8 @@ def test_a_large_layout_is_visited_until_its_point_has_an_interval_and_is_known(
     assert all(rounds_of(rig, point) == [0] * max(LEAST_VISITS, wanted) for point in plan.points())
 
 
-def test_what_was_seen_to_take_long_to_lay_out_has_another_layout_every_round_and_none_within(rig: Rig) -> None:
-    """It says nothing of sizes: its first visit tells."""
+def test_what_was_seen_to_take_long_to_lay_out_is_visited_until_its_layout_is_over_and_no_longer(rig: Rig) -> None:
+    """It says nothing of sizes: its first visit tells. The rest of what its layout serves is of the next round."""
     rig.visits_to_settle = 12
 
     def answer(visit: Visit) -> bytes:
@@ -77,12 +78,11 @@ def test_what_was_seen_to_take_long_to_lay_out_has_another_layout_every_round_an
     plan = rig.plan(ENTER)
     rig.go(plan)
     for point in plan.points():
-        seeds: dict[int, set[int]] = {}
-        for visit in rig.visits:
-            if visit.point == point:
-                seeds.setdefault(visit.round, set()).add(visit.seed)
-        assert all(len(of_round) == 1 for of_round in seeds.values())
-        assert len(set.union(*seeds.values())) == len(seeds) > 1
+        made = [visit for visit in rig.visits if visit.point == point]
+        serves = Counter(visit.seed for visit in made)
+        assert len(serves) == 2
+        assert serves[made[0].seed] == 8 > 2 * LEAST_VISITS, "as many as any layout serves"
+        assert [visit.round for visit in made] == [0, *[1] * 7, *[2] * 4], "and no round begins one of two"
 
 
 def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
@@ -117,51 +117,56 @@ def test_what_failed_is_not_visited_again_for_its_layout(rig: Rig) -> None:
 PLACE = (Point(probe="any.probe", abi="x86_64", target="local"), (1,))
 
 
-def numbers(layouts: Layouts, rounds: Iterable[int], serves: int, *, one_round: bool) -> list[int]:
-    """Of the layouts that visits in these rounds are of."""
-    found = []
+def numbers(layouts: Layouts, rounds: Iterable[int], serves: int, gone_behind: int = -1) -> list[int]:
+    """Of the layouts that visits in these rounds are of; who made so many has ended."""
+    found: list[int] = []
     for round_ in rounds:
-        layout = layouts.next(PLACE, round_, serves, one_round=one_round)
+        layout = layouts.next(PLACE, round_, serves, is_gone=len(found) == gone_behind)
         layouts.serve(PLACE, layout)
         found.append(layout.number)
     return found
 
 
 def test_a_layout_serves_as_often_as_it_is_told_and_the_next_round_has_another() -> None:
-    assert numbers(Layouts(), range(7), 3, one_round=False) == [0, 0, 0, 1, 1, 1, 2]
+    assert numbers(Layouts(), range(7), 3) == [0, 0, 0, 1, 1, 1, 2]
 
 
 def test_within_a_round_a_layout_is_not_left() -> None:
-    assert numbers(Layouts(), [0, 0, 0, 0, 1], 2, one_round=False) == [0, 0, 0, 0, 1]
-    assert numbers(Layouts(), [4, 4, 4, 5, 5], 1, one_round=True) == [0, 0, 0, 1, 1]
+    assert numbers(Layouts(), [0, 0, 0, 0, 1], 2) == [0, 0, 0, 0, 1]
+    assert numbers(Layouts(), [4, 4, 4, 5, 5], 1) == [0, 0, 0, 1, 1]
 
 
-def test_what_is_gone_by_the_next_round_is_another_there_however_few_it_served() -> None:
-    assert numbers(Layouts(), [0, 1, 1, 2], 8, one_round=True) == [0, 1, 1, 2]
+def test_where_who_made_the_last_visit_has_ended_the_next_is_of_another_layout_however_few_it_served() -> None:
+    assert numbers(Layouts(), [0, 1, 2, 3], 8, gone_behind=2) == [0, 0, 1, 1]
+    assert numbers(Layouts(), [0, 0, 0], 8, gone_behind=1) == [0, 1, 1], "within a round as well"
+    assert numbers(Layouts(), [0, 0], 8, gone_behind=0) == [0, 0], "nobody has made any"
 
 
 def test_a_layout_that_was_only_asked_about_has_served_nothing() -> None:
     layouts = Layouts()
-    assert layouts.next(PLACE, 2, 1, one_round=True) == layouts.next(PLACE, 2, 1, one_round=True) == Layout(0, 2, 0)
+    asked = [layouts.next(PLACE, 2, 1, is_gone=is_gone) for is_gone in (True, True, False)]
+    assert asked == [Layout(0, 2, 0)] * 3
     layouts.serve(PLACE, Layout(0, 2, 0))
-    assert layouts.next(PLACE, 2, 1, one_round=True).served == 1
-    assert layouts.next((PLACE[0], (2,)), 3, 1, one_round=True).number == 0, "of other CPUs"
+    assert layouts.next(PLACE, 2, 1, is_gone=False).served == 1
+    assert layouts.next((PLACE[0], (2,)), 3, 1, is_gone=False).number == 0, "of other CPUs"
 
 
-def turns(order: str, times: Mapping[str, int] | None = None, slow: str = "", ready_after: float = inf) -> str:
-    """Points are letters; what is not named in times is visited once. ready_after: so many visits what is slow is
-    ready."""
+def turns(
+    order: str, times: Mapping[str, int] | None = None, slow: str = "", ready_after: float = inf, may_wait: str = ""
+) -> str:
+    """Points are letters; what is not named in times is visited once, and what is left stands behind a bar.
+    ready_after: so many visits all are ready."""
     points = {letter: Point(probe=letter, abi="x86_64", target="local") for letter in order}
     how_often = {point: (times or {}).get(letter, 1) for letter, point in points.items()}
     made: list[str] = []
-    whose = Turns(points.values(), how_often, [points[letter] for letter in slow])
+    whose = Turns(points.values(), how_often, *([points[letter] for letter in some] for some in (slow, may_wait)))
 
     def is_ready(_: Point) -> bool:
         return len(made) >= ready_after
 
     for point in whose.each(is_ready):
         made += point.probe
-    return "".join(made)
+    return "|".join("".join(some) for some in (made, [point.probe for point in whose.left]) if some)
 
 
 def test_what_comes_several_times_does_so_in_turns_with_what_is_behind_it() -> None:
@@ -193,11 +198,34 @@ def test_what_is_never_ready_comes_behind_all_others() -> None:
     assert turns("sabtc", slow="st") == "abcst"
 
 
-def test_only_the_next_slow_one_is_asked_for() -> None:
+def test_what_is_slow_and_may_wait_is_left_to_the_next_round_where_it_is_not_ready() -> None:
+    assert turns("sabtc", slow="st", may_wait="st") == "abc|st"
+    assert turns("sabtc", slow="st", may_wait="t") == "abcs|t"
+    assert turns("sabtc", slow="st", may_wait="st", ready_after=3) == "abcst"
+    assert turns("sabtc", {"c": 3}, slow="st", may_wait="s", ready_after=4) == "abctcc|s", (
+        "c again, and t comes meanwhile"
+    )
+    assert turns("st", slow="st", may_wait="st") == "st", "beside which visits?"
+
+
+def test_of_the_others_what_is_ready_overtakes_a_few_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [Point(probe=letter, abi="x86_64", target="local") for letter in "abcdef"]
+
+    def order(ready: str) -> str:
+        whose = Turns(points, dict.fromkeys(points, 1))
+        return "".join(point.probe for point in whose.each(lambda point: point.probe in ready))
+
+    assert order("abcdef") == "abcdef"
+    assert order("cf") == "cfabde"
+    monkeypatch.setattr(conduct_layouts, "_MOST_OVERTAKEN", 2)
+    assert order("cf") == "cabfde", "f is too far behind a, and not behind d"
+
+
+def test_of_the_slow_ones_only_the_next_is_asked_for() -> None:
     """They are prepared in this order, one at a time."""
     asked: list[str] = []
     points = [Point(probe=letter, abi="x86_64", target="local") for letter in "sab"]
     whose = Turns(points, dict.fromkeys(points, 1), points[:2])
     made = [point.probe for point in whose.each(lambda point: bool(asked.append(point.probe)) or point != points[0])]
     assert made == ["b", "s", "a"]
-    assert asked == ["s"]
+    assert asked == ["s", "b"]

@@ -37,11 +37,13 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_o
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
+_MOST_LEFT_OVER = 6
+"""Rounds that leave a point to the next one, as long as it is not laid out: then the run waits for it."""
 _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_LOOKED_AGAIN = 2.5
+_LOOKED_AGAIN = 1.7
 """Times the visits that were there when all were looked at last."""
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
@@ -90,6 +92,7 @@ class _Run:
         self._unread: list[Outcome] = []
         self._seen: dict[Point, list[Outcome]] = {}
         self._again: Counter[Point] = Counter()
+        self._left_over: Counter[Point] = Counter()
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._refinement = Refinement(plan, stage.judge)
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
@@ -253,8 +256,9 @@ class _Run:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
         effort = self._effort(points)
         whole = True
-        times = self._times(points, effort)
-        for point in self._turns(points, round_, effort, times):
+        times = self._times(points, round_, effort)
+        turns = self._turns(points, round_, effort, times)
+        for point in turns.each(self._foresight.is_ready):
             for cpus in self._plan.placements(point):
                 if not self._is_wanted(point, round_, cpus, times[point]):
                     continue
@@ -264,18 +268,19 @@ class _Run:
                     whole = False
                     continue
                 self._make(point, round_, cpus, effort)
+        self._left_over = Counter({point: self._left_over[point] + 1 for point in turns.left})
         return whole
 
-    def _turns(
-        self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]
-    ) -> Iterator[Point]:
-        """What is slow to lay out is so beside visits of the others, where the budget does not end before they do."""
-        order = visit_order(self._plan, points, round_)
+    def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> Turns:
+        """What is slow to lay out is so beside visits of the others, where the budget does not end before they do; and
+        beside those of the next round, where it was not left to this one."""
+        order = visit_order(self._plan, points, round_, self._costs)
+        order.sort(key=lambda point: -self._left_over[point])
+        first = () if self._plan.against else self._first_visits(order, round_, effort, times)
+        slow = self._foresight.expect(first)
         fits = self._seconds_of(points) <= _MOST_SPREAD * self._left()
-        slow = self._foresight.expect(
-            self._first_visits(order, round_, effort, times) if fits and not self._plan.against else ()
-        )
-        return Turns(order, times, slow).each(self._foresight.is_ready)
+        may_wait = {point for point in slow if self._left_over[point] < _MOST_LEFT_OVER}
+        return Turns(order, times, slow, may_wait) if fits else Turns(order, times)
 
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]
@@ -287,18 +292,19 @@ class _Run:
             if not more and not layout.served and self._is_wanted(point, round_, cpus, times[point]):
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
-    def _times(self, points: Sequence[Point], effort: Effort) -> dict[Point, int]:
+    def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
         """How often each is visited in this round."""
-        return {point: 1 if self._plan.against else self._at_once(point, effort) for point in points}
+        return {point: 1 if self._plan.against else self._at_once(point, round_, effort) for point in points}
 
-    def _at_once(self, point: Point, effort: Effort) -> int:
-        """What is dear to lay out as often as one layout serves; `_is_wanted` ends it when it is known. A short budget
-        comes to every point once before."""
+    def _at_once(self, point: Point, round_: int, effort: Effort) -> int:
+        """What is dear to lay out as often as its layout still serves; `_is_wanted` ends it when it is known. A short
+        budget comes to every point once before."""
         is_short = effort.samples < Effort().samples
         if not self._costs.is_dear(point) or self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
         affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
-        return max(1, int(min(self._costs.visits_of_layout(point, effort), affordable)))
+        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point))
+        return max(1, int(min(self._costs.visits_of_layout(point, effort) - served, affordable)))
 
     def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...], times: int) -> bool:
         """Whether a visit in a round that comes to the point so often is still to be made."""
@@ -339,7 +345,8 @@ class _Run:
         """Of the next visit."""
         in_turns = bool(self._plan.against)
         serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
-        return self._layouts.next((point, cpus), round_, serves, one_round=not in_turns and self._costs.is_dear(point))
+        is_gone = not in_turns and self._foresight.is_gone(point, cpus)
+        return self._layouts.next((point, cpus), round_, serves, is_gone=is_gone)
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
         stage = self._stage
@@ -355,6 +362,7 @@ class _Run:
         self._record(stream)
         spent = stage.now() - began
         self._costs.learn(point, visit.samples, effort, spent, fresh=not layout.served, ahead=ahead)
+        self._foresight.learn(point, cpus)
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)

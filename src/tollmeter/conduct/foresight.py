@@ -9,7 +9,7 @@ from tollmeter.conduct.stage import Stage
 from tollmeter.model import Point, Visit
 from tollmeter.plan import Costs
 from tollmeter.targets import Foresees
-from tollmeter.targets.ahead import Coming, Forecast
+from tollmeter.targets.ahead import Coming, Forecast, Staying
 
 
 class Foresight:
@@ -32,14 +32,29 @@ class Foresight:
         return {point for point, coming in self._coming.items() if not coming.is_quick}
 
     def is_ready(self, point: Point) -> bool:
-        """Whether the layout of its next visit waits for it."""
-        target = self._stage.targets[point.target]
-        return point in self._coming and isinstance(target, Foresees) and target.is_ready(self._coming[point].place)
+        """Whether the layout of its next visit waits for it, or is none that is prepared before."""
+        target, coming = self._stage.targets[point.target], self._coming.get(point)
+        return coming is None or (isinstance(target, Foresees) and target.is_ready(coming.place))
 
     def is_begun(self, point: Point) -> bool:
         """Whether it does, or is on its way."""
         target = self._stage.targets[point.target]
         return point in self._coming and isinstance(target, Foresees) and target.is_begun(self._coming[point].place)
+
+    def learn(self, point: Point, cpus: tuple[int, ...]) -> None:
+        """Of a point that was just visited: what its layout took, and holds."""
+        layout = self._staying(point, cpus)
+        if layout:
+            self._costs.learn_layout(point, layout.bytes, layout.prepared_s)
+
+    def is_gone(self, point: Point, cpus: tuple[int, ...]) -> bool:
+        """Whether its layout, which was visited, has ended: for want of room, or by itself."""
+        return isinstance(self._stage.targets[point.target], Foresees) and self._staying(point, cpus) is None
+
+    def _staying(self, point: Point, cpus: tuple[int, ...]) -> Staying | None:
+        target = self._stage.targets[point.target]
+        place = self._stage.executables[point.probe, point.abi], point.parameters, cpus
+        return target.staying(place) if isinstance(target, Foresees) else None
 
     def _of(self, visit: Visit) -> Coming:
         point = visit.point

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which layout of a point the next visit is of, and how many visits a round makes at once.
 
-A layout stays in memory between visits, but large ones only until others need their room: one that came again in the
-next round would be laid out anew, which takes as long as ten visits. So a round makes all visits of a large layout
-while it is there, two points in turns, and the next round has another one.
+A layout stays in memory between visits, but large ones only until others need their room: by the next round it is
+mostly gone, and to lay out another takes as long as ten visits. So a round makes all visits of a large layout while it
+is there, two points in turns.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -17,6 +18,9 @@ from tollmeter.model import Point
 _IN_TURNS = 2
 """Large points that are visited in turns: so many fit side by side into what all large ones may hold together
 (targets/local.py), and visits of one point are a moment apart."""
+
+_MOST_OVERTAKEN = 16
+"""Visits that come before one that has to be laid out first."""
 
 _Place = tuple[Point, tuple[int, ...]]
 
@@ -35,11 +39,11 @@ class Layouts:
     def __init__(self) -> None:
         self._now: dict[_Place, Layout] = {}
 
-    def next(self, place: _Place, round_: int, serves: int, *, one_round: bool) -> Layout:
+    def next(self, place: _Place, round_: int, serves: int, *, is_gone: bool) -> Layout:
         """The layout of the place's next visit; it has served so many before. serves: how many it may in all, and more
-        in the round that it was made for. one_round: whether it will be gone by the next."""
+        in the round that it was made for. is_gone: whether who made its last visit has ended."""
         last = self._now.get(place, Layout(round=round_))
-        is_over = last.round != round_ and (one_round or last.served >= serves)
+        is_over = (is_gone and last.served > 0) or (last.round != round_ and last.served >= serves)
         return Layout(last.number + 1, round_) if is_over else last
 
     def serve(self, place: _Place, layout: Layout) -> None:
@@ -51,21 +55,33 @@ class Turns:
     """The order of one round's visits, each point as often as times says.
 
     What comes several times does so in turns with what is behind it, A b A c A d, or with another that does, A B A B;
-    no third begins before these two are done. What is slow to lay out comes as soon as it is ready, and else behind
-    all others.
+    no third begins before these two are done. What is slow to lay out comes as soon as it is ready, and of the others
+    what is ready before what is not. What is slow and not ready when all others are done comes behind them, or, where
+    it is one of may_wait, is `left`: others of the next round are visited while it is laid out.
     """
 
-    def __init__(self, order: Iterable[Point], times: Mapping[Point, int], slow: Container[Point] = ()) -> None:
+    def __init__(
+        self,
+        order: Iterable[Point],
+        times: Mapping[Point, int],
+        slow: Container[Point] = (),
+        may_wait: Container[Point] = (),
+    ) -> None:
         self._times = times
         self._slow, self._others = deque[Point](), deque[Point]()
         self._again: deque[tuple[Point, int]] = deque()
         self._begun = 0
         for point in order:
             (self._slow if point in slow else self._others).append(point)
+        self._may_wait = may_wait if self._others else ()
+        self.left: list[Point] = []
 
     def each(self, is_ready: Callable[[Point], bool]) -> Iterator[Point]:
-        """is_ready: asked of the next slow one, before each visit."""
+        """is_ready: whether its layout waits for it; asked before each visit, of the next slow one and some others."""
         while self._slow or self._others:
+            if not self._others and self._slow[0] in self._may_wait and not is_ready(self._slow[0]):
+                self.left.append(self._slow.popleft())
+                continue
             point = self._next(is_ready)
             if self._times[point] > 1 and self._begun == _IN_TURNS:
                 yield from self._rest()
@@ -83,8 +99,14 @@ class Turns:
             yield self._once_more()
 
     def _next(self, is_ready: Callable[[Point], bool]) -> Point:
-        is_turn_of_slow = self._slow and (not self._others or is_ready(self._slow[0]))
-        return (self._slow if is_turn_of_slow else self._others).popleft()
+        """Of the others the first that is ready, of a few; if none is, the first has to be waited for."""
+        if self._slow and (not self._others or is_ready(self._slow[0])):
+            return self._slow.popleft()
+        few = itertools.islice(self._others, _MOST_OVERTAKEN + 1)
+        place = next((place for place, point in enumerate(few) if is_ready(point)), 0)
+        point = self._others[place]
+        del self._others[place]
+        return point
 
     def _once_more(self) -> Point:
         point, left = self._again.popleft()

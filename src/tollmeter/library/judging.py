@@ -22,7 +22,7 @@ class AnalysisJudge:
         self._medians: dict[tuple[Point, int], float | None] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
-        self._known = known_of(outcomes, self._probes, self._learned, self._known.precision)
+        self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
         self._medians.clear()
 
     def read(self, outcomes: Sequence[Outcome]) -> None:

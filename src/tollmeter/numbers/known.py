@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from math import isclose
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
 from tollmeter.model import PRECISION, Metric, Outcome, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
+
+_ALIKE = 0.002
 
 Place = tuple[str, str]
 """Target and ABI."""
@@ -51,11 +54,22 @@ class Known(NamedTuple):
     precision: float = PRECISION
     made: Made | None = None
 
+    def is_of_like_machine(self, other: Known) -> bool:
+        """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
+        better than that."""
+        return self.made is not None and _alike(self.widths, other.widths) and _alike(self.clocks_hz, other.clocks_hz)
+
     def readings(self, told: Sequence[Outcome], probe: Probe) -> list[Reading]:
         """Of visits of one probe. Rows, settlement and pairs all ask for them."""
-        held = [] if self.made is None else [self.made.readings.get(id(one)) for one in told]
-        found = [read for read, one in zip(held, told, strict=False) if read is not None and read.outcome is one]
+        found = [read for one in told if (read := self._held(one))]
         return found if len(found) == len(told) else self.read(told, [probe] * len(told))
+
+    def unread(self, told: Sequence[Outcome]) -> list[Outcome]:
+        return [one for one in told if not self._held(one)]
+
+    def _held(self, one: Outcome) -> Reading | None:
+        read = self.made.readings.get(id(one)) if self.made is not None else None
+        return read if read and read.outcome is one else None
 
     def read(self, told: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
         """Of any visits, which together take less time than one by one. probes: of each."""
@@ -90,6 +104,10 @@ class Known(NamedTuple):
         """name: of the row, as `row_name` gives it."""
         learned = self.learned.runs_sd
         return learned.get(name, learned.get(probe, USUAL_RUNS_SD))
+
+
+def _alike(one: Mapping[Any, float], other: Mapping[Any, float]) -> bool:
+    return one.keys() == other.keys() and all(isclose(one[key], other[key], rel_tol=_ALIKE) for key in one)
 
 
 def row_name(row: Row, state: StateName | None) -> str:

@@ -54,11 +54,17 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
 
 
 def known_of(
-    outcomes: Sequence[Outcome], probes: Mapping[str, Probe], learned: Learned = Learned(), precision: float = PRECISION
+    outcomes: Sequence[Outcome],
+    probes: Mapping[str, Probe],
+    learned: Learned = Learned(),
+    precision: float = PRECISION,
+    before: Known = Known(),
 ) -> Known:
-    """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it."""
+    """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it. before: what
+    was known of fewer of them: where the machine looks the same, what was made of their visits stays."""
     known = machine_known(outcomes, learned, precision)
-    good = [told for told in outcomes if told.status == "ok"]
+    known = before if before.is_of_like_machine(known) else known
+    good = known.unread([told for told in outcomes if told.status == "ok"])
     for part in (good[start : start + _AT_ONCE] for start in range(0, len(good), _AT_ONCE)):
         known.read(part, [probes[told.point.probe] for told in part])
     found: dict[tuple[str, str], list[Logs]] = defaultdict(list)

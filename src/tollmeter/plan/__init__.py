@@ -173,12 +173,13 @@ def expected_seconds(plan: Plan) -> float:
     return sum(visits_wanted(point) * seconds for point, seconds in each.items())
 
 
-def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]:
+def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:
     """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
     first that its claims are about, and of the rest those that are a line of the toll table.
 
     Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
-    one gives back to the system the next one gets at once, and a short budget has had all others before.
+    one gives back to the system the next one gets at once, and a short budget has had all others before. costs: what
+    visits have taught, if any were made.
     """
     wanted = set(points)
     if plan.against:
@@ -188,8 +189,8 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int) -> list[Point]
     for number, group in enumerate(_groups(plan, wanted)):
         chance.shuffle(group)
         placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
-    costs = plan.costs()
-    ordered = [point for _, _, point in sorted(placed, key=lambda item: (costs.is_large(item[2]), *item[:2]))]
+    learned = costs or plan.costs()
+    ordered = [point for _, _, point in sorted(placed, key=lambda item: (learned.is_large(item[2]), *item[:2]))]
     return sorted(ordered, key=lambda point: (claim_rank(plan.suite, point), not is_typical(plan, point)))
 
 

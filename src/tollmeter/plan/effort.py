@@ -105,7 +105,8 @@ def told_bytes(point: Point, probe: Probe | None) -> int:
 
 
 class Costs:
-    """Wall time of a visit to each point: guessed from its sizes, then learned from the visits made."""
+    """Wall time of a visit to each point, and memory that it is laid out in: guessed from its sizes, then learned from
+    the visits made."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         self._probes = probes
@@ -125,6 +126,13 @@ class Costs:
             self._asking[point] = beyond
         if fresh and not ahead:
             self._alone[point] = self._starting[point]
+
+    def learn_layout(self, point: Point, bytes_: int, seconds: float) -> None:
+        """What a process that has visited the point holds, and took to lay it out; 0 where that is not known. Some
+        programs work on more than their sizes say."""
+        self._held[point] = max(self.held_bytes(point), bytes_)
+        if seconds:
+            self._alone[point] = seconds
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
@@ -163,7 +171,7 @@ class Costs:
         return _STARTING_S + self.held_bytes(point) * _PREPARING_S_PER_BYTE
 
     def is_dear(self, point: Point) -> bool:
-        """To lay out, and soon to go for others: large, as its sizes say or its start was seen to last."""
+        """To lay out, and soon to go for others: large, or its start was seen to last."""
         return self.is_large(point) or self._alone.get(point, 0.0) > _DEAR_S
 
     def is_slow(self, point: Point) -> bool:
@@ -174,7 +182,7 @@ class Costs:
         return self.held_bytes(point) > LARGE_BYTES
 
     def held_bytes(self, point: Point) -> int:
-        """Of memory that it is laid out in, as its sizes say."""
+        """Of memory that it is laid out in, as its sizes say or was seen."""
         if point not in self._held:
             self._held[point] = told_bytes(point, self._probes.get(point.probe))
         return self._held[point]

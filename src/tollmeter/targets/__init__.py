@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from tollmeter.model import Visit
-from tollmeter.targets.ahead import Forecast, Place
+from tollmeter.targets.ahead import Forecast, Place, Staying
 
 
 class Target(Protocol):
@@ -48,3 +48,6 @@ class Foresees(Protocol):
 
     def is_begun(self, place: Place) -> bool:
         """Whether it is, or is being prepared: its first visit does not tell what that takes."""
+
+    def staying(self, place: Place) -> Staying | None:
+        """Who waits for another visit of the place's layout; None where nobody does."""

@@ -19,6 +19,14 @@ Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 """Executable, parameters and CPUs."""
 
 
+class Staying(NamedTuple):
+    """Who waits for another visit of its layout: bytes of memory that it holds; prepared_s: CPU time that the layout
+    took, 0 where that is not known."""
+
+    bytes: int = 0
+    prepared_s: float = 0.0
+
+
 class Coming(NamedTuple):
     """The first visit of a layout. bytes: of memory that it will hold, as far as its point says. is_quick: to begin,
     as far as that is known."""
@@ -114,11 +122,14 @@ class Ahead:
 
     def go_on(self) -> None:
         """Sees whether it is ready, and begins what comes next where there is room for it."""
-        if self._begun and self._begun.child.has_answered():
-            self._settle(self._begun)
+        self._hear()
         while self._begun is None and (coming := self._next()):
             child = self._start(coming)
             self._begun = _Begun(child, coming) if child else None
+
+    def _hear(self) -> None:
+        if self._begun and self._begun.child.has_answered():
+            self._settle(self._begun)
 
     def halt(self) -> None:
         """Nothing is prepared until `resume`."""
@@ -127,10 +138,11 @@ class Ahead:
             self._is_halted = True
 
     def resume(self) -> None:
+        """What comes next is begun beside the next visit that is calm, and not between two."""
         if self._is_halted and self._begun:
             self._begun.child.go_on()
         self._is_halted = False
-        self.go_on()
+        self._hear()
 
     def close(self) -> None:
         self.expect(())

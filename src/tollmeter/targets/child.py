@@ -176,6 +176,13 @@ class Child:
         except (OSError, IndexError):
             return 0, 0
 
+    def cpu_s(self) -> float:
+        """That it has had; 0 where the system does not tell (Documentation/scheduler/sched-stats.rst)."""
+        try:
+            return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+        except (OSError, IndexError):
+            return 0.0
+
     def halt(self) -> None:
         """Stops it where it is, until it is told to go on; returns once it stands, at the end of a page that the kernel
         clears for it at the latest. One that does not begin is ended."""

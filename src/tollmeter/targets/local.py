@@ -10,7 +10,7 @@ from math import inf
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
-from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place
+from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place, Staying
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
@@ -79,7 +79,7 @@ class Local:
     def _laid_out(self, place: Place, visit: Visit) -> Resident | None:
         """Ahead of its visit; None where the visit has to do it."""
         child = self._ahead.taken(place, visit) or self._prepared(place, visit)
-        return _resident(child, visit) if child else None
+        return _resident(child, visit)._replace(prepared_s=child.cpu_s()) if child else None
 
     def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
         """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
@@ -87,7 +87,10 @@ class Local:
             self._ahead.halt()
         try:
             with self._interruptible(child):
-                return child.answer(" ".join(words(visit)), limit_s, self._ahead if calm else None)
+                if not child.say(" ".join(words(visit))):
+                    return None
+                self._residents.see_off()
+                return child.hear(limit_s, self._ahead if calm else None)
         finally:
             self._ahead.resume()
 
@@ -114,6 +117,10 @@ class Local:
 
     def is_begun(self, place: Place) -> bool:
         return self._ahead.is_begun(place)
+
+    def staying(self, place: Place) -> Staying | None:
+        """Where each visit has a process of its own, a layout is never over for want of one."""
+        return self._residents.staying(place) if self.keeps_residents else Staying()
 
     def _started(self, executable: str, bytes_: int) -> Child:
         """bytes_: that it will hold, as far as that is known. Raises OSError where it cannot be started."""

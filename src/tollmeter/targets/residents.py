@@ -7,12 +7,12 @@ import os
 import resource
 from typing import NamedTuple
 
-from tollmeter.targets.ahead import Place
+from tollmeter.targets.ahead import Place, Staying
 from tollmeter.targets.child import Child
 
 _MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
-_LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 512 << 20
+_LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 768 << 20
 """Who holds more than the first is large, and all large ones together hold no more than the second. In a guest a page
 that nobody has used for some seconds is the host's again, and to have it back takes ten times as long as to clear it:
 128 MiB of such pages were filled in 0.3 to 0.4 s, and in 0.03 s where another process had just left them."""
@@ -20,12 +20,14 @@ _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 
 class Resident(NamedTuple):
-    """bytes: of memory that it holds; own_bytes: of these, what is its alone: its data."""
+    """bytes: of memory that it holds; own_bytes: of these, what is its alone: its data. prepared_s: CPU time that its
+    layout took; 0 where its first visit was begun with it."""
 
     child: Child
     seed: int
     bytes: int
     own_bytes: int
+    prepared_s: float = 0.0
 
 
 class Residents:
@@ -40,7 +42,6 @@ class Residents:
     def taken(self, place: Place, seed: int) -> Resident | None:
         """Who waits for another visit of this layout. One of another layout of the place is ended: it is over, and a
         small one ends while others are visited."""
-        self._see_off()
         found = self._let_go(place)
         if found is None or found.seed == seed:
             return found
@@ -62,6 +63,11 @@ class Residents:
         if one.bytes > _LARGE_BYTES:
             self._large[place] = one
 
+    def staying(self, place: Place) -> Staying | None:
+        """Who waits for another visit; None where nobody does."""
+        found = self._waiting.get(place)
+        return Staying(found.bytes, found.prepared_s) if found else None
+
     def make_room(self, wanted: int) -> None:
         """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
         then is not the host's yet, and is taken first."""
@@ -74,15 +80,15 @@ class Residents:
             held -= one.bytes
 
     def close(self) -> None:
-        self._see_off()
+        self.see_off()
         for one in self._waiting.values():
             one.child.end()
         self._waiting.clear()
         self._large.clear()
         self._held = 0
 
-    def _see_off(self) -> None:
-        """Who was told to end when a visit before this one began."""
+    def see_off(self) -> None:
+        """Waits for those that were told to end: quick, once a visit is under way."""
         for child in self._leaving:
             child.end()
         self._leaving.clear()
