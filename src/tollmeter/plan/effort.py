@@ -64,8 +64,6 @@ class Effort(Record, frozen=True):
 
 USUAL = Effort()
 EFFORTS = (
-    Effort(samples=32),
-    Effort(samples=24),
     Effort(samples=20),
     USUAL,
     Effort(samples=12),
