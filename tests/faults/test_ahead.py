@@ -208,6 +208,18 @@ def test_the_next_is_prepared_beside_a_visit_that_is_calm_and_not_between_two(
     assert (place.executable("slow") in started) == calm
 
 
+@pytest.mark.parametrize("calm", [True, False])
+def test_what_the_host_does_meanwhile_is_done_beside_a_visit_that_is_calm(place: Place, calm: bool) -> None:
+    done: list[bool] = []
+    listens = Path(place.executable("held") + ".listens")
+    place.target.expect(Forecast(0, [], lambda _: True, lambda _, __: calm, lambda: done.append(listens.exists())))
+    place.lets("held", "released")
+    place.process("held")
+    assert len(done) == calm
+    place.process("held")
+    assert done == ([done[0], True] if calm else [])
+
+
 def test_the_next_is_prepared_once_the_first_is_visited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     started = begun(monkeypatch)
     place.expect("good", "slow", calm=True)

@@ -19,6 +19,7 @@ from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import local, residents
+from tollmeter.targets.ahead import Forecast, Staying
 from tollmeter.targets.local import Local
 
 PROBE = "kernel.enter"
@@ -99,6 +100,32 @@ def test_a_large_one_has_ended_before_the_next_of_its_place_begins(
     monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
     first, second = place.process(seed=7), place.process(seed=8)
     assert (is_alive(first), is_alive(second)) == (False, True)
+
+
+def test_who_waits_is_told_by_what_it_holds_and_what_its_layout_took(place: Place) -> None:
+    executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
+    where = executable, VISIT.point.parameters, VISIT.cpus
+    assert place.target.staying(where) is None
+    place.process()
+    told = place.target.staying(where)
+    assert told
+    assert told.bytes > 1 << 20, "it is a process of Python"
+    assert told.prepared_s == 0, "its visit began with it"
+    place.target.close()
+    assert place.target.staying(where) is None
+
+
+def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Local, "keeps_residents", False)
+    assert place.target.staying(("any", (), ())) == Staying()
+
+
+def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(place: Place) -> None:
+    forecast = Forecast(0, may_begin=lambda _: True)
+    place.target.expect(forecast)
+    place.process()
+    ((_, one),) = place.target._residents._waiting.items()
+    assert 0.001 < one.prepared_s <= one.child.cpu_s(), "to start Python takes some"
 
 
 def test_closing_ends_one_that_is_still_on_its_way_out(place: Place) -> None:

@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
 from machines import LATENCY
+from tollmeter.judgement.settle import visits_wanted
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.model import Outcome, Point, Sample, Suite, Witness
-from tollmeter.numbers.known import Learned
+from tollmeter.numbers import known
+from tollmeter.numbers.known import Known, Learned
+from tollmeter.numbers.rows import known_of
 
 
 def judging() -> AnalysisJudge:
     return AnalysisJudge({LATENCY.probe: LATENCY}, Learned(), 0.03, Suite(name="any", question="?", select=()))
 
 
-def visits(size: int, cost_ns: float, count: int = 3, spread: float = 0.0) -> list[Outcome]:
+def visits(size: int, cost_ns: float, count: int = 3, spread: float = 0.0, clock_hz: float = 4e9) -> list[Outcome]:
     point = Point(probe="memory.latency", abi="x86_64", target="local", parameters=(("size", size), ("pages", "huge")))
     found = []
     for number in range(count):
         n = round(cost_ns * (1 + spread * (number - 1)) * 1000)
-        taken = tuple(Sample(iterations=1000, body=(n, 2 * n), witness=Witness(control_hz=4e9)) for _ in range(5))
-        found.append(Outcome(visit=number, round=number, point=point, status="ok", controls=(4e9, 4e9), samples=taken))
+        taken = tuple(Sample(iterations=1000, body=(n, 2 * n), witness=Witness(control_hz=clock_hz)) for _ in range(5))
+        clocks = clock_hz, clock_hz
+        found.append(Outcome(visit=number, round=number, point=point, status="ok", controls=clocks, samples=taken))
     return found
 
 
@@ -46,3 +55,29 @@ def test_a_point_without_a_number_does_not_bend_a_curve() -> None:
     flat = {size: visits(size, 100) for size in (1024, 2048, 4096)}
     broken = [Outcome(visit=9, round=0, point=flat[1024][0].point, status="failed", reason="x")]
     assert list(judge.refine({**flat, 8192: broken}, LATENCY, [1024, 2048, 3072, 4096, 6144, 8192])) == []
+
+
+def test_what_was_read_is_kept_where_the_machine_still_looks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look at all of a run took as long as to read all of it anew."""
+    read: list[int] = []
+
+    def readings(told: Sequence[Outcome], *rest: Any) -> list[known.Reading]:
+        read.extend(one.visit for one in told)
+        return all_readings(told, *rest)
+
+    all_readings = known.readings
+    monkeypatch.setattr(known, "readings", readings)
+    judge, made = judging(), visits(4096, 100, count=6)
+    judge.look(made[:3])
+    judge.look(made)
+    assert read == [0, 1, 2, 3, 4, 5]
+    judge.look([*made, *visits(4096, 100, count=12, clock_hz=3e9)])
+    assert len(read) == 6 + 18
+
+
+def test_what_is_known_after_looking_twice_is_what_is_known_after_looking_once() -> None:
+    made = visits(4096, 100, count=12, spread=0.01)
+    first = known_of(made[:5], {LATENCY.probe: LATENCY})
+    twice, once = (known_of(made, {LATENCY.probe: LATENCY}, before=before) for before in (first, Known()))
+    assert twice.scatter == once.scatter != first.scatter
+    assert visits_wanted(made, LATENCY, twice) == visits_wanted(made, LATENCY, once)

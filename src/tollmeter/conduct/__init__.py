@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from tollmeter.conduct.foresight import Foresight
@@ -37,8 +38,8 @@ __all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_o
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
 _MOST_FAILURES = 2
-_MOST_LEFT_OVER = 6
-"""Rounds that leave a point to the next one, as long as it is not laid out: then the run waits for it."""
+_LEFT_OVER_S = 10.0
+"""For so long a point that is not laid out is left from one round to the next; then the run waits for it."""
 _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
@@ -83,7 +84,7 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
-        self._foresight = Foresight(stage, self._costs)
+        self._foresight = Foresight(stage, self._costs, self._meanwhile)
         self._layouts = Layouts()
         self._reader = Outcomes()
         self._wanted: dict[Point, _Wanted] = {}
@@ -92,7 +93,7 @@ class _Run:
         self._unread: list[Outcome] = []
         self._seen: dict[Point, list[Outcome]] = {}
         self._again: Counter[Point] = Counter()
-        self._left_over: Counter[Point] = Counter()
+        self._left_over: dict[Point, float] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._refinement = Refinement(plan, stage.judge)
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
@@ -129,8 +130,7 @@ class _Run:
     def _review(self, round_: int) -> None:
         """Of curves and of what is noted, which takes as long as two visits: behind a short round it waits for more, as
         long as there is something to visit without it."""
-        self._stage.judge.read(self._unread)
-        self._unread = []
+        self._read()
         began = self._stage.now()
         if began < self._next_review and not all(self._is_done(point) for point in self._first_round):
             return
@@ -138,6 +138,17 @@ class _Run:
         self.note("measuring")
         ended = self._stage.now()
         self._next_review = ended + (ended - began) / _MOST_REVIEWING
+
+    def _read(self) -> None:
+        self._stage.judge.read(self._unread)
+        self._unread = []
+
+    def _meanwhile(self) -> None:
+        """Beside a visit: what is asked of the one before it when its round is over."""
+        asked = {told.point for told in self._unread}
+        self._read()
+        for point in asked:
+            self._is_done(point)
 
     def _ended(self) -> tuple[str, str | None]:
         """Nothing is left to visit: all is settled, or as narrow as runs differ by; or nothing more fits."""
@@ -268,19 +279,21 @@ class _Run:
                     whole = False
                     continue
                 self._make(point, round_, cpus, effort)
-        self._left_over = Counter({point: self._left_over[point] + 1 for point in turns.left})
+        self._left_over = {point: self._left_over.get(point, self._stage.now()) for point in turns.left}
         return whole
 
     def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> Turns:
-        """What is slow to lay out is so beside visits of the others, where the budget does not end before they do; and
-        beside those of the next round, where it was not left to this one."""
+        """What is slow to lay out is so beside visits of the others, and beside those of the next rounds; but where the
+        budget may end with this round each point is to have its visits first."""
         order = visit_order(self._plan, points, round_, self._costs)
-        order.sort(key=lambda point: -self._left_over[point])
+        order.sort(key=lambda point: self._left_over.get(point, inf))
         first = () if self._plan.against else self._first_visits(order, round_, effort, times)
         slow = self._foresight.expect(first)
         fits = self._seconds_of(points) <= _MOST_SPREAD * self._left()
-        may_wait = {point for point in slow if self._left_over[point] < _MOST_LEFT_OVER}
-        return Turns(order, times, slow, may_wait) if fits else Turns(order, times)
+        if not fits and any(len(self._seen.get(point, ())) < LEAST_VISITS for point in points):
+            return Turns(order, times)
+        since = self._stage.now() - _LEFT_OVER_S
+        return Turns(order, times, slow, {point for point in slow if self._left_over.get(point, inf) > since})
 
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tollmeter.conduct.stage import Stage
 from tollmeter.model import Point, Visit
@@ -13,11 +13,12 @@ from tollmeter.targets.ahead import Coming, Forecast, Staying
 
 
 class Foresight:
-    """Of one run. costs: what tells which layouts take long."""
+    """Of one run. costs: what tells which layouts take long. meanwhile: what is done beside a visit that is calm."""
 
-    def __init__(self, stage: Stage, costs: Costs) -> None:
+    def __init__(self, stage: Stage, costs: Costs, meanwhile: Callable[[], None]) -> None:
         self._stage = stage
         self._costs = costs
+        self._meanwhile = meanwhile
         self._coming: dict[Point, Coming] = {}
 
     def expect(self, visits: Iterable[Visit]) -> set[Point]:
@@ -28,7 +29,7 @@ class Foresight:
         for name, target in self._stage.targets.items():
             if beside and isinstance(target, Foresees):
                 own = [one for point, one in self._coming.items() if point.target == name]
-                target.expect(Forecast(beside.cpu, own, beside.may_begin, beside.is_calm))
+                target.expect(Forecast(beside.cpu, own, beside.may_begin, beside.is_calm, self._meanwhile))
         return {point for point, coming in self._coming.items() if not coming.is_quick}
 
     def is_ready(self, point: Point) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tollmeter.experiment.core_states import cores_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.model import PRECISION, Metric, Outcome, Probe, Row, StateName
+from tollmeter.model import PRECISION, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
@@ -30,16 +30,20 @@ class Learned(NamedTuple):
     widths: Mapping[Place, float] = {}
 
 
+Who = tuple[int, ...]
+"""Readings, by identity."""
+
+
 class Made(NamedTuple):
-    """By the identities of outcomes and of readings, which live as long as this. What a point comes to is asked for by
-    its scatter, its rows and its settlement, and is the same each time."""
+    """Readings by the identity of their outcome, which lives as long as they; of each point what the same readings made
+    last: its scatter, its rows and its settlement ask for it."""
 
     readings: dict[int, Reading]
-    overheads: dict[tuple[int, ...], Overheads]
-    series: dict[tuple[str, tuple[int, ...]], Series | None]
+    overheads: dict[Point, tuple[Who, Overheads]]
+    series: dict[tuple[Point, str], tuple[Who, Series | None]]
 
 
-def _who(readings: Sequence[Reading]) -> tuple[int, ...]:
+def _who(readings: Sequence[Reading]) -> Who:
     return tuple(map(id, readings))
 
 
@@ -81,21 +85,21 @@ class Known(NamedTuple):
 
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
         """Of one point."""
-        if self.made is None:
+        if self.made is None or not readings:
             return overheads(readings)
-        key = _who(readings)
-        if key not in self.made.overheads:
-            self.made.overheads[key] = overheads(readings)
-        return self.made.overheads[key]
+        point, who = readings[0].outcome.point, _who(readings)
+        if point not in self.made.overheads or self.made.overheads[point][0] != who:
+            self.made.overheads[point] = who, overheads(readings)
+        return self.made.overheads[point][1]
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
         """Of one point and one of its metrics."""
-        if self.made is None:
+        if self.made is None or not readings:
             return series_of(readings, metric, paid, self.clocks_hz)
-        key = metric.name, _who(readings)
-        if key not in self.made.series:
-            self.made.series[key] = series_of(readings, metric, paid, self.clocks_hz)
-        return self.made.series[key]
+        place, who = (readings[0].outcome.point, metric.name), _who(readings)
+        if place not in self.made.series or self.made.series[place][0] != who:
+            self.made.series[place] = who, series_of(readings, metric, paid, self.clocks_hz)
+        return self.made.series[place][1]
 
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))

@@ -48,12 +48,13 @@ class Coming(NamedTuple):
 class Forecast(NamedTuple):
     """What is asked for next, in that order, and the CPU to prepare it on. may_begin: whether a point's layout may be
     prepared elsewhere than where it is visited. is_calm: whether a visit to a point, whose process holds so many bytes
-    of its own, is undisturbed by who prepares beside it."""
+    of its own, is undisturbed by who prepares beside it. meanwhile: what else is done beside it, by the host: quick."""
 
     cpu: int = 0
     coming: Sequence[Coming] = ()
     may_begin: Callable[[Point], bool] = lambda _: False
     is_calm: Callable[[Point, int], bool] = lambda _, __: False
+    meanwhile: Callable[[], None] = lambda: None
 
 
 _MOST_QUICK = 8

@@ -90,6 +90,8 @@ class Local:
                 if not child.say(" ".join(words(visit))):
                     return None
                 self._residents.see_off()
+                if calm:
+                    self._forecast.meanwhile()
                 return child.hear(limit_s, self._ahead if calm else None)
         finally:
             self._ahead.resume()
