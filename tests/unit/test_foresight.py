@@ -77,6 +77,7 @@ def rig(tmp_path: Path) -> Foreseeing:
 
 SLOW = 8 * MIB, 16 * MIB, 32 * MIB
 LATENCY = Select(probe="memory.latency", parameters={"pages": "huge", "size": (4096, 8192, 16384, *SLOW)})
+SMALL = Select(probe="memory.latency", parameters={"pages": "huge", "size": (4096, 8192, 16384)})
 ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
 BUDGET_S = 1000.0
 
@@ -181,6 +182,21 @@ def test_a_point_that_holds_more_memory_than_its_sizes_say_is_large_from_its_fir
     rig.go(rig.plan(Select(probe="kernel.enter")))
     assert Counter(visit.round for visit in rig.visits)[1] > 1
     assert [one.bytes for one in rig.told[-1].coming] == [128 * MIB]
+
+
+def test_a_point_that_was_seen_to_be_large_comes_last(rig: Foreseeing) -> None:
+    rig.holds = lambda visit: Staying(bytes=128 * MIB * (visit.point.abi == "ia32"))
+    rig.beside = None
+    rig.go(rig.plan(ENTER, SMALL))
+    second = [visit.point.abi for visit in rig.visits if visit.round == 1]
+    assert second.index("ia32") == len(second) - second.count("ia32") > 0
+
+
+def test_what_waits_for_its_visit_comes_before_what_is_laid_out_anew(rig: Foreseeing) -> None:
+    rig.holds = lambda visit: Staying() if visit.point.probe == "memory.latency" else None
+    rig.go(rig.plan(SMALL, ENTER))
+    second = [visit.point.probe for visit in rig.visits if visit.round == 1]
+    assert second == ["memory.latency"] * 3 + ["kernel.enter"] * 2
 
 
 def test_a_layout_is_as_slow_as_the_cpu_time_that_it_took(rig: Foreseeing) -> None:

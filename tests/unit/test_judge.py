@@ -81,3 +81,12 @@ def test_what_is_known_after_looking_twice_is_what_is_known_after_looking_once()
     twice, once = (known_of(made, {LATENCY.probe: LATENCY}, before=before) for before in (first, Known()))
     assert twice.scatter == once.scatter != first.scatter
     assert visits_wanted(made, LATENCY, twice) == visits_wanted(made, LATENCY, once)
+
+
+def test_what_a_batch_pays_once_is_found_once_for_the_same_visits_and_anew_for_more() -> None:
+    made = visits(4096, 100, count=12)
+    ground = known_of(made, {LATENCY.probe: LATENCY})
+    few, all_ = ground.readings(made[:5], LATENCY), ground.readings(made, LATENCY)
+    first = ground.overheads(few)
+    assert ground.overheads(few) is first
+    assert ground.overheads(all_) is not first

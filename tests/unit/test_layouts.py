@@ -166,7 +166,7 @@ def turns(
 
     for point in whose.each(is_ready):
         made += point.probe
-    return "|".join("".join(some) for some in (made, [point.probe for point in whose.left]) if some)
+    return "".join([*made, "|" * bool(whose.left), *(point.probe for point in whose.left)])
 
 
 def test_what_comes_several_times_does_so_in_turns_with_what_is_behind_it() -> None:
