@@ -8,6 +8,7 @@
 #ifndef TOLL_KERNEL_CONNECTION_H
 #define TOLL_KERNEL_CONNECTION_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -65,8 +66,10 @@ static inline void send_at_once(int file) {
 /* A connection, or -1 with errno. */
 static inline int connect_to(const struct address *address) {
   const int file = socket(address->place.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (file >= 0 && connect(file, &address->place.any, address->length) == 0) return file;
-  if (file >= 0) close(file);
+  if (file < 0 || connect(file, &address->place.any, address->length) == 0) return file;
+  const int why = errno;
+  close(file);
+  errno = why;
   return -1;
 }
 

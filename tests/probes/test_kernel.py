@@ -190,6 +190,27 @@ def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str
     assert done.reason
 
 
+WAKES_LATE = (
+    "kernel/connect.c",
+    "const int file = connect_to(address);",
+    """int file = connect_to(address);
+  if (file >= 0 && read(file, &nothing, 1) <= 0 && close(file) == 0) {
+    errno = ECONNRESET;
+    file = -1;
+  }""",
+)
+
+
+@pytest.mark.parametrize("route", ["tcp", "unix_stream"])
+def test_a_connection_that_was_ended_before_its_maker_woke_was_made(
+    tmp_path: Path, own_abi: Abi, own_compiler: str, route: str
+) -> None:
+    """As connect says on a CPU whose network has much to do: in 5 of 150 visits beside six floods of datagrams."""
+    build_broken(tmp_path, own_abi, own_compiler, [WAKES_LATE])
+    done = visit(own_abi.name, "kernel.connect", root=tmp_path, samples=2, route=route, placement="one_cpu")
+    assert done.status == "ok", done.reason
+
+
 @pytest.mark.parametrize("name", PROBES)
 def test_every_point_has_a_number_or_a_sentence(abi: str, name: str) -> None:
     probe = f"kernel.{name}"
