@@ -75,9 +75,9 @@ EFFORTS = (
     Effort(samples=4, sample_ns=200_000, thin=2),
 )
 """From the best to the least. More samples than sixteen tell little more of a point, and leave less of the time to what
-surrounds a visit: a few are taken late, where the budget reaches for all visits that are wanted. Shorter batches save no time:
-what stands beside a sample and around a visit takes as long as they do. All counts are even, so that n and 2n come
-first equally often."""
+surrounds a visit: a few are taken late, where the budget reaches for all visits that are wanted. Shorter batches save
+no time: what stands beside a sample and around a visit takes as long as they do. All counts are even, so that n and 2n
+come first equally often."""
 
 
 _NEARLY = 0.9

@@ -13,10 +13,10 @@ from tollmeter.targets.child import Child
 _MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
 _LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 768 << 20
-"""Who holds more than the first is large, and all large ones together hold no more than the second: two that are visited
-in turns, and one that is prepared meanwhile. In a guest a page
-that nobody has used for some seconds is the host's again, and to have it back takes ten times as long as to clear it:
-128 MiB of such pages were filled in 0.3 to 0.4 s, and in 0.03 s where another process had just left them."""
+"""Who holds more than the first is large, and all large ones together hold no more than the second: two that are
+visited in turns, and one that is prepared meanwhile. In a guest a page that nobody has used for some seconds is the
+host's again, and to have it back takes ten times as long as to clear it: 128 MiB of such pages were filled in 0.3 to
+0.4 s, and in 0.03 s where another process had just left them."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 
