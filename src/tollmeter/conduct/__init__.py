@@ -13,13 +13,13 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
 
+from tollmeter.conduct.asking import Asking
 from tollmeter.conduct.foresight import Foresight
 from tollmeter.conduct.layouts import Layout, Layouts, Turns
 from tollmeter.conduct.machine_lock import alone
 from tollmeter.conduct.quiet import before_others, kept_on, no_collections
-from tollmeter.conduct.refining import ASKED_AGAIN, Refinement
+from tollmeter.conduct.refining import Refinement
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
@@ -44,8 +44,6 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_LOOKED_AGAIN = 1.7
-"""Times the visits that were there when all were looked at last."""
 _MOST_SPREAD = 0.5
 """Of the time that is left."""
 _MOST_REVIEWING = 0.01
@@ -66,17 +64,6 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     return run.note(status, reason, end_strays() if stage.watch else 0)
 
 
-class _Wanted(NamedTuple):
-    """visits: in all. again: how many there are when it is worth asking once more."""
-
-    visits: float
-    again: float
-
-
-def _wanted(visits: float, seen: int) -> _Wanted:
-    return _Wanted(visits, max(seen + 1, min(visits, ASKED_AGAIN * seen)))
-
-
 class _Run:
     def __init__(self, plan: Plan, stage: Stage, done: Sequence[Outcome], seconds_before: float) -> None:
         self._plan = plan
@@ -84,14 +71,12 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._costs: Costs = plan.costs()
-        self._foresight = Foresight(stage, self._costs, self._meanwhile)
+        self._seen: dict[Point, list[Outcome]] = {}
+        self._asking = Asking(plan, stage.judge, self._seen)
+        self._foresight = Foresight(stage, self._costs, self._asking.beside_a_visit)
         self._layouts = Layouts()
         self._reader = Outcomes()
-        self._wanted: dict[Point, _Wanted] = {}
-        self._looked_at = 0
         self._next_review = 0.0
-        self._unread: list[Outcome] = []
-        self._seen: dict[Point, list[Outcome]] = {}
         self._again: Counter[Point] = Counter()
         self._left_over: dict[Point, float] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
@@ -130,7 +115,7 @@ class _Run:
     def _review(self, round_: int) -> None:
         """Of curves and of what is noted, which takes as long as two visits: behind a short round it waits for more, as
         long as there is something to visit without it."""
-        self._read()
+        self._asking.read()
         began = self._stage.now()
         if began < self._next_review and not all(self._is_done(point) for point in self._first_round):
             return
@@ -138,17 +123,6 @@ class _Run:
         self.note("measuring")
         ended = self._stage.now()
         self._next_review = ended + (ended - began) / _MOST_REVIEWING
-
-    def _read(self) -> None:
-        self._stage.judge.read(self._unread)
-        self._unread = []
-
-    def _meanwhile(self) -> None:
-        """Beside a visit: what is asked of the one before it when its round is over."""
-        asked = {told.point for told in self._unread}
-        self._read()
-        for point in asked:
-            self._is_done(point)
 
     def _ended(self) -> tuple[str, str | None]:
         """Nothing is left to visit: all is settled, or as narrow as runs differ by; or nothing more fits."""
@@ -182,7 +156,8 @@ class _Run:
         known = [point for point, first in self._first_round.items() if first <= round_]
         if round_ == 0:
             return self._claims_first(known)
-        self._look()
+        if self._asking.look():
+            self._refinement.forget()
         if self._plan.against:
             return self._due_in_turns()
         still = self._claims_first([point for point in known if not self._is_done(point)])
@@ -231,37 +206,10 @@ class _Run:
     def _wish(self, point: Point) -> Wish[Point]:
         places = len(self._plan.placements(point))
         cost = places * self._costs.of(point, self._plan.effort)
-        return Wish(point, len(self._seen[point]), self._visits_wanted(point), cost)
-
-    def _visits_wanted(self, point: Point) -> float:
-        """Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between rounds
-        there are hundreds of points to ask about."""
-        seen, known = self._seen.get(point, []), self._wanted.get(point)
-        if known is None or len(seen) >= known.again:
-            visits = self._visits_asked_for(point, seen)
-            known = self._wanted[point] = _wanted(visits, len(seen))
-        return known.visits
-
-    def _visits_asked_for(self, point: Point, seen: Sequence[Outcome]) -> float:
-        """A point that others stand against is wanted for as long as they are."""
-        other = self._plan.against.get(point)
-        if other:
-            return self._stage.judge.visits_wanted_against([*seen, *self._seen.get(other, ())], (point, other))
-        if self._plan.against:
-            return max(self._visits_wanted(one) for one, last in self._plan.against.items() if last == point)
-        return self._stage.judge.visits_wanted(seen, self._plan.probes[point.probe])
+        return Wish(point, len(self._seen[point]), self._asking.visits_wanted(point), cost)
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         return sum(self._costs.of(point, self._plan.effort) for point in points)
-
-    def _look(self) -> None:
-        """Whenever there is so much more to see: looking at all takes the longer the more there is."""
-        seen = sum(map(len, self._seen.values()))
-        if seen >= _LOOKED_AGAIN * self._looked_at:
-            self._looked_at = seen
-            self._stage.judge.look([told for several in self._seen.values() for told in several])
-            self._wanted.clear()
-            self._refinement.forget()
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
@@ -386,7 +334,7 @@ class _Run:
     def _keep(self, told: Outcome) -> None:
         if told.status != "interrupted":
             self._seen.setdefault(told.point, []).append(told)
-            self._unread.append(told)
+            self._asking.hear(told)
 
     def _progress(self) -> tuple[float, float]:
         """Fraction done and seconds left of the budget, which is the latest end."""
@@ -397,7 +345,7 @@ class _Run:
 
     def _is_done(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
-        return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
+        return self._has_failed(point) or (bool(seen) and self._asking.visits_wanted(point) <= len(seen))
 
     def _has_failed(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
