@@ -136,6 +136,18 @@ def test_what_is_not_ready_is_left_to_the_next_rounds_and_waited_for_in_the_end(
     assert sorted(made[point] for point in slow_of([*made])) == [0, 1, 1]
 
 
+@pytest.mark.parametrize(("rounds", "leaves"), [(3, False), (8, True)])
+def test_nobody_is_left_over_where_the_budget_may_end_too_soon_for_that(
+    rig: Foreseeing, rounds: float, leaves: bool
+) -> None:
+    """A point without a visit has no number: 12 to 25 of 227 had none in a run of 10 s."""
+    rig.prepared_after = 5
+    plan = rig.plan(LATENCY, ENTER)
+    rig.visit_s = round_s(plan) / len(plan.points())
+    rig.go(msgspec.structs.replace(plan, effort=USUAL, budget_seconds=rounds * round_s(plan)))
+    assert any(visit.round for visit in first_visits(rig)) == leaves
+
+
 def test_nobody_is_left_over_for_longer_than_ten_seconds(rig: Foreseeing) -> None:
     """What is prepared beside calm visits would never be ready where none of the rest is calm."""
     rig.prepared_after, rig.visits_to_settle, rig.visit_s = 10**9, 30, 0.5

@@ -219,6 +219,7 @@ def test_of_the_others_what_is_ready_overtakes_a_few_that_are_not(monkeypatch: p
     assert order("cf") == "cfabde"
     monkeypatch.setattr(conduct_layouts, "_MOST_OVERTAKEN", 2)
     assert order("cf") == "cabfde", "f is too far behind a, and not behind d"
+    assert order("bcdef") == "bcadef", "a is overtaken twice, and not by all"
 
 
 def test_of_the_slow_ones_only_the_next_is_asked_for() -> None:

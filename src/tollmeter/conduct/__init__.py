@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a plan's visits, live, and keeps each before the next begins.
 
-Round 0 touches every point; of a study, the first rounds touch those that its claims are about. Between rounds the
-judge says which points are settled, how many visits the others want and where a curve wants more points; later rounds
-visit what gains most, until all is settled or the budget is spent. Given the outcomes of an interrupted run it goes on
-with what is missing: a visit is the same if its point, round and CPUs are.
+Round 0 touches every point but those that are slow to lay out and that the budget lets wait; of a study, the first
+rounds touch those that its claims are about. Between rounds the judge says which points are settled, how many visits
+the others want and where a curve wants more points; later rounds visit what gains most, until all is settled or the
+budget is spent. Given the outcomes of an interrupted run it goes on with what is missing: a visit is the same if its
+point, round and CPUs are.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
-_MOST_SPREAD = 0.5
-"""Of the time that is left."""
+_MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
+"""Of the time that is left, for a round in another order; and for one that leaves points to the next."""
 _MOST_REVIEWING = 0.01
 """Of a run's time."""
 _LEAST_WALL_MS = 1000
@@ -237,11 +238,13 @@ class _Run:
         order.sort(key=lambda point: self._left_over.get(point, inf))
         first = () if self._plan.against else self._first_visits(order, round_, effort, times)
         slow = self._foresight.expect(first)
-        fits = self._seconds_of(points) <= _MOST_SPREAD * self._left()
-        if not fits and any(len(self._seen.get(point, ())) < LEAST_VISITS for point in points):
+        share = self._seconds_of(points) / max(1e-9, self._left())
+        all_known = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
+        if share > _MOST_SPREAD and not all_known:
             return Turns(order, times)
         since = self._stage.now() - _LEFT_OVER_S
-        return Turns(order, times, slow, {point for point in slow if self._left_over.get(point, inf) > since})
+        may_wait = {point for point in slow if self._left_over.get(point, inf) > since}
+        return Turns(order, times, slow, may_wait if share <= _MOST_LEAVING or all_known else ())
 
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]

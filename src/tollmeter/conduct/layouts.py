@@ -70,7 +70,7 @@ class Turns:
         self._times = times
         self._slow, self._others = deque[Point](), deque[Point]()
         self._again: deque[tuple[Point, int]] = deque()
-        self._begun = 0
+        self._begun, self._overtaken = 0, 0
         for point in order:
             (self._slow if point in slow else self._others).append(point)
         self._may_wait = may_wait if self._others else ()
@@ -102,8 +102,9 @@ class Turns:
         """Of the others the first that is ready, of a few; if none is, the first has to be waited for."""
         if self._slow and (not self._others or is_ready(self._slow[0])):
             return self._slow.popleft()
-        few = itertools.islice(self._others, _MOST_OVERTAKEN + 1)
+        few = itertools.islice(self._others, 1 + _MOST_OVERTAKEN - self._overtaken)
         place = next((place for place, point in enumerate(few) if is_ready(point)), 0)
+        self._overtaken = self._overtaken + 1 if place else 0
         point = self._others[place]
         del self._others[place]
         return point
