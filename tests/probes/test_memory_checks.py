@@ -41,7 +41,7 @@ BREAKS = (
     ("stream2.c", "e += x[4]", "e += x[3]"),
     ("memory_set.c", "byte_of(b->batches), b->bytes);", "byte_of(b->batches), b->bytes - 1);"),
     ("memory_set.c", "b->lengths += found;", "b->lengths += found + 1;"),
-    ("transfer.c", "i < GROUP; i++) atomic_store", "i + 1 < GROUP; i++) atomic_store"),
+    ("transfer.c", "i < lines; i++) atomic_store", "i + 1 < lines; i++) atomic_store"),
     ("page_walk.c", "left = loads; left;", "left = loads; left > 1;"),
     ("line_sharing.c", "for (; times; times--)", "for (; times > 1; times--)"),
     ("loaded_latency.c", "*at += 1;", "*at += 2;"),
