@@ -28,8 +28,8 @@
 #include "large.h"
 
 #define POOL_BYTES ((size_t)4 << 20)
-/* More than any CPU's own caches hold. */
-#define SWEEP_BYTES ((size_t)4 << 20)
+/* More than a core's own caches hold, or two cores' common one; not those of a cluster that has 12 MiB. */
+#define SWEEP_BYTES ((size_t)8 << 20)
 #define MOST_STEPS  6
 
 enum who { TIMED, PARTNER, THIRD };

@@ -123,6 +123,11 @@ class Place:
     def is_ready(self, behaviour: str) -> bool:
         return self.target.is_ready(self.coming(behaviour).place)
 
+    def starts(self, behaviour: str) -> int:
+        """Of processes that were told to prepare it."""
+        said = Path(self.executable(behaviour) + ".preparing")
+        return said.read_text().count("\n") if said.exists() else 0
+
     def is_begun(self, behaviour: str) -> bool:
         return self.target.is_begun(self.coming(behaviour).place)
 
@@ -218,6 +223,20 @@ def test_what_the_host_does_meanwhile_is_done_beside_a_visit_that_is_calm(place:
     assert len(done) == calm
     place.process("held")
     assert done == ([done[0], True] if calm else [])
+
+
+def test_an_error_beside_a_visit_leaves_nobody_behind(place: Place) -> None:
+    """A second Ctrl-C, as it may be."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    place.lets("held", "released")
+    process = place.process("held")
+    place.target.expect(Forecast(0, [], lambda _: True, lambda _, __: True, stop))
+    with pytest.raises(KeyboardInterrupt):
+        place.process("held")
+    assert state(process) == ""
 
 
 def test_the_next_is_prepared_once_the_first_is_visited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +380,11 @@ def test_the_next_is_begun_beside_a_calm_visit_where_one_could_not_be_prepared(p
     place.expect(behaviour, "good", calm=True)
     with place.visiting():
         preparing = place.preparing("good")
-        assert not place.is_ready(behaviour)
+        assert place.is_ready(behaviour), "for a visit that says why: nobody waits for it"
+        started = place.starts(behaviour)
+        place.expect(behaviour, "good", calm=True)
+        assert place.is_ready(behaviour)
+        assert place.starts(behaviour) == started, "and it is not tried again"
     assert place.process("good") == preparing
 
 

@@ -20,6 +20,7 @@ from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import local, residents
 from tollmeter.targets.ahead import Forecast, Staying
+from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
 
 PROBE = "kernel.enter"
@@ -120,12 +121,42 @@ def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypat
     assert place.target.staying(("any", (), ())) == Staying()
 
 
-def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(place: Place) -> None:
-    forecast = Forecast(0, may_begin=lambda _: True)
-    place.target.expect(forecast)
+def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.target.expect(Forecast(0, may_begin=lambda _: True))
+    done: list[str] = []
+    say, cpu_s = Child.say, Child.cpu_s
+
+    def says(self: Child, line: str) -> bool:
+        done.append("prepare" if "--ahead" in line else "visit")
+        return say(self, line)
+
+    def looked(self: Child) -> float:
+        done.append("look")
+        return cpu_s(self)
+
+    monkeypatch.setattr(Child, "say", says)
+    monkeypatch.setattr(Child, "cpu_s", looked)
     place.process()
     ((_, one),) = place.target._residents._waiting.items()
+    assert done == ["prepare", "look", "visit"]
     assert 0.001 < one.prepared_s <= one.child.cpu_s(), "to start Python takes some"
+
+
+def test_large_ones_end_for_the_next_where_the_machine_has_less_memory_than_they_may_hold(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of it, less what small ones hold."""
+    place.process()
+    held = next(iter(place.target._residents._waiting.values())).bytes
+    monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
+    monkeypatch.setattr(residents, "_memory_bytes", lambda: 4 * held * 7 // 2)
+    others = [place.process(cpus=(cpu,)) for cpu in (1, 2)]
+    last = [place.process(cpus=(cpu,)) for cpu in (3, 4)]
+    again = [place.process(cpus=(cpu,)) for cpu in (3, 4)]
+    assert again == last, "whoever has waited longest made room"
+    assert not any(map(is_alive, others))
 
 
 def test_closing_ends_one_that_is_still_on_its_way_out(place: Place) -> None:

@@ -15,6 +15,7 @@ import pytest
 from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
+from tollmeter.conduct import asking
 from tollmeter.conduct.ahead import Beside
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
@@ -171,9 +172,52 @@ def test_visits_are_read_beside_the_next_that_is_calm_and_asked_about(rig: Fores
 
     rig.answer = answer
     rig.go(plan)
-    assert [len(some) for some in rig.read_together[:3]] == [0, 1, 1], "with the second visit, and behind the round"
+    assert [len(some) for some in rig.read_together[:4]] == [2, 0, 1, 1], "nothing before all were looked at"
     assert [told.visit for some in rig.read_together for told in some] == [visit.id for visit in rig.visits]
-    assert asked[:2] == [0, 1]
+    assert asked[3] == asked[2] + 1, "of the first of the second round, beside the second of it"
+
+
+def test_few_are_read_beside_one_visit(rig: Foreseeing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a stretch of visits that were not calm there are hundreds."""
+    monkeypatch.setattr(asking, "_FEW", 2)
+
+    def answer(visit: Visit) -> bytes:
+        if len(rig.visits) in (9, 10):
+            rig.told[-1].meanwhile()
+        return whole(visit=visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(SMALL, ENTER))
+    assert [len(some) for some in rig.read_together[:4]] == [5, 2, 2, 1]
+
+
+def test_nothing_is_read_beside_points_that_stand_against_each_other(rig: Foreseeing) -> None:
+    rig.visits_to_settle = 20
+
+    def answer(visit: Visit) -> bytes:
+        before = len(rig.read_together)
+        rig.told[-1].meanwhile()
+        assert len(rig.read_together) == before
+        return whole(visit=visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": 64 * MIB}), against=("pages=small",)))
+    assert len(rig.visits) > 20
+
+
+def test_where_nobody_stays_a_layout_serves_one_visit_and_costs_all_of_its_start(rig: Foreseeing) -> None:
+    """A system that denies their pipes to many, or a probe that ends with its visit."""
+    rig.visits_to_settle, rig.visit_s = 12, 0.3
+    rig.holds = lambda _: None
+    rig.go(rig.plan(Select(probe="kernel.enter")))
+    assert [visit.round for visit in rig.visits] == [*range(12)]
+    costs, point = Costs(catalog().probes()), rig.visits[0].point
+    costs.learn(point, USUAL.samples, USUAL, 0.3, fresh=True)
+    shared_by_several = costs.of(point, USUAL)
+    costs.learn_that_it_ends(point)
+    assert costs.of(point, USUAL) == pytest.approx(0.3) > 2 * shared_by_several
+    costs.learn_layout(point, 0, 0.0)
+    assert costs.of(point, USUAL) == shared_by_several, "it stayed after all"
 
 
 def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Foreseeing) -> None:
@@ -340,6 +384,16 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     costs.learn(point, 4, USUAL, samples_s, fresh=True)
     assert not costs.is_slow(point), "it was somebody else who took so long"
     assert not costs.is_dear(point)
+
+
+def test_what_a_quick_program_holds_does_not_make_it_slow() -> None:
+    """A process of 5 MiB, most of them its program's."""
+    point = Point(probe="kernel.enter", abi="x86_64", target="local")
+    costs = Costs(catalog().probes())
+    costs.learn_layout(point, 5 * MIB, 0.0005)
+    assert not costs.is_slow(point)
+    costs.learn_layout(point, 5 * MIB, 0.05)
+    assert costs.is_slow(point)
 
 
 def test_a_large_layout_is_slow_before_it_was_seen_and_after_it_was_quick() -> None:

@@ -210,7 +210,8 @@ class _Run:
         return Wish(point, len(self._seen[point]), self._asking.visits_wanted(point), cost)
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
-        return sum(self._costs.of(point, self._plan.effort) for point in points)
+        """Of a visit to each, on each of its places."""
+        return sum(len(self._plan.placements(point)) * self._costs.of(point, self._plan.effort) for point in points)
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
         """False where it had to be broken off, or a visit left out since the budget does not reach for it."""

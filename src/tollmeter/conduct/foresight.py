@@ -44,8 +44,9 @@ class Foresight:
 
     def learn(self, point: Point, cpus: tuple[int, ...]) -> None:
         """Of a point that was just visited: what its layout took, and holds."""
-        layout = self._staying(point, cpus)
-        if layout:
+        if self.is_gone(point, cpus):
+            self._costs.learn_that_it_ends(point)
+        elif layout := self._staying(point, cpus):
             self._costs.learn_layout(point, layout.bytes, layout.prepared_s)
 
     def is_gone(self, point: Point, cpus: tuple[int, ...]) -> bool:

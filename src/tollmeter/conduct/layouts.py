@@ -17,7 +17,7 @@ from tollmeter.model import Point
 
 _IN_TURNS = 2
 """Large points that are visited in turns: so many fit side by side into what all large ones may hold together
-(targets/local.py), and visits of one point are a moment apart."""
+(targets/residents.py), and visits of one point are a moment apart."""
 
 _MOST_OVERTAKEN = 16
 """Visits that come before one that has to be laid out first."""

@@ -26,7 +26,7 @@ class AnalysisJudge:
         self._medians.clear()
 
     def read(self, outcomes: Sequence[Outcome]) -> None:
-        good = [told for told in outcomes if told.status == "ok"]
+        good = self._known.unread([told for told in outcomes if told.status == "ok"])
         if good:
             self._known.read(good, [self._probes[told.point.probe] for told in good])
 

@@ -65,10 +65,14 @@ class Known(NamedTuple):
 
     def readings(self, told: Sequence[Outcome], probe: Probe) -> list[Reading]:
         """Of visits of one probe. Rows, settlement and pairs all ask for them."""
-        found = [read for one in told if (read := self._held(one))]
-        return found if len(found) == len(told) else self.read(told, [probe] * len(told))
+        if self.made is None:
+            return self.read(told, [probe] * len(told))
+        unread = self.unread(told)
+        self.read(unread, [probe] * len(unread))
+        return [self.made.readings[id(one)] for one in told]
 
     def unread(self, told: Sequence[Outcome]) -> list[Outcome]:
+        """Those of which nothing was made."""
         return [one for one in told if not self._held(one)]
 
     def _held(self, one: Outcome) -> Reading | None:

@@ -29,7 +29,7 @@ _EMULATING_S = 0.045
 _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
-"""Of memory that a point is laid out in: more than most private caches, and dear to get (targets/local.py)."""
+"""Of memory that a point is laid out in: more than most private caches, and dear to get (targets/residents.py)."""
 _DEAR_S, _SLOW_S = 0.05, 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
@@ -112,6 +112,7 @@ class Costs:
         self._starting: dict[Point, float] = {}
         self._alone: dict[Point, float] = {}
         self._held: dict[Point, int] = {}
+        self._serve_once: set[Point] = set()
 
     def learn(
         self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool, ahead: bool = False
@@ -129,8 +130,13 @@ class Costs:
         """What a process that has visited the point holds, and took to lay it out; 0 where that is not known. Some
         programs work on more than their sizes say."""
         self._held[point] = max(self.held_bytes(point), bytes_)
+        self._serve_once.discard(point)
         if seconds:
             self._alone[point] = seconds
+
+    def learn_that_it_ends(self, point: Point) -> None:
+        """With its first visit: nobody stays for another."""
+        self._serve_once.add(point)
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
@@ -150,6 +156,8 @@ class Costs:
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         """By what it takes alone: who prepares it ahead has no time for another meanwhile."""
+        if point in self._serve_once:
+            return 1
         visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
         least, most = _LAYOUT_SERVES
         start = self._alone.get(point, self._guess(point))
@@ -166,7 +174,7 @@ class Costs:
         return self._starting[point] if point in self._starting else self._guess(point)
 
     def _guess(self, point: Point) -> float:
-        return _STARTING_S + self.held_bytes(point) * _PREPARING_S_PER_BYTE
+        return _STARTING_S + told_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE
 
     def is_dear(self, point: Point) -> bool:
         """To lay out, and soon to go for others: large, or its start was seen to last."""

@@ -44,7 +44,7 @@ class Foresees(Protocol):
         """What the next visits are, in place of what was expected before."""
 
     def is_ready(self, place: Place) -> bool:
-        """Whether its layout is prepared, and waits for its first visit."""
+        """Whether its layout is prepared, and waits for its first visit; or could not be prepared."""
 
     def is_begun(self, place: Place) -> bool:
         """Whether it is, or is being prepared: its first visit does not tell what that takes."""

@@ -83,22 +83,26 @@ class Ahead:
         self._slow, self._quick = deque[Coming](), deque[Coming]()
         self._begun: _Begun | None = None
         self._ready: dict[Place, _Begun] = {}
+        self._given_up: set[tuple[Place, int]] = set()
         self._is_halted = False
 
     def expect(self, coming: Sequence[Coming]) -> None:
         """In place of what was expected before. What is begun is not begun again, and ends where nobody wants it."""
         wanted = {one.layout for one in coming}
+        self._given_up &= wanted
         if self._begun and self._begun.coming.layout not in wanted:
             self._end_begun()
         for one in [one for one in self._ready.values() if one.coming.layout not in wanted]:
             self._ready.pop(one.coming.place).child.end()
         there = {one.coming.layout for one in (*self._ready.values(), *([self._begun] if self._begun else []))}
+        there |= self._given_up
         self._slow = deque(one for one in coming if one.layout not in there and not one.is_quick)
         self._quick = deque(one for one in coming if one.layout not in there and one.is_quick)
         self.go_on()
 
     def is_ready(self, place: Place) -> bool:
-        return place in self._ready
+        """Or could not be prepared: then its visit is to say why, and nobody has to wait for it."""
+        return place in self._ready or any(place == given_up for given_up, _ in self._given_up)
 
     def is_begun(self, place: Place) -> bool:
         """Or is ready."""
@@ -176,3 +180,5 @@ class Ahead:
         self._begun = None
         if begun.child.stays:
             self._ready[begun.coming.place] = begun
+        else:
+            self._given_up.add(begun.coming.layout)

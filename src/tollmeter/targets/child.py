@@ -177,7 +177,7 @@ class Child:
             return 0, 0
 
     def cpu_s(self) -> float:
-        """That it has had; 0 where the system does not tell (Documentation/scheduler/sched-stats.rst)."""
+        """That its first thread has had; 0 where nobody tells (Documentation/scheduler/sched-stats.rst)."""
         try:
             return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
         except (OSError, IndexError):

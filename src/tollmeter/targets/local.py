@@ -89,12 +89,22 @@ class Local:
             with self._interruptible(child):
                 if not child.say(" ".join(words(visit))):
                     return None
-                self._residents.see_off()
                 if calm:
-                    self._forecast.meanwhile()
+                    self._meanwhile(child)
                 return child.hear(limit_s, self._ahead if calm else None)
         finally:
+            self._residents.see_off()
             self._ahead.resume()
+
+    def _meanwhile(self, visited: Child) -> None:
+        """Beside his visit, and not between two. Who is asked belongs to nobody until he is heard: an error here would
+        leave him behind."""
+        try:
+            self._residents.see_off()
+            self._forecast.meanwhile()
+        except BaseException:
+            visited.end()
+            raise
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:

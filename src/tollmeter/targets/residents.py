@@ -73,8 +73,9 @@ class Residents:
         """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
         then is not the host's yet, and is taken first."""
         held = sum(one.bytes for one in self._large.values())
+        most = min(_MOST_LARGE_BYTES, _MOST_HELD * _memory_bytes() - (self._held - held))
         for place, one in list(self._large.items()):
-            if wanted <= _LARGE_BYTES or held + wanted <= _MOST_LARGE_BYTES:
+            if wanted <= _LARGE_BYTES or held + wanted <= most:
                 return
             self._let_go(place)
             one.child.end()
