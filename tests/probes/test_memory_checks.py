@@ -50,7 +50,7 @@ BREAKS = (
 # Where each of them shows. A broken header breaks every probe that has it.
 SHOWS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("clock", {}),
-    ("latency", {"size": 4096}),
+    ("latency", {"size": 61 * 64}),
     ("stride", {"size": 4096}),
     ("associativity", {"lines": 61}),
     ("huge_page_gain", {"size": MIB}),

@@ -30,7 +30,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
-from tollmeter.plan.effort import EFFORTS, Effort, allowed, visits_wanted
+from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort, allowed, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
@@ -43,6 +43,8 @@ _LEFT_OVER_S = 10.0
 """For so long a point that is not laid out is left from one round to the next; then the run waits for it."""
 _MOST_AGAIN = 3
 """Visits of what the judge says differs: what differs after them as well is shown so."""
+_BRIEF_S = 0.5
+"""Of a round that visits each point once."""
 _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
 _MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
@@ -258,14 +260,20 @@ class _Run:
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
     def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
-        """How often each is visited in this round."""
-        return {point: 1 if self._plan.against else self._at_once(point, round_, effort) for point in points}
+        """How often each is visited in this round: several times what is dear to lay out, and all where they are few
+        and were visited often, since what lies between two rounds takes half as long as a visit."""
+        if self._plan.against:
+            return dict.fromkeys(points, 1)
+        were_often = all(len(self._seen.get(point, ())) >= VISITS_WANTED for point in points)
+        is_brief = were_often and self._seconds_of(points) < _BRIEF_S
+        several = {point for point in points if is_brief or self._costs.is_dear(point)}
+        return {point: self._at_once(point, round_, effort) if point in several else 1 for point in points}
 
     def _at_once(self, point: Point, round_: int, effort: Effort) -> int:
-        """What is dear to lay out as often as its layout still serves; `_is_wanted` ends it when it is known. A short
-        budget comes to every point once before."""
+        """As often as its layout still serves; `_is_wanted` ends it when it is known. A short budget comes to every
+        point once before."""
         is_short = effort.samples < Effort().samples
-        if not self._costs.is_dear(point) or self._has_failed(point) or (is_short and not self._seen.get(point)):
+        if self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
         affordable = _MOST_AT_ONCE * self._left() / self._costs.first(point, effort)
         served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point))
