@@ -242,12 +242,12 @@ class _Run:
         first = () if self._plan.against else self._first_visits(order, round_, effort, times)
         slow = self._foresight.expect(first)
         share = self._seconds_of(points) / max(1e-9, self._left())
-        all_known = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
-        if share > _MOST_SPREAD and not all_known:
+        have_intervals = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
+        if share > _MOST_SPREAD and not have_intervals:
             return Turns(order, times)
         since = self._stage.now() - _LEFT_OVER_S
         may_wait = {point for point in slow if self._left_over.get(point, inf) > since}
-        return Turns(order, times, slow, may_wait if share <= _MOST_LEAVING or all_known else ())
+        return Turns(order, times, slow, may_wait if share <= _MOST_LEAVING or have_intervals else ())
 
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]
