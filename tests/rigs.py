@@ -48,7 +48,8 @@ class Rig:
         suite = Suite(name="s", question="?", select=selects, published=published)
         self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
         return make(
-            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, settings={}, against=against
+            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, against=against,
+            all_points=True,
         )  # fmt: skip
 
     def go(self, plan: Plan, done: Sequence[Outcome] = (), before: float = 0.0) -> Session:

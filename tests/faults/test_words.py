@@ -30,7 +30,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["run", "--resume", ""], "name"),
+        (["run", "--resume", ""], "--resume"),
+        (["run", "--abi", ""], "--abi"),
+        (["run", "--target="], "--target"),
+        (["run", "--abi", ","], "name is missing"),
+        (["run", ""], "empty"),
+        (["show", ""], "empty"),
         (["run", "--cpus", "1-0"], "1-0"),
         (["run", "--cpus", ""], "--cpus"),
         (["run", "--target", "local:foo"], "local:foo"),

@@ -16,7 +16,7 @@ ENTER = Select(probe="kernel.enter")
 
 def plan_of(select: Select, *against: str) -> Plan:
     suite = Suite(name="s", question="?", select=(select,))
-    return make(suite, catalog(), MACHINE, budget_seconds=100, seed=1, settings={}, against=against)
+    return make(suite, catalog(), MACHINE, budget_seconds=100, seed=1, against=against)
 
 
 def latency(size: int, pages: str, abi: str = "x86_64") -> Point:

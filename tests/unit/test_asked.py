@@ -9,7 +9,8 @@ import pytest
 
 from machines import catalog
 from tollmeter.cli.answer import exit_code, gravest
-from tollmeter.library.asked import Asked, asked, names, numbers, seconds
+from tollmeter.library.asked import asked
+from tollmeter.library.option_values import names, numbers, seconds
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
 from tollmeter.store.journal import Session
 
@@ -22,37 +23,85 @@ SUITES = {
 }  # fmt: skip
 
 
-def of(*words: str) -> Asked:
+def of(*words: str) -> Suite:
     return asked(words, SUITES, catalog())
 
 
+def selects(*words: str) -> list[tuple[str, dict[str, object]]]:
+    return [(select.probe, dict(select.parameters)) for select in of(*words).select]
+
+
 def test_no_word_is_the_default_suite() -> None:
-    assert of() == Asked(SUITES["default"], {})
-    assert of("size=4KiB").suite == SUITES["default"]
+    assert of() == SUITES["default"]
 
 
 def test_a_probe_asks_its_own_question() -> None:
-    assert of("memory.latency").suite == Suite(
+    assert of("memory.latency") == Suite(
         name="memory.latency", question="How long?", select=(Select(probe="memory.latency"),)
     )
-    assert of("memory.*").suite.select == (Select(probe="memory.*"),)
+    assert of("memory.*").select == (Select(probe="memory.*"),)
 
 
 def test_several_names_are_measured_together() -> None:
-    both = of("study", "kernel.enter").suite
+    both = of("study", "kernel.enter")
     assert both.name == "study+kernel.enter"
     assert both.select == (Select(probe="memory.*"), Select(probe="kernel.enter"))
     assert both.published == SUITES["study"].published
 
 
-def test_settings_are_lists_of_what_was_written() -> None:
-    assert of("size=4KiB,8KiB", "pages=huge", "size=1").settings == {"size": ("1",), "pages": ("huge",)}
+def test_parameters_hold_for_the_name_before_them() -> None:
+    assert selects("memory.latency", "size=4KiB,8KiB", "pages=huge", "memory.latency", "size=1MiB") == [
+        ("memory.latency", {"size": ("4KiB", "8KiB"), "pages": ("huge",)}),
+        ("memory.latency", {"size": ("1MiB",)}),
+    ]
+
+
+def test_a_suite_beside_a_probe_with_parameters_stays_as_it_is() -> None:
+    assert selects("study", "memory.latency", "size=64KiB") == [
+        ("memory.*", {}),
+        ("memory.latency", {"size": ("64KiB",)}),
+    ]
+
+
+def test_parameters_before_any_name_hold_for_all_that_have_them() -> None:
+    assert selects("pages=huge", "memory.latency", "size=1", "kernel.enter", "memory.parallel") == [
+        ("memory.latency", {"size": ("1",), "pages": ("huge",)}),
+        ("kernel.enter", {}),
+        ("memory.parallel", {"pages": ("huge",)}),
+    ]
+
+
+def test_of_a_suite_s_glob_those_probes_take_a_parameter_that_have_it() -> None:
+    assert selects("study", "size=4096") == [
+        ("memory.latency", {"size": ("4096",)}),
+        ("memory.parallel", {}),
+        ("memory.ping", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("memory.latency", "size=1", "size=2"), "size=A,B"),
+        (("size=1", "memory.latency", "size=2"), "size=A,B"),
+        (("size=1", "size=2"), "size=A,B"),
+        (("study", "sise=1"), "size"),
+        (("pages=hug", "memory.latency"), "huge"),
+        (("size=1", "kernel.enter"), "none"),
+        (("memory.latency", "size="), "missing"),
+        (("memory.latency", "size=1,,2"), "missing"),
+    ],
+)
+def test_a_parameter_that_means_nothing_or_two_things_is_refused(words: tuple[str, ...], named: str) -> None:
+    with pytest.raises(Failure, match=named) as caught:
+        of(*words)
+    assert caught.value.exit_code == 2
 
 
 def test_a_path_is_a_suite(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('question = "?"\n[[select]]\nprobe = "kernel.enter"\n')
-    assert of(str(path)).suite.name == "mine"
+    assert of(str(path)).name == "mine"
 
 
 @pytest.mark.parametrize("word", ["kernel", "memory.?", "stdy", "", "../../etc/passwd", "nothing.toml"])
@@ -65,7 +114,14 @@ def test_a_word_that_names_nothing_is_refused(word: str) -> None:
 def test_times_and_numbers() -> None:
     assert [seconds(text) for text in ("30", "30s", "500ms", "2m", "1.5 h")] == [30, 30, 0.5, 120, 5400]
     assert [numbers(text) for text in (None, "3", "0,2", "4-7", "1,3-4")] == [(), (3,), (0, 2), (4, 5, 6, 7), (1, 3, 4)]
-    assert [names(text) for text in (None, "a", "a, b,")] == [(), ("a",), ("a", "b")]
+    assert [names(text) for text in (None, "a", "a, b")] == [(), ("a",), ("a", "b")]
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,", "a,,b"])
+def test_a_name_that_is_missing_is_refused(text: str) -> None:
+    with pytest.raises(Failure) as caught:
+        names(text)
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("text", ["", "s", "-3", "0", "1d", "1 2", "1e9", "٣"])

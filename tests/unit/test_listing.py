@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 import books
-from tollmeter.model import Book, Row
+from tollmeter.model import Book, Row, Select, Suite
 from tollmeter.report.listing import MOST_ROWS, listing
 
 
@@ -40,19 +40,31 @@ def test_an_emulated_place_is_named() -> None:
     assert both and {str(line.cells[2]) for line in both.rows} == {"bare:vexpress-a9, virtual", "local, hardware"}
 
 
-def test_a_large_run_is_not_listed_nor_one_without_numbers() -> None:
+def test_what_was_asked_for_is_said_though_all_rows_share_it() -> None:
     (row,) = dots("x86_64", most=1)
-    assert listing(of([row] * MOST_ROWS)) and not listing(of([row] * (MOST_ROWS + 1)))
+    book = of([row])
+    asked = Suite(name="s", question="?", select=(Select(probe="float.*", parameters={"precision": "double"}),))
+    found = listing(msgspec.structs.replace(book, suite=asked))
+    assert found and str(row.parameters["precision"]) in str(found.rows[0].cells[0])
+
+
+def test_what_has_no_number_is_not_listed_nor_a_large_run_where_few_rows_are_wanted() -> None:
+    (row,) = dots("x86_64", most=1)
     assert not listing(of([msgspec.structs.replace(row, status="failed", median=None)]))
+    assert listing(of([row] * 3), 3) and not listing(of([row] * 4), 3)
 
 
-def test_a_large_run_without_a_machine_s_own_clock_shows_what_is_typical_and_where_the_rest_is() -> None:
-    """No other table has such rows: a person who asked for them would see none."""
+def test_of_a_large_run_the_typical_rows_are_listed_and_where_the_rest_is() -> None:
     (row,) = dots("x86_64", most=1)
-    counted = msgspec.structs.replace(row, target="qemu-user:arm", clock="instructions", unit="instruction")
-    many = [msgspec.structs.replace(counted, parameters={**row.parameters, "n": n}) for n in range(3 * MOST_ROWS)]
-    found = listing(of(many))
-    assert found and 0 < len(found.rows) <= MOST_ROWS
-    assert f"and {len(many) - len(found.rows)} rows more: " in found.rows[-1].note and "show" in found.rows[-1].note
-    assert all("instruction" in str(line.cells[-1]) for line in found.rows)
-    assert not listing(of([*many, row]))
+    many = [msgspec.structs.replace(row, parameters={**row.parameters, "n": n}) for n in range(1000, 1100)]
+    book = of(many)
+    found = listing(book)
+    assert found and len(found.rows) == MOST_ROWS
+    probe = book.probes[row.probe]
+    usual = [msgspec.structs.replace(one, typical="1024" if one.name == "n" else None) for one in probe.parameters]
+    known = {row.probe: msgspec.structs.replace(probe, parameters=tuple(usual))}
+    found = listing(msgspec.structs.replace(book, probes=known))
+    assert found and [line.cells[0] for line in found.rows] == ["float.dot"]
+    assert f"and {len(many) - 1} rows more: " in found.rows[-1].note and "show" in found.rows[-1].note
+    whole = listing(msgspec.structs.replace(book, probes=known), whole=True)
+    assert whole and len(whole.rows) == len(many)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -19,6 +18,7 @@ from tollmeter.model import (
     Cache,
     Failure,
     Kind,
+    Option,
     Parameter,
     Point,
     Program,
@@ -33,7 +33,7 @@ from tollmeter.plan import (
     Entry,
     Plan,
     Sampling,
-    check_asked,
+    check_abis,
     expected_seconds,
     make,
     measured_caches,
@@ -48,19 +48,19 @@ from tollmeter.root import ROOT
 
 
 def plan_of(
-    *selects: Select, budget: float = 1000, seed: int = 1, settings: dict[str, Sequence[Value]] | None = None,
-    abis: tuple[str, ...] = (), cpus: tuple[int, ...] = (), gaps: dict[str, str] | None = None,
+    *selects: Select, budget: float = 1000, seed: int = 1, abis: tuple[str, ...] = (), cpus: tuple[int, ...] = (),
+    gaps: dict[str, str] | None = None, all_points: bool = False, options: tuple[Option, ...] = (),
 ) -> Plan:  # fmt: skip
-    suite = Suite(name="s", question="?", select=selects)
+    suite = Suite(name="s", question="?", select=selects, option=options)
     return make(
         suite,
         catalog(gaps=gaps),
         MACHINE,
         budget_seconds=budget,
         seed=seed,
-        settings=settings or {},
         abis=abis,
         cpus=cpus,
+        all_points=all_points,
     )
 
 
@@ -78,7 +78,7 @@ def test_what_takes_a_library_is_left_out_where_the_suite_says_so() -> None:
     with_it = msgspec.structs.replace(with_it, executables={**with_it.executables, ("memory.solved", "x86_64"): solved})
     whole, plain = Select(probe="memory.*"), Select(probe="memory.*", libraries=False)
     assert chosen(whole, with_it.probes()).keys() - chosen(plain, with_it.probes()).keys() == {"memory.solved"}
-    named = {point.probe for point in resolve(plain, Ground(with_it, MACHINE, {}, ()), 1).points}
+    named = {point.probe for point in resolve(plain, Ground(with_it, MACHINE, ())).points}
     assert named and "memory.solved" not in named
 
 
@@ -122,9 +122,8 @@ def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
     begun = values.coarse(SIZE, grid)
     assert begun == tuple(KIB << octave for octave in range(14))
     assert set(begun) < set(grid)
-    assert values.coarse(SIZE, grid, 4) == (KIB, 16 * KIB, 256 * KIB, 4 * MIB, 8 * MIB)
     assert values.coarse(CHAINS, values.sweep(CHAINS, MACHINE)) == (1, 2, 3, 8)
-    assert values.coarse(PAGES, ("small", "huge"), 4) == ("small", "huge")
+    assert values.coarse(PAGES, ("small", "huge")) == ("small", "huge")
 
 
 @pytest.mark.parametrize(
@@ -203,10 +202,9 @@ def test_an_abi_that_cannot_be_built_is_a_gap_with_its_reason() -> None:
     assert set(plan.gaps().values()) == {"x32 (no compiler)"}
 
 
-def test_the_person_stands_above_the_suite() -> None:
+def test_an_abi_that_is_asked_for_replaces_the_selection_s() -> None:
     select = Select(probe="memory.latency", parameters={"size": 4096, "pages": "huge"})
-    plan = plan_of(select, settings={"pages": ("small",)}, abis=("ia32",))
-    assert [(point.abi, point.values()) for point in plan.points()] == [("ia32", {"size": 4096, "pages": "small"})]
+    assert [point.abi for point in plan_of(select, abis=("ia32",)).points()] == ["ia32"]
 
 
 def test_a_glob_selects_the_probes_that_have_what_is_named() -> None:
@@ -255,20 +253,10 @@ def test_nothing_to_run_is_not_success() -> None:
     assert caught.value.exit_code == 6
 
 
-@pytest.mark.parametrize(
-    ("probe", "settings", "abis", "named"),
-    [
-        ("memory.latency", {"sise": ("1",)}, (), "size"),
-        ("memory.latency", {}, ("ia23",), "ia32"),
-    ],
-)
-def test_a_misspelt_word_is_answered_with_the_nearest(
-    probe: str, settings: dict[str, Sequence[Value]], abis: tuple[str, ...], named: str
-) -> None:
-    with pytest.raises(Failure) as caught:
-        check_asked(catalog(), [Select(probe=probe)], settings, abis)
+def test_a_misspelt_abi_is_answered_with_the_nearest() -> None:
+    with pytest.raises(Failure, match="ia32") as caught:
+        check_abis(catalog(), ("ia23",))
     assert caught.value.exit_code == 2
-    assert named in caught.value.sentence
 
 
 # ---- CPUs -------------------------------------------------------------------------------------------------------
@@ -301,10 +289,10 @@ def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:
 def test_with_two_cpus_the_host_shares_the_lower_one() -> None:
     two = msgspec.structs.replace(MACHINE, allowed_cpus=(4, 7))
     suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
-    plan = make(suite, catalog(), two, budget_seconds=9, seed=1, settings={})
+    plan = make(suite, catalog(), two, budget_seconds=9, seed=1)
     assert (plan.cpus, plan.host_cpu) == ((7, 4), 4)
     one = msgspec.structs.replace(MACHINE, allowed_cpus=(5,))
-    plan = make(suite, catalog(), one, budget_seconds=9, seed=1, settings={})
+    plan = make(suite, catalog(), one, budget_seconds=9, seed=1)
     assert (plan.cpus, plan.host_cpu) == ((5,), None)
 
 
@@ -348,7 +336,7 @@ def test_every_selection_has_its_share_wherever_a_round_is_broken_off() -> None:
 @pytest.mark.parametrize("seed", [2, 3])
 def test_large_points_come_last_one_after_the_other(seed: int) -> None:
     sizes = {"size": (16384, 64 * MIB, 1024, 32 * MIB, 24 * MIB)}
-    plan = plan_of(Select(probe="memory.latency"), Select(probe="kernel.enter"), settings=sizes, seed=seed)
+    plan = plan_of(Select(probe="memory.latency", parameters=sizes), Select(probe="kernel.enter"), seed=seed)
     told = [int(point.values().get("size", 0)) for point in visit_order(plan, plan.points(), 0)]
     assert {*told[:-4]} == {0, 1024, 16384, 24 * MIB}
     assert sorted(told[-4:]) == [32 * MIB, 32 * MIB, 64 * MIB, 64 * MIB]
@@ -415,14 +403,44 @@ def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
     assert any(typical) and not all(typical) and typical == sorted(typical, reverse=True)
 
 
-def test_a_small_budget_takes_effort_then_sizes_but_no_selection() -> None:
+def test_a_small_budget_takes_less_effort() -> None:
     rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
     assert rich.effort == EFFORTS[0]
     assert expected_seconds(poor) < expected_seconds(rich)
     assert (poor.effort.samples, poor.effort.sample_ns) < (rich.effort.samples, rich.effort.sample_ns)
-    assert len(poor.points()) < len(rich.points())
-    assert {point.probe for point in poor.points()} == {point.probe for point in rich.points()}
-    assert max(int(v) for v in values_of(poor, "size") if isinstance(v, int)) == 8 * MIB
+
+
+def test_a_budget_that_is_too_short_for_most_points_measures_the_typical_ones_and_every_octave_of_a_curve() -> None:
+    """A page kind has a typical value, and a size is what a curve is drawn over; chains have none, and all stay."""
+    both = Select(probe="memory.latency"), Select(probe="memory.parallel")
+    whole = plan_of(*both)
+    assert not whole.asked
+    short = plan_of(*both, budget=whole.asked_s - 0.1)
+    assert short.asked == len(whole.points()) and short.asked_s == whole.asked_s
+    assert values_of(short, "pages") == ["small"]
+    assert values_of(short, "size") == values_of(whole, "size")
+    assert values_of(short, "chains") == values_of(whole, "chains")
+    assert all(curve.like.values()["pages"] == "small" for curve in short.curves())
+    assert plan_of(*both, budget=whole.asked_s - 0.1, all_points=True).points() == whole.points()
+
+
+def test_what_a_selection_names_is_measured_in_any_budget() -> None:
+    named = Select(probe="memory.parallel", parameters={"pages": "huge"})
+    short = plan_of(named, Select(probe="memory.latency"), budget=0.1)
+    assert short.asked
+    assert {p.values()["pages"] for p in short.points() if p.probe == "memory.parallel"} == {"huge"}
+
+
+def test_what_a_suite_s_own_tables_name_is_measured_in_any_budget() -> None:
+    huge = RowOf(probe="memory.latency", parameters={"size": 4096, "pages": "huge"})
+    short = plan_of(Select(probe="memory.latency"), budget=0.1, options=(Option(what="a", row=huge, costs="b"),))
+    assert short.asked
+    assert [p.values()["size"] for p in short.points() if p.values()["pages"] == "huge"] == [4096]
+
+
+def test_nothing_is_left_out_where_the_typical_points_take_as_long() -> None:
+    short = plan_of(Select(probe="memory.latency", parameters={"pages": ("small", "huge")}), budget=0.1)
+    assert not short.asked and short.asked_s > short.budget_seconds
 
 
 def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_point() -> None:
@@ -493,7 +511,7 @@ def test_a_selection_may_be_for_a_place_that_an_abi_does_not_usually_run_on() ->
     def places(*selects: Select) -> set[str]:
         suite = Suite(name="s", question="?", select=selects)
         able_ones = msgspec.structs.replace(loaded, executables=able)
-        made = make(suite, able_ones, MACHINE, budget_seconds=9, seed=1, settings={})
+        made = make(suite, able_ones, MACHINE, budget_seconds=9, seed=1)
         return {point.target for point in made.points()}
 
     usual, board = Select(probe="kernel.enter"), Select(probe="kernel.enter", target=("bare:*",))

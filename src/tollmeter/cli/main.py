@@ -7,6 +7,7 @@ import errno
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -76,6 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"tollmeter {tollmeter.__version__}")
         return 0
     try:
+        _check_whole(given)
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()
         return code
@@ -89,6 +91,15 @@ def main(words: Sequence[str] | None = None) -> int:
         sentence, code = _told(error)
         say(sentence)
         return code
+
+
+def _check_whole(given: Sequence[str]) -> None:
+    """Raises Failure (2) for an empty word: a variable of a script that is not set would measure something else."""
+    for before, word in pairwise(["", *given]):
+        option = word.removesuffix("=") if word.startswith("--") and word.endswith("=") else before
+        if not word.strip() or option != before:
+            of = f"{option} has" if option.startswith("-") else "a word has"
+            raise Failure(f"{of} an empty value: is a variable not set?")
 
 
 def _told(error: Failure | TyperException | OSError | MemoryError | ImportError) -> tuple[str, int]:

@@ -39,6 +39,7 @@ def run(
     peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
+    all_points: Annotated[bool, typer.Option("--all-points", help="all that is asked, in any budget")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
     resume: Annotated[str | None, typer.Option(help="go on with this run: what is missing, nothing twice")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
@@ -49,12 +50,10 @@ def run(
         raise unknown("format", form, show.FORMATS)
     if seed is not None and not 0 <= seed < 2**63:
         raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
-    if out == "":
-        raise Failure("--out: the name of a folder is missing")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
-        targets, precision, priority, tuple(against or ()), beside, clock, folder, peer,
+        targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)
@@ -85,12 +84,15 @@ def _observing(quiet: bool) -> Observing:
 
 def _planned(options: Options, resume: str | None) -> int:
     """Prints what would be done."""
-    from tollmeter.library.prepare import points_by_executable
     from tollmeter.plan import expected_seconds
 
     plan = _plan(options, resume)
-    rows = [(probe, abi, str(count)) for (probe, abi), count in points_by_executable(plan).items()]
-    print_columns(Columns(("probe", "abi", "points"), rows), "json" if options.form == "json" else "table")
+    rows = [
+        (point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target)
+        for point in plan.points()
+    ]
+    columns = Columns(("probe", "parameters", "abi", "target"), rows, narrow=4)
+    print_columns(columns, "json" if options.form == "json" else "table")
     effort = plan.effort
     say(
         f"{len(plan.points())} points; the visits wanted take about {expected_seconds(plan):.0f} s of the "

@@ -16,7 +16,7 @@ from tollmeter.model import Outcome, Probe, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point
 
-_BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
+BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
 _WORTH_NAMING = 0.1
 
 
@@ -77,14 +77,18 @@ def _mend(found: Settlement, seconds: float) -> str:
     """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
     if found.open_s and min(found.open_s) == inf:
         return "runs may differ by more than that: more of them tell by how much"
-    reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in _BUDGETS_S}
-    longer = [budget for budget in _BUDGETS_S if budget > seconds and reach[budget] > found.settled]
+    reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in BUDGETS_S}
+    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > found.settled]
     most = max((reach[budget] for budget in longer), default=0)
     for budget in longer:
         if most - reach[budget] <= _WORTH_NAMING * found.points:
-            text = f"{budget // 60}m" if budget % 60 == 0 else f"{budget}s"
-            return f"--budget {text} would settle {reach[budget]}"
+            return f"--budget {budget_text(budget)} would settle {reach[budget]}"
     return ""
+
+
+def budget_text(seconds: int) -> str:
+    """As --budget takes it."""
+    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
 def _settled_in(open_s: Sequence[float], left_s: float) -> int:

@@ -1,38 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of `toll run`: suites, probes, globs, and NAME=VALUE."""
+"""The words of `toll run`: suites, probes, globs, and NAME=VALUE.
+
+A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter.catalog import Catalog, read_suite, unknown
-from tollmeter.model import Failure, Priority, Select, Suite, Value
+from tollmeter.model import Failure, Select, Suite, Value
+from tollmeter.plan.points import accepts, chosen, refusal
 
 DEFAULT = "default"
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
-_LONGEST_S = 30 * 86400
-_LONGEST_TOLD = 60
+Settings = dict[str, tuple[Value, ...]]
 
 
-class Asked(NamedTuple):
-    suite: Suite
-    settings: dict[str, tuple[Value, ...]]
+class _Word(NamedTuple):
+    """A suite, probe or glob with the parameters that were written after it."""
+
+    name: str
+    settings: Settings
 
 
-def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Asked:
-    """What the words name. Raises Failure (2) for one that names nothing."""
-    settings = dict(_setting(word) for word in words if "=" in word)
-    names = [word for word in words if "=" not in word] or [DEFAULT]
-    return Asked(_joined([_named(name, suites, catalog) for name in names]), settings)
+def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
+    """The suite that the words make. Raises Failure (2) for a word that names nothing, and for a parameter that is
+    given twice."""
+    common, named = _parsed(words)
+    several = [_with_settings(word, suites, catalog) for word in named]
+    for name in common:
+        for word in named:
+            _check_new(name, word.settings, word.name)
+        _check_taken(name, common, several, catalog)
+    return _joined([_set(suite, common, catalog) for suite in several])
 
 
-def _setting(word: str) -> tuple[str, tuple[Value, ...]]:
-    name, _, written = word.partition("=")
-    return name, tuple(text.strip() for text in written.split(","))
+def _parsed(words: Sequence[str]) -> tuple[Settings, list[_Word]]:
+    """The parameters for all names, and the names, each with its own."""
+    common: Settings = {}
+    named: list[_Word] = []
+    for word in words:
+        name, equals, written = word.partition("=")
+        if not equals:
+            named.append(_Word(word, {}))
+            continue
+        settings, of = (named[-1].settings, named[-1].name) if named else (common, "all")
+        _check_new(name, settings, of)
+        settings[name] = _values(name, written)
+    return common, named or [_Word(DEFAULT, {})]
+
+
+def _check_new(name: str, settings: Settings, of: str) -> None:
+    if name in settings:
+        raise Failure(f"{name} is given twice for {of}: several values are written {name}=A,B")
+
+
+def _values(name: str, written: str) -> tuple[Value, ...]:
+    values = tuple(text.strip() for text in written.split(","))
+    if not all(values):
+        raise Failure(f"{name}={written}: a value is missing")
+    return values
+
+
+def _with_settings(word: _Word, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
+    """Of a probe or glob its parameters select: what it matches and lacks one of them is not meant."""
+    suite = _named(word.name, suites, catalog)
+    if word.name not in suites and not word.name.endswith(".toml"):
+        return msgspec.structs.replace(suite, select=(Select(probe=word.name, parameters=dict(word.settings)),))
+    for name in word.settings:
+        _check_taken(name, word.settings, [suite], catalog)
+    return _set(suite, word.settings, catalog)
+
+
+def _check_taken(name: str, settings: Settings, several: Sequence[Suite], catalog: Catalog) -> None:
+    """Raises Failure (2) where no probe of the suites has the parameter, or none takes this value of it."""
+    probes = catalog.probes()
+    met = [probe for suite in several for select in suite.select for probe in chosen(select, probes).values()]
+    given = {name: settings[name]}
+    if not any(accepts(probe, given) for probe in met):
+        raise refusal(" ".join(suite.name for suite in several), given, met)
+
+
+def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
+    """The suite with these values in every selection whose probes take them."""
+    if not settings:
+        return suite
+
+    def changed(selects: Iterable[Select]) -> tuple[Select, ...]:
+        return tuple(one for select in selects for one in _selects(select, settings, catalog))
+
+    modelled = suite.modelled and msgspec.structs.replace(suite.modelled, select=changed(suite.modelled.select))
+    return msgspec.structs.replace(
+        suite, select=changed(suite.select), profile=changed(suite.profile), modelled=modelled
+    )
+
+
+def _selects(select: Select, settings: Settings, catalog: Catalog) -> tuple[Select, ...]:
+    """One for each probe that the selection means, since of a glob some take a parameter and others do not."""
+    meant = {
+        name: probe for name, probe in chosen(select, catalog.probes()).items() if accepts(probe, select.parameters)
+    }
+    own = {
+        name: {key: value for key, value in settings.items() if accepts(probe, {key: value})}
+        for name, probe in meant.items()
+    }
+    if not any(own.values()):
+        return (select,)
+    return tuple(
+        msgspec.structs.replace(select, probe=name, parameters={**select.parameters, **values})
+        for name, values in own.items()
+    )
 
 
 def _named(name: str, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
@@ -63,49 +145,3 @@ def _joined(several: Sequence[Suite]) -> Suite:
         program=tuple(program for suite in several for program in suite.program),
         worth=next((suite.worth for suite in several if suite.worth), ""),
     )
-
-
-def seconds(text: str) -> float:
-    """30, 30s, 500ms, 2m, 1h. Raises Failure (2)."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
-    unit = _SECONDS.get(found[2].lower()) if found else None
-    asked_s = float(found[1]) * unit if found and unit else 0.0
-    if not 0 < asked_s <= _LONGEST_S:
-        raise Failure(f"--budget {_short(text)}: a time such as 30s or 2m is meant, at most {_LONGEST_S // 86400} days")
-    return asked_s
-
-
-def _short(text: str) -> str:
-    return text if len(text) < _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}..."
-
-
-def share(text: str) -> float:
-    """3%, 0.5 %. Raises Failure (2)."""
-    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
-    if not found or not 0 < float(found[1]) <= 100:
-        raise Failure(f"--precision {_short(text)}: a share such as 2% is meant")
-    return float(found[1]) / 100
-
-
-def priority_named(text: str) -> Priority:
-    """Raises Failure (2)."""
-    known: dict[str, Priority] = {"real-time": "real-time", "normal": "normal"}
-    if text not in known:
-        raise unknown("priority", text, [*known])
-    return known[text]
-
-
-def numbers(text: str | None) -> tuple[int, ...]:
-    """CPUs: 0,2 or 4-7. Raises Failure (2)."""
-    found: list[int] = []
-    for part in text.split(",") if text is not None else ():
-        span = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part)
-        first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
-        if first > last:
-            raise Failure(f"--cpus {_short(text or '')}: numbers such as 0,2 or 4-7 are meant")
-        found += range(first, last + 1)
-    return tuple(found)
-
-
-def names(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()

@@ -222,7 +222,8 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
         id=request.id, suite=request.suite.name, started=request.started,
         seconds=contents.session.seconds or _seconds_so_far(contents.outcomes),
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=_of_rows(request), surroundings=contents.session.surroundings, reused=request.reused,
+        precision=_of_rows(request), surroundings=contents.session.surroundings, narrowed=request.narrowed,
+        reused=request.reused,
     )  # fmt: skip
 
 
@@ -259,6 +260,7 @@ def _options(request: Request) -> list[str]:
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
+    words += ["--all-points"] if request.all_points else []
     return words
 
 

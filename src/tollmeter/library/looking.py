@@ -36,7 +36,7 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
     from tollmeter.plan.points import Ground
 
     suite, request = ready.request.suite, ready.request
-    place = Ground(ready.catalog, ready.machine, request.settings, request.abis)
+    place = Ground(ready.catalog, ready.machine, request.abis)
     if wanted := wanted_by(suite.profile, place):
         left_s = (until_s - time.monotonic()) / len(wanted) / _TURNS
         seconds = min(PROFILE_S, max(_LEAST_PROFILE_S, left_s))

@@ -120,7 +120,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     built is another one than the run's."""
     fixed = (
         options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
-        options.against, options.clock, options.folder, options.peer,
+        options.against, options.clock, options.folder, options.peer, options.all_points,
     )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
@@ -129,6 +129,8 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
         )
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
+    if request.settings:
+        raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
     catalog = places.made_ready(request.abis, request.targets, may_install)
     catalog = with_workloads(catalog, request.suite, request.abis)
     machine = same_machine(folder, request, contents, catalog)

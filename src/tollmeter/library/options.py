@@ -18,7 +18,8 @@ def usual_precision(against: Sequence[str]) -> float:
 
 
 class Options(NamedTuple):
-    """began: monotonic seconds. beside: another run, if one measures already."""
+    """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
+    short for most of what is asked."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -37,3 +38,4 @@ class Options(NamedTuple):
     clock: str | None = None
     folder: Path | None = None
     peer: str | None = None
+    all_points: bool = False

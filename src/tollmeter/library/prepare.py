@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +18,16 @@ import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import rows_sd, runs_sd
+from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
-from tollmeter.library.asked import asked, names, numbers, priority_named, seconds, share
+from tollmeter.library.asked import asked
+from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.workloads import selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
-from tollmeter.plan import Plan, check_asked, make, measured_caches
+from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
+from tollmeter.saying import say
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
@@ -64,14 +68,15 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
     catalog = places.made_ready(abis, targets, may_install)
-    suite, settings = asked(options.words, places.suites(), catalog)
+    suite = asked(options.words, places.suites(), catalog)
     if may_install and places.brought(catalog, suite):
         catalog = places.made_ready(abis, targets, may_install)
+        suite = asked(options.words, places.suites(), catalog)
     catalog, suite = with_workloads(catalog, suite, abis), selected(suite)
     built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
-    check_asked(catalog, suite.select, settings, abis)
+    check_abis(catalog, abis)
     told, clock = machine_of(catalog, targets)
     machine = measured_caches(told, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
@@ -83,7 +88,6 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         budget_seconds=budget_of(options, suite),
         tollmeter=tollmeter.__version__,
         abis=abis,
-        settings=settings,
         cpus=numbers(options.cpus),
         words=options.words,
         targets=targets,
@@ -92,8 +96,12 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         priority=priority_named(options.priority or "real-time"),
         folder=str(folder_for_files(options.folder)) if options.folder else "",
         peer=options.peer or "",
+        all_points=options.all_points,
     )
     plan = _plan(request, catalog, machine)
+    request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request))
+    if request.narrowed:
+        say(request.narrowed)
     request = _with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
@@ -129,13 +137,50 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         machine,
         budget_seconds=before_looking(request),
         seed=request.seed,
-        settings=request.settings,
         abis=request.abis,
         cpus=request.cpus,
         priority=request.priority,
         precision=request.precision,
         against=request.against,
+        all_points=request.all_points,
     )
+
+
+def _narrowed(plan: Plan, request: Request) -> str:
+    """That the budget is too short for most of what was asked, what is measured in it, and what would mend that; empty
+    where it is long enough."""
+    if plan.asked_s <= plan.budget_seconds:
+        return ""
+    points = len(plan.points())
+    several = f"{plan.asked or points} points are asked for, and need about {_minutes(plan.asked_s)} to converge"
+    is_less = 0 < points < plan.asked
+    mends = [f"--budget {_budget_for(plan.asked_s, request)} gives time for all"]
+    mends += ["--all-points measures all in any budget"] if is_less else []
+    mends += [f"{words} asks for fewer"] if (words := _fewer_words(plan)) else []
+    done = f"the {points} typical ones are measured" if is_less else "fewer than 80 % of them will"
+    return f"{several}; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _budget_for(measuring_s: float, request: Request) -> str:
+    """The shortest usual budget that leaves so much for measuring."""
+    for budget in BUDGETS_S:
+        if before_looking(msgspec.structs.replace(request, budget_seconds=budget)) >= measuring_s:
+            return budget_text(budget)
+    return f"{ceil(measuring_s / 3600) + 1}h"
+
+
+def _fewer_words(plan: Plan) -> str:
+    """Of one probe, its typical values in place of what is swept."""
+    (select, *more) = plan.suite.select
+    probe = plan.probes.get(select.probe)
+    if more or probe is None:
+        return ""
+    free = (one for one in probe.parameters if one.typical and one.name not in select.parameters)
+    return " ".join(f"{one.name}={one.typical}" for one in free)
 
 
 def folder_for_files(folder: Path) -> Path:
@@ -250,10 +295,3 @@ def same_plan(
         if before.get(key) != made.build.sha256:
             raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
     return plan, executables
-
-
-def points_by_executable(plan: Plan) -> dict[tuple[str, str], int]:
-    counts: dict[tuple[str, str], int] = {}
-    for point in plan.points():
-        counts[point.probe, point.abi] = counts.get((point.probe, point.abi), 0) + 1
-    return dict(sorted(counts.items()))

@@ -19,7 +19,7 @@ from tollmeter.library.sampled import Over, Wanted, never, sampled
 from tollmeter.library.turns import Tell, Turns
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
-from tollmeter.plan.points import Ground, check_asked, resolve
+from tollmeter.plan.points import Ground, check_abis, resolve
 from tollmeter.store.profiles import keep
 from tollmeter.targets.profiled import Asked as Sampling
 from tollmeter.toolchain.symbols import Met, Symbols
@@ -29,12 +29,12 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
     """What the words come to; a parameter that they do not name takes its typical value. Raises Failure: 2 for a name
     that is not there, 6 where nothing of it runs here."""
     catalog = places.made_ready(abis, targets)
-    suite, settings = asked(words, places.suites(), catalog)
+    suite = asked(words, places.suites(), catalog)
     if places.brought(catalog, suite):
         catalog = places.made_ready(abis, targets)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
-    check_asked(catalog, selects, settings, abis)
-    ground = Ground(catalog, machine_of(catalog, targets)[0], settings, abis)
+    check_abis(catalog, abis)
+    ground = Ground(catalog, machine_of(catalog, targets)[0], abis)
     found = wanted_by(selects, ground)
     if not found:
         raise Failure(f"nothing of {suite.name} runs here", 6)
@@ -43,7 +43,7 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
 
 def wanted_by(selects: Iterable[Select], ground: Ground) -> list[Wanted]:
     """The points of some selections that are built here, each once."""
-    points = dict.fromkeys(point for select in selects for point in resolve(select, ground, 1).points)
+    points = dict.fromkeys(point for select in selects for point in resolve(select, ground).points)
     return [Wanted(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
 
 

@@ -152,7 +152,6 @@ def _measured(tree: Path, folder: Path, selects: list[Select], seconds: float, s
         machine,
         budget_seconds=for_measuring(seconds),
         seed=_SEED,
-        settings={},
         precision=_NEVER_REACHED,
     )
     ready = Prepared(request, built, machine, clock, plan)

@@ -129,7 +129,8 @@ class RunInfo(Record, frozen=True):
     precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
     state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
     unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the samples,
-    those that lack evidence. surroundings: None where nobody looked. reused: which visits were taken over from another
+    those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was asked for,
+    since the budget is too short; empty where nothing was. reused: which visits were taken over from another
     run; empty where none were.
     """
 
@@ -151,4 +152,5 @@ class RunInfo(Record, frozen=True):
     surroundings: Surroundings | None = None
     summary: str = ""
     unanswered: str = ""
+    narrowed: str = ""
     reused: str = ""

@@ -51,11 +51,10 @@ def is_counted(point: Point) -> bool:
 
 
 class Effort(Record, frozen=True):
-    """Of one visit: samples, and ns of the shorter batch. thin: every so-manieth value of a sweep."""
+    """Of one visit: samples, and ns of the shorter batch."""
 
     samples: int = 16
     sample_ns: int = 300_000
-    thin: int = 1
 
     def sample_s(self, bodies: int = 1) -> float:
         """Wall time of one sample; bodies: 2 where a control is timed beside the body."""
@@ -72,7 +71,6 @@ EFFORTS = (
     Effort(samples=6),
     Effort(samples=6, sample_ns=200_000),
     Effort(samples=4, sample_ns=200_000),
-    Effort(samples=4, sample_ns=200_000, thin=2),
 )
 """From the best to the least. More samples than sixteen tell little more of a point, and leave less of the time to what
 surrounds a visit: a few are taken late, where the budget reaches for all visits that are wanted. Shorter batches save

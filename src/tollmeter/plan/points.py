@@ -13,7 +13,6 @@ from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, S
 from tollmeter.plan import values
 
 NATIVE = "native"
-Settings = Mapping[str, Sequence[Value]]
 
 
 class Curve(Record, frozen=True):
@@ -37,25 +36,26 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """What a selection is resolved on. settings and abis are the person's, and stand above the suite's."""
+    """What a selection is resolved on. abis: the person's, in place of the selection's own."""
 
     catalog: Catalog
     machine: Machine
-    settings: Settings
     abis: Sequence[str]
 
 
-def resolve(select: Select, ground: Ground, thin: int) -> Entry:
-    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there."""
+def resolve(select: Select, ground: Ground, *, typical: bool = False) -> Entry:
+    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there.
+
+    typical: a parameter that the selection leaves free takes its typical value, where its probe names one, unless a
+    curve is drawn over it.
+    """
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
     matching = chosen(select, catalog.probes())
-    probes = {name: probe for name, probe in matching.items() if _has_all(probe, select.parameters)}
+    probes = {name: probe for name, probe in matching.items() if accepts(probe, select.parameters)}
     if matching and not probes:
-        known = sorted({parameter.name for probe in matching.values() for parameter in probe.parameters})
-        missing = next((name for name in select.parameters if name not in known), ", ".join(select.parameters))
-        raise unknown(f"parameter of {select.probe}", missing, known)
+        raise refusal(select.probe, select.parameters, list(matching.values()))
     points: dict[Point, None] = {}
     curves: list[Curve] = []
     gaps: dict[Point, str] = {}
@@ -64,12 +64,12 @@ def resolve(select: Select, ground: Ground, thin: int) -> Entry:
             executable = catalog.executables.get((name, abi))
             if executable is None:
                 place = Point(probe=name, abi=abi, target="local")
-                gaps[_product(place, _typical_axes(probe, machine), 1)[0]] = _gap(catalog, name, abi)
+                gaps[_product(place, _typical_axes(probe, machine))[0]] = _gap(catalog, name, abi)
                 continue
-            axes = _axes(executable, select, ground.settings, machine)
+            axes = [_axis(parameter, select, machine, typical) for parameter in executable.probe.parameters]
             for target in _targets(executable, select):
                 place = Point(probe=name, abi=abi, target=target)
-                points.update(dict.fromkeys(_product(place, axes, thin)))
+                points.update(dict.fromkeys(_product(place, axes)))
                 curves.extend(_curves(place, axes))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
@@ -96,17 +96,14 @@ Axis = tuple[Parameter, tuple[Value, ...], bool]
 """A parameter, its values, and whether they are its own sweep, which may begin coarse."""
 
 
-def _axes(executable: Executable, select: Select, settings: Settings, machine: Machine) -> list[Axis]:
-    return [_axis(parameter, select, settings, machine) for parameter in executable.probe.parameters]
-
-
-def _axis(parameter: Parameter, select: Select, settings: Settings, machine: Machine) -> Axis:
-    written = settings.get(parameter.name, select.parameters.get(parameter.name))
+def _axis(parameter: Parameter, select: Select, machine: Machine, typical: bool) -> Axis:
+    written = select.parameters.get(parameter.name)
     if written is None:
-        if select.others == "typical":
+        stands_for_all = typical and parameter.typical is not None and not parameter.refine
+        if stands_for_all or select.others == "typical":
             return parameter, (values.typical(parameter, machine),), False
         return parameter, values.sweep(parameter, machine), True
-    several = written if isinstance(written, list | tuple) else (written,)
+    several = _several(written)
     read = [value for text in several for value in values.read(parameter, text, machine)]
     is_sweep = any(isinstance(text, str) and ".." in text for text in several)
     return parameter, tuple(dict.fromkeys(read)), is_sweep
@@ -116,8 +113,8 @@ def _typical_axes(probe: Probe, machine: Machine) -> list[Axis]:
     return [(parameter, (values.typical(parameter, machine),), False) for parameter in probe.parameters]
 
 
-def _product(place: Point, axes: Sequence[Axis], thin: int) -> list[Point]:
-    begun = [values.coarse(parameter, grid, thin) if is_sweep else grid for parameter, grid, is_sweep in axes]
+def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
+    begun = [values.coarse(parameter, grid) if is_sweep else grid for parameter, grid, is_sweep in axes]
     names = [parameter.name for parameter, _, _ in axes]
     return [_at(place, zip(names, chosen, strict=True)) for chosen in itertools.product(*begun)]
 
@@ -133,7 +130,7 @@ def _curves(place: Point, axes: Sequence[Axis]) -> list[Curve]:
         if parameter.refine and is_sweep and parameter.kind != "choice":
             held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
             numbers = tuple(value for value in grid if isinstance(value, int))
-            made += [Curve(like=like, parameter=parameter.name, grid=numbers) for like in _product(place, held, 1)]
+            made += [Curve(like=like, parameter=parameter.name, grid=numbers) for like in _product(place, held)]
     return made
 
 
@@ -152,21 +149,36 @@ def _gap(catalog: Catalog, probe: str, abi: str) -> str:
     return broken or catalog.gaps.get(abi, f"{probe} is not built for {abi}")
 
 
-def _has_all(probe: Probe, names: Iterable[str]) -> bool:
-    """A selection that names a parameter is of those probes of its glob that have it."""
-    return {parameter.name for parameter in probe.parameters}.issuperset(names)
+def accepts(probe: Probe, parameters: Mapping[str, Value | Sequence[Value]]) -> bool:
+    """Whether the probe has each of these parameters and, of a choice, each of these values."""
+    own = {parameter.name: parameter for parameter in probe.parameters}
+    return all(
+        name in own and (own[name].kind != "choice" or set(_several(written)) <= set(own[name].choices))
+        for name, written in parameters.items()
+    )
 
 
-def check_asked(catalog: Catalog, selects: Sequence[Select], settings: Settings, abis: Sequence[str]) -> None:
-    """That what the person wrote on the command line names something. Raises Failure (2) with the nearest names."""
-    probes = catalog.probes()
-    chosen = [probe for name, probe in probes.items() if any(fnmatchcase(name, s.probe) for s in selects)]
-    known = sorted({parameter.name for probe in chosen for parameter in probe.parameters})
-    for name in settings:
-        if name not in known:
-            raise unknown("parameter of what is selected", name, known)
+def _several(written: Value | Sequence[Value]) -> Sequence[Value]:
+    return written if isinstance(written, list | tuple) else (written,)
+
+
+def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: Sequence[Probe]) -> Failure:
+    """Why none of the probes accepts the parameters: the first name or value that none of them has. of: what the
+    person calls the probes."""
+    for name, written in parameters.items():
+        having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]
+        if not having:
+            known = sorted({parameter.name for probe in probes for parameter in probe.parameters})
+            return unknown(f"parameter of {of}", name, known)
+        choices = list(dict.fromkeys(choice for parameter in having for choice in parameter.choices))
+        for value in _several(written):
+            if having[0].kind == "choice" and value not in choices:
+                return unknown(f"{name} of {of}", str(value), choices)
+    return Failure(f"no probe of {of} has all of {', '.join(parameters)} with these values")
+
+
+def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
+    """Raises Failure (2), with the nearest names, for an ABI that is not there."""
     for abi in abis:
         if abi != NATIVE and abi not in catalog.abis and abi not in catalog.gaps:
             raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])
-    if any(not isinstance(value, int | str) for written in settings.values() for value in written):
-        raise Failure("a parameter's value is a number or a word")

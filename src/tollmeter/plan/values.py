@@ -52,19 +52,14 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
         base *= 2
 
 
-def coarse(parameter: Parameter, grid: Sequence[Value], thin: int = 1) -> tuple[Value, ...]:
-    """Where to begin on a grid: all of it, or one value an octave where refinement adds the rest.
-
-    thin: keep every so-manieth, for a short budget. The last value always stays: it is what lies beyond all caches.
+def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
+    """Where to begin on a grid: all of it, or one value an octave where refinement adds the rest. The last value always
+    stays: it is what lies beyond all caches.
     """
-    kept = list(grid)
-    if parameter.refine and not parameter.values:
-        octaves = set(steps(parameter.start, int(grid[-1]), 1))
-        kept = [value for value in grid if value in octaves]
-    if parameter.kind == "choice":
-        return tuple(kept)
-    kept = kept[::thin]
-    return tuple(kept) if kept[-1] == grid[-1] else (*kept, grid[-1])
+    if not parameter.refine or parameter.values:
+        return tuple(grid)
+    octaves = {*steps(parameter.start, int(grid[-1]), 1), grid[-1]}
+    return tuple(value for value in grid if value in octaves)
 
 
 def typical(parameter: Parameter, machine: Machine) -> Value:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from tollmeter.model import Book, Row
 from tollmeter.report.doubt import of_row
@@ -17,40 +18,38 @@ MOST_ROWS = 40
 LOCAL = "local, hardware"
 
 
-def listing(book: Book, most: int = MOST_ROWS) -> Table | None:
-    """Every row with a number, what tells it from its neighbours, and where it ran if that was not all one place. None
-    where there are more than a person reads on a terminal, unless no other table would show any: those are of a
-    machine's own clock. Then the typical ones stand here, and where the rest is.
+def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
+    """Every row with a number, its parameters as far as they were asked for or tell it from its neighbours, and where
+    it ran if that was not all one place. Of more rows than a person reads on a terminal the typical ones, and where
+    the rest is; None where there are more than `most`, which is fewer. whole: all of them.
     """
     rows = [row for row in book.index.rows if row.status == "ok"]
-    if not rows or (len(rows) > most and any(row.clock == "hardware" for row in rows)):
+    if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
-    shown = rows if len(rows) <= MOST_ROWS else _typical(rows, book)[:MOST_ROWS]
+    shown = rows if whole or len(rows) <= MOST_ROWS else _typical(rows, book)[:MOST_ROWS]
     abis, places = {row.abi for row in shown}, {_place(row) for row in shown}
-    told = (len(abis) > 1, len(places) > 1)
+    has_abi, has_place = len(abis) > 1, len(places) > 1
     title = f"Rows ({_place(shown[0])})" if len(places) == 1 and places != {LOCAL} else "Rows"
     columns = [
         Column(title),
         Column("metric"),
-        *[Column("ABI")] * told[0],
-        *[Column("where, by which clock")] * told[1],
+        *[Column("ABI")] * has_abi,
+        *[Column("where, by which clock")] * has_place,
     ]
-    lines = [_line(row, shown, book, told) for row in shown]
+    lines = [_line(row, shown, book, has_abi, has_place) for row in shown]
     return table(title, [*columns, Column("median", True)], _with_rest(lines, len(rows) - len(shown), book))
 
 
 def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
-    """Those at the values that their probes call typical; all where there are none."""
-    wanted = {
-        name: {p.name: p.typical for p in probe.parameters if p.typical is not None}
-        for name, probe in book.probes.items()
-    }
-    found = [
-        row
-        for row in rows
-        if all(str(row.parameters.get(name)) == value for name, value in wanted.get(row.probe, {}).items())
-    ]
-    return found or rows
+    """Those at the values that were asked for, and else at those that their probes call typical; all where there are
+    none."""
+    return [row for row in rows if _is_typical(row, book)] or rows
+
+
+def _is_typical(row: Row, book: Book) -> bool:
+    probe = book.probes.get(row.probe)
+    usual = {one.name: one.typical for one in probe.parameters if one.typical is not None} if probe else {}
+    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_asked(name, row, book))
 
 
 def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
@@ -64,10 +63,17 @@ def _place(row: Row) -> str:
     return f"{row.target}, {row.clock}"
 
 
-def _line(row: Row, rows: Sequence[Row], book: Book, told: tuple[bool, bool]) -> Line:
-    varied = ", ".join(f"{name} {_value(book, row, name)}" for name in row.parameters if _varies(name, row.probe, rows))
-    words = [f"{row.probe} {varied}".rstrip(), row.metric, *[row.abi] * told[0], *[_place(row)] * told[1]]
+def _line(row: Row, rows: Sequence[Row], book: Book, has_abi: bool, has_place: bool) -> Line:
+    shown = [name for name in row.parameters if _varies(name, row.probe, rows) or _is_asked(name, row, book)]
+    values = ", ".join(f"{name} {_value(book, row, name)}" for name in shown)
+    words = [f"{row.probe} {values}".rstrip(), row.metric, *[row.abi] * has_abi, *[_place(row)] * has_place]
     return Line((*words, of_row(row)))
+
+
+def _is_asked(name: str, row: Row, book: Book) -> bool:
+    """Whether a selection of the row's probe names the parameter."""
+    selects = book.suite.select if book.suite else ()
+    return any(name in select.parameters and fnmatchcase(row.probe, select.probe) for select in selects)
 
 
 def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:

@@ -154,6 +154,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
         ("Missing", tables.missing(book)),
+        ("Left out", book.index.run.narrowed),
         ("Taken over", book.index.run.reused),
     )
     return [(name, said) for name, said in told if said]

@@ -64,6 +64,7 @@ def _opening(book: Book, console: Console, width: int) -> None:
         (headline(book), "bold"),
         (worth.verdict(book), ""),
         (worth.unanswered(book), ""),
+        (book.index.run.narrowed, ""),
         (book.index.run.reused, "dim"),
     ):
         if line:
@@ -73,7 +74,8 @@ def _opening(book: Book, console: Console, width: int) -> None:
 
 def _all_tables(book: Book) -> list[Table]:
     every = (
-        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book), clocks_table(book),
+        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book, whole=True),
+        clocks_table(book),
     )  # fmt: skip
     return [table for table in every if table is not None]
 

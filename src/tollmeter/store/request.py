@@ -16,17 +16,21 @@ from tollmeter.store import toml
 FORMAT = 2
 NAME = "run.toml"
 _MOST_BYTES = 1 << 20
+_SELDOM = ("settings", "all_points", "narrowed", "reused")
+"""Not written where they are empty."""
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
     """suite is written out as it was, so that a later edit of its file does not change what this run is.
 
-    started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters fixed by the person.
+    started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters that an older Tollmeter
+    kept beside the suite; now they are in its selections.
     cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
     what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
     core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
     folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
-    reused: what was taken over from another run, in a sentence; not written where empty.
+    all_points: whether to visit all that was asked for, though the budget is too short for most of it. narrowed: what
+    was left out for the budget, in a sentence. reused: which visits of another run are used again, in a sentence.
     """
 
     id: str
@@ -49,12 +53,14 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     pairs: tuple[Pair, ...] = ()
     folder: str = ""
     peer: str = ""
+    all_points: bool = False
+    narrowed: str = ""
     reused: str = ""
 
 
 def write_request(folder: Path, request: Request) -> None:
     table = msgspec.to_builtins(request)
-    text = toml.dumps({name: value for name, value in table.items() if name != "reused" or value})
+    text = toml.dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
     write_whole(folder / NAME, f"# What was asked. Measured values are in journal.jsonl.\n{text}".encode())
 
 
