@@ -37,15 +37,15 @@ def test_no_word_is_the_default_suite() -> None:
 
 def test_a_probe_asks_its_own_question() -> None:
     assert of("memory.latency") == Suite(
-        name="memory.latency", question="How long?", select=(Select(probe="memory.latency"),)
+        name="memory.latency", question="How long?", select=(Select(probe="memory.latency", narrows=True),)
     )
-    assert of("memory.*").select == (Select(probe="memory.*"),)
+    assert of("memory.*").select == (Select(probe="memory.*", narrows=True),)
 
 
 def test_several_names_are_measured_together() -> None:
     both = of("study", "kernel.enter")
     assert both.name == "study+kernel.enter"
-    assert both.select == (Select(probe="memory.*"), Select(probe="kernel.enter"))
+    assert both.select == (Select(probe="memory.*"), Select(probe="kernel.enter", narrows=True))
     assert both.published == SUITES["study"].published
 
 

@@ -18,7 +18,6 @@ from tollmeter.model import (
     Cache,
     Failure,
     Kind,
-    Option,
     Parameter,
     Point,
     Program,
@@ -49,9 +48,9 @@ from tollmeter.root import ROOT
 
 def plan_of(
     *selects: Select, budget: float = 1000, seed: int = 1, abis: tuple[str, ...] = (), cpus: tuple[int, ...] = (),
-    gaps: dict[str, str] | None = None, all_points: bool = False, options: tuple[Option, ...] = (),
+    gaps: dict[str, str] | None = None, all_points: bool = False,
 ) -> Plan:  # fmt: skip
-    suite = Suite(name="s", question="?", select=selects, option=options)
+    suite = Suite(name="s", question="?", select=selects)
     return make(
         suite,
         catalog(gaps=gaps),
@@ -412,7 +411,7 @@ def test_a_small_budget_takes_less_effort() -> None:
 
 def test_a_budget_that_is_too_short_for_most_points_measures_the_typical_ones_and_every_octave_of_a_curve() -> None:
     """A page kind has a typical value, and a size is what a curve is drawn over; chains have none, and all stay."""
-    both = Select(probe="memory.latency"), Select(probe="memory.parallel")
+    both = Select(probe="memory.latency", narrows=True), Select(probe="memory.parallel", narrows=True)
     whole = plan_of(*both)
     assert not whole.asked
     short = plan_of(*both, budget=whole.asked_s - 0.1)
@@ -422,25 +421,16 @@ def test_a_budget_that_is_too_short_for_most_points_measures_the_typical_ones_an
     assert values_of(short, "chains") == values_of(whole, "chains")
     assert all(curve.like.values()["pages"] == "small" for curve in short.curves())
     assert plan_of(*both, budget=whole.asked_s - 0.1, all_points=True).points() == whole.points()
+    shortest = plan_of(*both, budget=0.1)
+    assert values_of(shortest, "size") == [16384] and not shortest.curves()
 
 
-def test_what_a_selection_names_is_measured_in_any_budget() -> None:
-    named = Select(probe="memory.parallel", parameters={"pages": "huge"})
-    short = plan_of(named, Select(probe="memory.latency"), budget=0.1)
-    assert short.asked
-    assert {p.values()["pages"] for p in short.points() if p.probe == "memory.parallel"} == {"huge"}
-
-
-def test_what_a_suite_s_own_tables_name_is_measured_in_any_budget() -> None:
-    huge = RowOf(probe="memory.latency", parameters={"size": 4096, "pages": "huge"})
-    short = plan_of(Select(probe="memory.latency"), budget=0.1, options=(Option(what="a", row=huge, costs="b"),))
-    assert short.asked
-    assert [p.values()["size"] for p in short.points() if p.values()["pages"] == "huge"] == [4096]
-
-
-def test_nothing_is_left_out_where_the_typical_points_take_as_long() -> None:
-    short = plan_of(Select(probe="memory.latency", parameters={"pages": ("small", "huge")}), budget=0.1)
-    assert not short.asked and short.asked_s > short.budget_seconds
+def test_what_is_named_and_what_a_suite_asks_for_are_measured_in_any_budget() -> None:
+    named = Select(probe="memory.parallel", parameters={"pages": "huge"}, narrows=True)
+    suite = Select(probe="memory.latency")
+    short, whole = plan_of(named, suite, budget=0.1), plan_of(named, suite)
+    assert short.points() == whole.points() and not short.asked
+    assert short.asked_s > short.budget_seconds
 
 
 def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_point() -> None:

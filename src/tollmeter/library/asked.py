@@ -71,7 +71,9 @@ def _with_settings(word: _Word, suites: Mapping[str, Suite], catalog: Catalog) -
     """Of a probe or glob its parameters select: what it matches and lacks one of them is not meant."""
     suite = _named(word.name, suites, catalog)
     if word.name not in suites and not word.name.endswith(".toml"):
-        return msgspec.structs.replace(suite, select=(Select(probe=word.name, parameters=dict(word.settings)),))
+        return msgspec.structs.replace(
+            suite, select=(Select(probe=word.name, parameters=dict(word.settings), narrows=True),)
+        )
     for name in word.settings:
         _check_taken(name, word.settings, [suite], catalog)
     return _set(suite, word.settings, catalog)
@@ -130,7 +132,7 @@ def _named(name: str, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
     if not found:
         raise unknown("suite or probe", name, [*suites, *probes])
     question = found[0].question if len(found) == 1 else f"What do the {len(found)} probes {name} measure?"
-    return Suite(name=name, question=question, select=(Select(probe=name),))
+    return Suite(name=name, question=question, select=(Select(probe=name, narrows=True),))
 
 
 def _joined(several: Sequence[Suite]) -> Suite:

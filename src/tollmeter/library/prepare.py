@@ -157,7 +157,8 @@ def _narrowed(plan: Plan, request: Request) -> str:
     mends = [f"--budget {_budget_for(plan.asked_s, request)} gives time for all"]
     mends += ["--all-points measures all in any budget"] if is_less else []
     mends += [f"{words} asks for fewer"] if (words := _fewer_words(plan)) else []
-    done = f"the {points} typical ones are measured" if is_less else "fewer than 80 % of them will"
+    typical = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
+    done = typical if is_less else "fewer than 80 % of them will"
     return f"{several}; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
 
 

@@ -15,11 +15,11 @@ import msgspec
 
 from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LEAST_BLOCKS
-from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Select, Suite, Visit
+from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
-from tollmeter.plan.claims import claim_rank, is_named
+from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, visits_wanted
-from tollmeter.plan.points import Curve, Entry, Ground, check_abis, resolve
+from tollmeter.plan.points import Curve, Entry, Ground, Scope, check_abis, resolve
 
 __all__ = [
     "LAYOUT_SERVES",
@@ -47,8 +47,6 @@ _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
 converged in 89 s, 2.5 times the time that is planned for them."""
-_WORTH_NARROWING = 0.8
-"""Share of the time that is wanted for all points, above which the typical ones alone are no help."""
 _DEADLINE_MS = 15_000
 """Thirty times what the longest visit of our suites takes."""
 
@@ -157,35 +155,34 @@ def make(
 ) -> Plan:
     """Raises Failure: 2 for a name that is not there, 6 where nothing of the suite can run.
 
-    Where the budget does not reach for most of what is asked, only its typical points are planned, and those that the
-    suite's own tables name; all_points: all of it, all the same.
+    Where the budget does not reach for most of what is asked, selections that narrow give fewer points. all_points:
+    all of them, all the same.
     """
     measured, host_cpu = _cpus(machine, cpus)
     ground = Ground(catalog, machine, abis)
 
-    def of(entries: tuple[Entry, ...]) -> Plan:
+    def scoped(scope: Scope) -> Plan:
+        entries = tuple(resolve(select, ground, scope) for select in suite.select)
         return Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
             against=opposed(_all_points(entries), against, catalog, machine) if against else {},
         )  # fmt: skip
 
-    plan = of(tuple(resolve(select, ground) for select in suite.select))
-    if not plan.points() and not plan.gaps():
+    whole = scoped("all")
+    if not whole.points() and not whole.gaps():
         raise Failure(f"nothing of {suite.name} can run here: none of its probes is built", exit_code=6)
-    asked_s = seconds_to_settle(plan)
+    asked, asked_s = len(whole.points()), seconds_to_settle(whole)
+    plan = whole
     if asked_s > budget_seconds and not all_points:
-        pairs = zip(plan.entries, suite.select, strict=True)
-        fewer = of(tuple(_typical(entry, select, ground, suite) for entry, select in pairs))
-        if seconds_to_settle(fewer) < _WORTH_NARROWING * asked_s:
-            plan = msgspec.structs.replace(fewer, asked=len(plan.points()))
-    return _with_effort(msgspec.structs.replace(plan, asked_s=asked_s))
+        plan = scoped("curves")
+        plan = plan if _least_seconds(plan) <= budget_seconds else scoped("typical")
+    is_less = len(plan.points()) < asked
+    return _with_effort(msgspec.structs.replace(plan, asked=asked if is_less else 0, asked_s=asked_s))
 
 
-def _typical(entry: Entry, select: Select, ground: Ground, suite: Suite) -> Entry:
-    usual = resolve(select, ground, typical=True)
-    named = [point for point in entry.points if is_named(suite, point)]
-    return msgspec.structs.replace(usual, points=tuple(dict.fromkeys([*usual.points, *named])))
+def _least_seconds(plan: Plan) -> float:
+    return expected_seconds(msgspec.structs.replace(plan, effort=EFFORTS[-1]))
 
 
 def _with_effort(plan: Plan) -> Plan:

@@ -60,14 +60,6 @@ def claim_rank(suite: Suite, point: Point) -> int:
     return 1 if not counted and _is_of(point, suite.program) else UNCLAIMED
 
 
-def is_named(suite: Suite, point: Point) -> bool:
-    """Whether the suite's own tables name this point: a claim, a program, a line of its listing, an option."""
-    rows = [line.row for line in suite.listing] + [option.row for option in suite.option]
-    rows += [suite.beside.left, suite.beside.right] if suite.beside else []
-    rows += [suite.break_even.each, suite.break_even.once, suite.break_even.without] if suite.break_even else []
-    return claim_rank(suite, point) != UNCLAIMED or _is_of(point, [row for row in rows if row.probe])
-
-
 def _is_of(point: Point, several: Iterable[RowOf | Program]) -> bool:
     values = point.values().items()
     return any(one.probe == point.probe and one.parameters.items() <= values for one in several)

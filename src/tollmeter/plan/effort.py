@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Point, Probe, Record
 
 VISITS_WANTED = 6
@@ -26,6 +27,8 @@ _STARTING_S = 0.004
 _ASKING_S = 0.003
 _EMULATING_S = 0.045
 """In place of both: the emulator starts, and translates the code of the visit."""
+_EMULATING_A_SYSTEM_S = 0.7
+"""In place of both in a guest or on a board: an emulator executes the visit, kernel and all."""
 _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
@@ -39,15 +42,24 @@ _BURSTS_S = 100e-6
 
 _COUNTED = "qemu-user:"
 """Targets whose clock is a count of the program's instructions."""
+_EMULATED = ("guest:", "bare:")
+"""Targets whose clock counts the instructions of a whole system."""
 
 
 def visits_wanted(point: Point) -> int:
-    """By which a run's time is planned: a count has no noise, and one visit says all of it."""
-    return 1 if is_counted(point) else VISITS_WANTED
+    """By which a run's time is planned: a count has no noise, and one visit says all of it; an emulated clock has
+    little."""
+    return 1 if is_counted(point) else LEAST_VISITS if point.target.startswith(_EMULATED) else VISITS_WANTED
 
 
 def is_counted(point: Point) -> bool:
     return point.target.startswith(_COUNTED)
+
+
+def _guessed_asking_s(point: Point) -> float:
+    if point.target.startswith(_EMULATED):
+        return _EMULATING_A_SYSTEM_S
+    return _EMULATING_S if is_counted(point) else _ASKING_S
 
 
 class Effort(Record, frozen=True):
@@ -166,7 +178,7 @@ class Costs:
         return effort.sample_s(2 if probe and probe.control else 1)
 
     def _asking_s(self, point: Point) -> float:
-        return self._asking.get(point, _EMULATING_S if is_counted(point) else _ASKING_S)
+        return self._asking.get(point, _guessed_asking_s(point))
 
     def _starting_s(self, point: Point) -> float:
         return self._starting[point] if point in self._starting else self._guess(point)

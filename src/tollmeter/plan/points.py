@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
@@ -43,12 +43,13 @@ class Ground(NamedTuple):
     abis: Sequence[str]
 
 
-def resolve(select: Select, ground: Ground, *, typical: bool = False) -> Entry:
-    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there.
+Scope = Literal["all", "curves", "typical"]
+"""Of the parameters that a selection leaves free where it narrows: every value; every value of those alone that a curve
+is drawn over, and of the others the typical one; or the typical one of all. What has no typical value keeps all."""
 
-    typical: a parameter that the selection leaves free takes its typical value, where its probe names one, unless a
-    curve is drawn over it.
-    """
+
+def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
+    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there."""
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
@@ -66,7 +67,7 @@ def resolve(select: Select, ground: Ground, *, typical: bool = False) -> Entry:
                 place = Point(probe=name, abi=abi, target="local")
                 gaps[_product(place, _typical_axes(probe, machine))[0]] = _gap(catalog, name, abi)
                 continue
-            axes = [_axis(parameter, select, machine, typical) for parameter in executable.probe.parameters]
+            axes = [_axis(parameter, select, machine, scope) for parameter in executable.probe.parameters]
             for target in _targets(executable, select):
                 place = Point(probe=name, abi=abi, target=target)
                 points.update(dict.fromkeys(_product(place, axes)))
@@ -96,11 +97,11 @@ Axis = tuple[Parameter, tuple[Value, ...], bool]
 """A parameter, its values, and whether they are its own sweep, which may begin coarse."""
 
 
-def _axis(parameter: Parameter, select: Select, machine: Machine, typical: bool) -> Axis:
+def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) -> Axis:
     written = select.parameters.get(parameter.name)
     if written is None:
-        stands_for_all = typical and parameter.typical is not None and not parameter.refine
-        if stands_for_all or select.others == "typical":
+        is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
+        if select.others == "typical" or (is_narrowed and parameter.typical is not None):
             return parameter, (values.typical(parameter, machine),), False
         return parameter, values.sweep(parameter, machine), True
     several = _several(written)
