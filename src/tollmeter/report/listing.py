@@ -15,7 +15,7 @@ from tollmeter.report.tables import Column, Line, Table, table
 from tollmeter.root import COMMAND
 
 MOST_ROWS = 40
-LOCAL = "local, hardware"
+LOCAL = "local"
 
 
 def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
@@ -27,17 +27,38 @@ def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table 
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
     shown = rows if whole or len(rows) <= MOST_ROWS else _typical(rows, book)[:MOST_ROWS]
-    abis, places = {row.abi for row in shown}, {_place(row) for row in shown}
-    has_abi, has_place = len(abis) > 1, len(places) > 1
-    title = f"Rows ({_place(shown[0])})" if len(places) == 1 and places != {LOCAL} else "Rows"
-    columns = [
-        Column(title),
-        Column("metric"),
-        *[Column("ABI")] * has_abi,
-        *[Column("where, by which clock")] * has_place,
-    ]
-    lines = [_line(row, shown, book, has_abi, has_place) for row in shown]
-    return table(title, [*columns, Column("median", True)], _with_rest(lines, len(rows) - len(shown), book))
+    places = {_place(row) for row in shown}
+    columns, lines = _one_probe(shown, book) if len({row.probe for row in shown}) == 1 else _several(shown, book)
+    if len(places) == 1 and places != {LOCAL}:
+        columns[0] = Column(f"{columns[0].name} ({_place(shown[0])})")
+    if len({row.abi for row in shown}) > 1:
+        columns.append(Column("ABI"))
+        lines = [(*line, row.abi) for line, row in zip(lines, shown, strict=True)]
+    if len(places) > 1:
+        columns.append(Column("where"))
+        lines = [(*line, _place(row)) for line, row in zip(lines, shown, strict=True)]
+    whole_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
+    title = columns[0].name
+    return table(title, [*columns, Column("median", True)], _with_rest(whole_lines, len(rows) - len(shown), book))
+
+
+def _one_probe(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
+    """A column for each parameter that is shown."""
+    names = list(dict.fromkeys(name for row in rows for name in _shown(row, rows, book)))
+    lines = [(row.metric, *(_value(book, row, name) for name in names)) for row in rows]
+    return [Column(rows[0].probe), *map(Column, names)], lines
+
+
+def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
+    """The parameters beside each probe's name, since each probe has others."""
+    values = [", ".join(f"{name} {_value(book, row, name)}" for name in _shown(row, rows, book)) for row in rows]
+    names = [f"{row.probe} {own}".rstrip() for row, own in zip(rows, values, strict=True)]
+    return [Column("Rows"), Column("metric")], [(name, row.metric) for name, row in zip(names, rows, strict=True)]
+
+
+def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
+    """Parameters that were asked for, or that tell the row from its neighbours."""
+    return [name for name in row.parameters if _varies(name, row.probe, rows) or _is_asked(name, row, book)]
 
 
 def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
@@ -60,14 +81,8 @@ def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
 
 
 def _place(row: Row) -> str:
-    return f"{row.target}, {row.clock}"
-
-
-def _line(row: Row, rows: Sequence[Row], book: Book, has_abi: bool, has_place: bool) -> Line:
-    shown = [name for name in row.parameters if _varies(name, row.probe, rows) or _is_asked(name, row, book)]
-    values = ", ".join(f"{name} {_value(book, row, name)}" for name in shown)
-    words = [f"{row.probe} {values}".rstrip(), row.metric, *[row.abi] * has_abi, *[_place(row)] * has_place]
-    return Line((*words, of_row(row)))
+    """The clock is said where neither the place nor the unit tells it."""
+    return f"{row.target}, {row.clock}" if row.clock in ("virtual", "external") else row.target
 
 
 def _is_asked(name: str, row: Row, book: Book) -> bool:
