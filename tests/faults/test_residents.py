@@ -193,6 +193,7 @@ def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypat
     held = next(iter(place.target._residents._waiting.values())).bytes
     monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
     monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
+    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 2)
     first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
     assert [is_alive(process) for process in (small, first, second)] == [True, True, True], "it was small when it came"
     assert place.process(cpus=(0,)) == first
@@ -209,6 +210,7 @@ def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: py
     place.process(cpus=(0,))
     held = next(iter(place.target._residents._waiting.values())).bytes
     monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
+    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 2)
     second, third = place.process(cpus=(1,)), place.process(cpus=(2,))
     seen: list[tuple[bool, bool]] = []
     begun = local.Child
@@ -220,6 +222,14 @@ def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: py
     monkeypatch.setattr(local, "Child", begin)
     place.process(cpus=(0,))
     assert seen == [(False, True)], "the one that has waited longest is gone by then"
+
+
+def test_two_layouts_of_any_size_wait_for_each_other_s_visits(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a large last cache one alone holds more than all large ones usually may."""
+    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", 1)
+    first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
+    assert [place.process(cpus=(0,)), place.process(cpus=(1,))] == [first, second]
 
 
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

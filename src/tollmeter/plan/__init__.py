@@ -18,7 +18,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
 from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
 from tollmeter.plan.claims import claim_rank
-from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, visits_wanted
+from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, told_bytes, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, Scope, check_abis, resolve
 
 __all__ = [
@@ -49,6 +49,8 @@ take, since a plan cannot know which points scatter: on a quiet machine 83 % of 
 converged in 89 s, 2.5 times the time that is planned for them."""
 _DEADLINE_MS = 15_000
 """Thirty times what the longest visit of our suites takes."""
+_DEADLINE_MS_PER_GIB = 30_000
+"""Three times what a guest takes whose host has to give it the memory."""
 
 
 class Plan(Record, frozen=True):
@@ -109,15 +111,17 @@ class Plan(Record, frozen=True):
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
-            seed=seed, deadline_ms=self._deadline_ms(), iterations=sampling.iterations,
+            seed=seed, deadline_ms=self._deadline_ms(point), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
             folder=self.folder if point.target == _HERE else "", peer=self.peer if point.target == _HERE else "",
         )  # fmt: skip
 
-    def _deadline_ms(self) -> int:
-        """A visit's: whoever asks for few points, and gives them long, may ask for long ones. A probe that hangs costs
-        the run this much, which is its point's share."""
-        return max(_DEADLINE_MS, int(1000 * self.budget_seconds / max(1, len(self.points()))))
+    def _deadline_ms(self, point: Point) -> int:
+        """A visit's: a run of few points and a long budget may have long visits, and a large layout takes long to set
+        up. A probe that hangs costs the run this much."""
+        share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
+        set_up_ms = int(_DEADLINE_MS_PER_GIB * told_bytes(point, self.probes[point.probe]) / (1 << 30))
+        return max(share_ms, _DEADLINE_MS + set_up_ms)
 
 
 class Sampling(Record, frozen=True):

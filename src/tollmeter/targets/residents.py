@@ -12,11 +12,12 @@ from tollmeter.targets.child import Child
 
 _MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
-_LARGE_BYTES, _MOST_LARGE_BYTES = 24 << 20, 768 << 20
-"""Who holds more than the first is large, and all large ones together hold no more than the second: two that are
-visited in turns, and one that is prepared meanwhile. In a guest a page that nobody has used for some seconds is the
-host's again, and to have it back takes ten times as long as to clear it: 128 MiB of such pages were filled in 0.3 to
-0.4 s, and in 0.03 s where another process had just left them."""
+_LARGE_BYTES, _MOST_LARGE_BYTES, _LARGE_TOGETHER = 24 << 20, 768 << 20, 3
+"""A process that holds more than the first is large. All large ones together hold no more than the second, or three
+times what the next one wants: two that are visited alternately, and one that is prepared meanwhile. With a last cache
+of 260 MiB each of these holds 1 GiB, and takes up to 15 s to set up in a guest whose host has to give it the pages. A
+page of a guest that has been free for some seconds is the host's again, and to have it back takes ten times as long as
+to clear it: 128 MiB of such pages took 0.3 to 0.4 s, and 0.03 s where another process had just left them."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 
@@ -73,7 +74,7 @@ class Residents:
         """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
         then is not the host's yet, and is taken first."""
         held = sum(one.bytes for one in self._large.values())
-        most = min(_MOST_LARGE_BYTES, _MOST_HELD * _memory_bytes() - (self._held - held))
+        most = min(max(_MOST_LARGE_BYTES, _LARGE_TOGETHER * wanted), _MOST_HELD * _memory_bytes() - (self._held - held))
         for place, one in list(self._large.items()):
             if wanted <= _LARGE_BYTES or held + wanted <= most:
                 return
