@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import zlib
 from pathlib import Path
 
@@ -32,5 +33,11 @@ def _linked() -> Path:
 
 COMMAND = os.environ.get("TOLL_COMMAND", "./toll") if IS_CHECKOUT else "toll"
 """What a person types here, as ./toll was started: a checkout puts nothing on the PATH."""
+
+
+def typed(*words: str) -> str:
+    """A command of Tollmeter that a shell reads as it is meant."""
+    return shlex.join([COMMAND, *words])
+
 
 ROOT = _PACKAGE.parents[1] if IS_CHECKOUT else _linked()

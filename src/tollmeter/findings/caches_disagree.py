@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tollmeter.findings import neighbours_take_cache
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level
+from tollmeter.numbers.units import short
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -22,15 +23,11 @@ def find(book: Book) -> Iterable[Finding]:
 
 def _finding(level: Level, size_bytes: float, os_size_bytes: int) -> Finding:
     less = size_bytes < os_size_bytes
-    words = f"{level.level} serves {_bytes(size_bytes)} of the {_bytes(os_size_bytes)} that the system reports"
-    if not less:
-        words = (
-            f"{level.level} serves {_bytes(size_bytes)}, more than the {_bytes(os_size_bytes)} that the system reports"
-        )
+    serves = f"{short(size_bytes, 'B')} {'of' if less else 'more than'} the {short(os_size_bytes, 'B')}"
     return Finding(
         name="memory.cache_disagrees",
         severity="warning",
-        claim=words,
+        claim=f"{level.level} serves {serves} that the system reports",
         evidence=(
             Evidence(what=f"{level.level} size measured", value=size_bytes, unit="B"),
             Evidence(what=f"{level.level} size by the system", value=os_size_bytes, unit="B"),
@@ -41,8 +38,3 @@ def _finding(level: Level, size_bytes: float, os_size_bytes: int) -> Finding:
             else "the system was told wrongly, by firmware or hypervisor: plan for the size that was measured"
         ),
     )
-
-
-def _bytes(size: float) -> str:
-    unit, scale = ("MiB", 1 << 20) if size >= 1 << 20 else ("KiB", 1 << 10)
-    return f"{size / scale:.3g} {unit}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tollmeter.model import Book, Evidence, Finding, Level
+from tollmeter.numbers.units import short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
 """First caches answer within 3 to 5 cycles, up to 7 with wide loads; second ones within 8 to 30; third ones within 25
@@ -36,7 +37,8 @@ def _finding(level: Level, latency_ns: float, most_ns: float) -> Finding:
     return Finding(
         name="memory.latency_is_out_of_line",
         severity="warning",
-        claim=f"{level.level} answers after {latency_ns:.3g} ns, later than any of its kind does ({most_ns:.3g} ns)",
+        claim=f"{level.level} answers after {short(latency_ns, 'ns')}, later than any of its kind does "
+        f"({short(most_ns, 'ns')})",
         evidence=(
             Evidence(what=f"latency of {level.level}", value=latency_ns, unit="ns"),
             Evidence(what=f"slowest {level.level} that is sold", value=most_ns, unit="ns"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tollmeter.findings._evidence import number, of_row, own_rows
 from tollmeter.model import Book, Finding, Row
+from tollmeter.numbers.units import short
 
 LEAST_RATIO = 2.5
 """Small pages and huge ones, and a neighbour's lines, make a factor of two."""
@@ -40,11 +41,12 @@ def _contradicts(row: Row, other: Row) -> bool:
 
 
 def _finding(row: Row, other: Row) -> Finding:
+    here, there = (short(one.median or 0.0, one.unit) for one in (row, other))
     return Finding(
         name="memory.walk_is_not_random",
         severity="error",
-        claim=f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {row.median:.3g} and "
-        f"{other.median:.3g} {row.unit}. A walk in the order of its addresses is fetched ahead, and looks like this",
+        claim=f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {here} and {there}. "
+        "A walk in the order of its addresses is prefetched, and looks like this",
         evidence=(of_row(row), of_row(other)),
         remedy="take neither number before it is known which of the two walks is random",
     )

@@ -23,6 +23,7 @@ from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsti
 from tollmeter.model import Inference, InferenceKind, Level, Machine, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.stats import Estimate
+from tollmeter.numbers.units import short
 
 Probes = Mapping[str, Probe]
 
@@ -163,11 +164,7 @@ def _where(share: Share) -> str:
     """The kernel and the size, as people write it."""
     words = dict(share.parameters)
     size = int(words.get("size", 0))
-    unit, scale = next(((unit, scale) for unit, scale in SCALES if size >= scale), ("B", 1))
-    return ", ".join(filter(None, (str(words.get("operation", "")), f"{size / scale:.3g} {unit}" if size else "")))
-
-
-SCALES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+    return ", ".join(filter(None, (str(words.get("operation", "")), short(size, "B") if size else "")))
 
 
 def _of_answer(name: str, kind: InferenceKind, found: Answer, unit: str, **more: Any) -> Inference:

@@ -15,6 +15,7 @@ from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wa
 from tollmeter.model import Outcome, Probe, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point
+from tollmeter.numbers.units import span
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
 _WORTH_NAMING = 0.1
@@ -68,7 +69,8 @@ def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: 
     worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
     if found.settled == found.points or worst is None:
         return said
-    said += f"; worst: {_name(worst)}, {worst.low:.3g} to {worst.high:.3g} {worst.unit}"
+    assert worst.low is not None and worst.high is not None
+    said += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
     mend = _mend(found, seconds)
     return f"{said}; {mend}" if mend else said
 

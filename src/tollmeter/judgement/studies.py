@@ -18,6 +18,7 @@ from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, St
 from tollmeter.numbers.meanings import HERE, main_abi, metric_of
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
+from tollmeter.numbers.units import three
 
 COUNTED, VIRTUAL = "instructions", "virtual"
 TURNS, CONTROL_LOOP = "turns", "control-loop"
@@ -161,7 +162,7 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
         near = low / FACTOR <= published <= high * FACTOR
         return "holds", None if near else f"The direction holds; the ratio is not near {published:g} here."
     if low <= published <= high:
-        return "cannot tell", f"From {low:.3g} to {high:.3g}: that holds the published ratio, and 1 as well."
+        return "cannot tell", f"From {three(low)} to {three(high)}: that holds the published ratio, and 1 as well."
     return "does not hold", None
 
 

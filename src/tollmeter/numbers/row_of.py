@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
 from math import exp
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
 from tollmeter.numbers.series import Part, Series
 from tollmeter.numbers.stats import modes, quartiles
+from tollmeter.numbers.units import short, span
 
 LEAST_SAMPLES = 2
 EMULATED = ("instructions", "virtual")
@@ -189,19 +189,14 @@ def _breaks_physics(found: Estimate, metric: Metric) -> str | None:
         lost = found.low <= 0 and metric.source != "difference"
         return f"its time is not told from nothing: {_reach(found, metric)}" if lost else None
     if metric.source != "difference":
-        return f"twice the work took no longer: {three(found.value)} {_cost_unit(metric)} for one"
+        return f"twice the work took no longer: {short(found.value, _cost_unit(metric))} for one"
     if found.high < 0:
-        return f"the control took longer than the whole, by {three(-found.value)} {_cost_unit(metric)}"
-    return f"not told from nothing: at most {three(found.high)} {_cost_unit(metric)}"
+        return f"the control took longer than the whole, by {short(-found.value, _cost_unit(metric))}"
+    return f"not told from nothing: at most {short(found.high, _cost_unit(metric))}"
 
 
 def _reach(found: Estimate, metric: Metric) -> str:
-    return f"{three(found.low)} to {three(found.high)} {_cost_unit(metric)}"
-
-
-def three(value: float) -> str:
-    """Three digits as people write them, without a power of ten."""
-    return f"{Decimal(f'{value:.3g}'):,f}"
+    return span(found.low, found.high, _cost_unit(metric))
 
 
 def _cost_unit(metric: Metric) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from tollmeter.model import Probe, Row, State, Toll
 from tollmeter.numbers.meanings import metric_of, native
 from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import short
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
@@ -124,16 +125,8 @@ def _note(row: Row, value: float, ns_per_unit: float) -> str:
     heaps = {state.state: state for state in row.states if state.state in ("first", "second")}
     if row.state in heaps and len(heaps) == 2:
         other = heaps["second" if row.state == "first" else "first"]
-        return f"or {_duration(other.median * ns_per_unit)}, in {in_percent(other.share)} of the samples"
+        return f"or {short(other.median * ns_per_unit, 'ns')}, in {in_percent(other.share)} of the samples"
     if len(row.modes) == 2:
         mode = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit
-        return f"second mode {_duration(mode)}"
+        return f"second mode {short(mode, 'ns')}"
     return row.reason or ""
-
-
-def _duration(ns: float) -> str:
-    """A time with three digits and the unit that keeps it short."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"

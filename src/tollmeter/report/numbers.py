@@ -10,16 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS
+
 DASH = "–"
 MINUS = "−"
 
-TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
-DECIMALS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
 ODD_BYTES = 1 << 16
-WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
-         "turns": "turns"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def time(median: float | None, low: float | None = None, high: float | None = No
     """A time given in ns."""
     if median is None or not math.isfinite(median):
         return NOTHING
-    number, unit = _scaled(median, TIMES, digits(median, low, high), 0.9995)
+    number, unit = _scaled(median, TIMES, digits(median, low, high), ROUNDED_UP)
     return _sure(Figure(number, unit), median, low, high, _step(TIMES, unit))
 
 
@@ -172,7 +168,7 @@ def rate(median: float | None, unit: str = "B/s", low: float | None = None, high
     """A rate a second in decimal units: GB/s, GFLOPS, M/s."""
     if median is None or not math.isfinite(median):
         return NOTHING
-    number, prefix = _scaled(median, DECIMALS, digits(median, low, high), 0.9995)
+    number, prefix = _scaled(median, DECIMALS, digits(median, low, high), ROUNDED_UP)
     return _sure(Figure(number, prefix + RATES[unit]), median, low, high, _step(DECIMALS, prefix))
 
 

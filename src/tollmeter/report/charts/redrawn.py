@@ -19,7 +19,7 @@ from tollmeter.report.charts.curves import HEADROOM, is_size
 from tollmeter.report.charts.marks import Curve, curve_layers, finished, hover, is_firm, log_y, number_x, series_colour
 from tollmeter.report.charts.marks import values as data_of
 from tollmeter.report.charts.sides import listing, profiles, programs
-from tollmeter.report.numbers import quantity, size
+from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.tables import upper
 
 MOST_TOLD = 4
@@ -82,7 +82,7 @@ def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bo
         "x": place, "at": str(size(place)) if in_bytes else f"{place:,}", "series": name, "firm": firm,
         "y": round(ratio.value, 5), "lo": round(low, 5), "hi": round(high, 5),
         "value": str(quantity(ratio.value, "ratio", *((low, high) if firm and not itself else (None, None)))),
-        "interval": "it is held against this" if itself else f"{low:.3g} to {high:.3g}" if firm else "none",
+        "interval": "it is held against this" if itself else f"{plain(low)} to {plain(high)}" if firm else "none",
         "samples": f"{row.samples} in {row.visits} visits",
     }  # fmt: skip
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of the record protocol and their multiples, and a bare number in the multiple that keeps it short.
+
+Times are in ns, sizes in bytes with binary prefixes, rates a second with decimal prefixes.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+Steps = tuple[tuple[float, str], ...]
+
+TIMES: Steps = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+SIZES: Steps = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+DECIMALS: Steps = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+RATES = {"B/s": "B/s", "bit/s": "bit/s", "flop/s": "FLOPS", "op/s": "/s"}
+WORDS = {"cycle": "cycles", "instruction": "instructions", "fault": "faults", "ratio": "×", "count": "",
+         "turns": "turns"}  # fmt: skip
+ROUNDED_UP = 0.9995
+"""From this share of a multiple on three digits round to it: 999.7 ns is 1.00 µs."""
+
+
+def short(value: float, unit: str) -> str:
+    """Three digits and a unit: 22 µs."""
+    step, name = _multiple(value, unit)
+    return f"{three(value / step)} {name}".rstrip()
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """Both ends, the unit once where it is the same: 22 µs to 4.88 ms."""
+    first, last = short(low, unit), short(high, unit)
+    name = _multiple(high, unit)[1]
+    return f"{first.removesuffix(f' {name}')} to {last}" if name == _multiple(low, unit)[1] else f"{first} to {last}"
+
+
+def three(value: float) -> str:
+    """Three digits as people write them, without a power of ten."""
+    return f"{Decimal(f'{value:.3g}'):,f}"
+
+
+def _multiple(value: float, unit: str) -> tuple[float, str]:
+    steps = {"ns": TIMES, "B": SIZES}.get(unit, DECIMALS if unit in RATES else ((1.0, WORDS.get(unit, unit)),))
+    step, name = next(((step, name) for step, name in steps if abs(value) >= ROUNDED_UP * step), steps[-1])
+    return step, name + RATES.get(unit, "")
