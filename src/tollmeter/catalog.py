@@ -15,6 +15,7 @@ import msgspec
 from tollmeter.files import read_regular
 from tollmeter.model import Build, Failure, Probe, Record, Suite
 from tollmeter.protocol import Damaged, clean, clean_suite, description
+from tollmeter.root import typed
 
 _MOST_BYTES = 1 << 20
 """Of a suite's file."""
@@ -73,7 +74,7 @@ def load(build: Path, machine: str) -> Catalog:
         broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
         executables.update({(executable.probe.probe, abi): executable for executable in found})
     if not executables:
-        raise Failure(f"no probe that runs here is built in {build}: ./toll --set-up builds them", exit_code=5)
+        raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
     abis = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
     return Catalog(executables=executables, abis=tuple(abis), gaps=gaps, broken=broken)
 

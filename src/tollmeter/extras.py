@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ class Extra(NamedTuple):
     @property
     def mend(self) -> str:
         """To be typed in the checkout, or where the wheel's sources are."""
-        return f"{sys.executable} {' '.join(_PIP)} {self.lock}"
+        return f"`{shlex.join([sys.executable, *_PIP, self.lock])}`"
 
 
 CHARTS = Extra("requirements-charts.lock", "vl_convert", "drawing charts into files")

@@ -48,7 +48,7 @@ def test_an_abi_of_the_folder_one_stands_in_is_used_only_where_it_is_asked_for(
     monkeypatch.chdir(tmp_path)
     told = {one.name: one for one in survey(tmp_path / "none", "x86_64")}
     assert not ran.exists()
-    assert told["spied"].mend == "--abi spied"
+    assert told["spied"].mend == "./toll run --abi spied"
     assert "spied" not in find(tmp_path / "none").abis
     assert "spied" in find(tmp_path / "none", ["spied"]).abis
 

@@ -17,7 +17,7 @@ from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import Measured
 from tollmeter.library.options import Options
 from tollmeter.model import Book, Failure, Outcome, Point, Row
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
 from tollmeter.store.request import read_request
@@ -72,7 +72,9 @@ def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
     except (OSError, SystemExit) as error:
         starting.forget_output()
         why = error.strerror if isinstance(error, OSError) else "nobody reads it"
-        yield Failure(f"the answer could not be printed ({why}): {COMMAND} show {folder} prints it", INFRASTRUCTURE)
+        yield Failure(
+            f"the answer could not be printed ({why}): `{typed('show', str(folder))}` prints it", INFRASTRUCTURE
+        )
 
 
 def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session) -> int:

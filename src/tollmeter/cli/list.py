@@ -59,7 +59,8 @@ def _abis() -> Columns:
         builds = "yes" if one.compiler else "no"
         lacks = (one.target or "no", one.clock or "", one.missing or "", one.mend or "")
         rows.append((one.name, builds, *lacks, one.compiler or "", one.summary))
-    return Columns(names, rows, narrow=6, whole=names[:4])
+    mends = [(name, mend) for name, *_, mend, _, _ in rows if mend]
+    return Columns(names, rows, narrow=5, whole=names[:4], below=mends)
 
 
 def _runs() -> Columns:

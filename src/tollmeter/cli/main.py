@@ -19,7 +19,7 @@ from tollmeter.cli import casts, export, layout, new, profile, report, run, self
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 from tollmeter.saying import listen
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
@@ -106,7 +106,7 @@ def _told(error: Failure | TyperException | OSError | MemoryError | ImportError)
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
-        return f"{error.format_message()} ({COMMAND} --help)", USAGE
+        return f"{error.format_message()} (`{typed('--help')}`)", USAGE
     if isinstance(error, ImportError):
         return f"a library cannot be loaded: {str(error).strip().splitlines()[-1]}", INFRASTRUCTURE
     if isinstance(error, MemoryError):

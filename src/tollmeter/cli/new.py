@@ -10,7 +10,7 @@ import typer
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import say
 from tollmeter.library import places
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 
 WHAT = ("probe",)
 
@@ -25,4 +25,4 @@ def new(
     if what not in WHAT:
         raise unknown("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
-    say(f"measure it: {COMMAND} run {name}; look it over: make lint; how it is written: docs/add-a-probe.md")
+    say(f"measure it: `{typed('run', name)}`; look it over: `make lint`; how it is written: docs/add-a-probe.md")

@@ -20,12 +20,14 @@ WIDEST = 100_000
 
 class Columns(NamedTuple):
     """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns never
-    folded, by default the first; where the terminal is too narrow, the others give way."""
+    folded, by default the first; where the terminal is too narrow, the others give way. below: names and what to type
+    for each, which stands under the table, since a command that is folded cannot be pasted."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
     narrow: int = 3
     whole: Sequence[str] | None = None
+    below: Sequence[tuple[str, str]] = ()
 
 
 def say(sentence: str) -> None:
@@ -60,6 +62,8 @@ def _print_table(columns: Columns) -> None:
         # What is piped has no width: a folded line would be two lines for grep.
         console.width = console.measure(table, options=console.options.update(width=WIDEST)).maximum
     console.print(table)
+    for name, typed in columns.below:
+        console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
 def write(content: bytes, out: Path | None = None) -> None:

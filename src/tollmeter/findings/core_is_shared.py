@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody else at work on the core's other hardware thread while it was measured."""
+"""Another workload on the sibling hyperthread of the core while it was measured."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def find(book: Book) -> Iterable[Finding]:
     both = [(row, cost) for row in native_rows(book) if (cost := _cost(row)) is not None]
     dearest = max(both, key=lambda pair: pair[1], default=None)
     usual = (
-        f": {in_percent(median(cost for _, cost in both), sign='+')} on what was seen both ways"
+        f": {in_percent(median(cost for _, cost in both), sign='+')} on rows measured both contended and uncontended"
         if len(both) >= LEAST_ROWS
         else ""
     )
     yield Finding(
         name="machine.core_is_shared",
         severity="warning",
-        claim=f"somebody else runs on this core's other thread {in_percent(share)} of the time{usual}",
+        claim=f"the sibling hyperthread is busy {in_percent(share)} of the time{usual}",
         evidence=(
             Evidence(what="samples beside somebody, of those whose state was seen", value=share, unit="ratio"),
             Evidence(what="rows seen on a whole core and on a shared one", value=float(len(both)), unit="count"),
             *([of_row(dearest[0]), Evidence(what="the same beside somebody", value=1 + dearest[1], unit="ratio")]
               if dearest else []),
         ),
-        remedy="numbers are those of the whole core; ask for whole cores, or let nothing else run on the thread beside",
+        remedy="numbers are of the uncontended core; ask for whole cores, or keep the sibling hyperthread idle",
     )  # fmt: skip
 
 

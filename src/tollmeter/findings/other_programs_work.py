@@ -21,7 +21,7 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.other_programs_work",
         severity="warning",
-        claim=f"other programs had {in_percent(seen.others or 0.0)} of the time of the CPUs that were measured",
+        claim=f"other programs took {in_percent(seen.others or 0.0)} of the measured CPUs' time",
         evidence=(Evidence(what="CPU time of others, of all there was", value=seen.others or 0.0, unit="ratio"),),
         remedy="end them, or measure on CPUs that they do not use (--cpus)",
     )

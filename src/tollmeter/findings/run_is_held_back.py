@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A niceness or scheduling policy that gives the probes less than an ordinary program gets."""
+"""A niceness or scheduling policy other than the usual one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.run_is_held_back" if seen.nice >= 0 else "machine.run_is_preferred",
         severity="warning",
-        claim=f"the run was scheduled {what}: whoever waits for a CPU waits as long as that lets it",
+        claim=f"the run was scheduled {what}: a probe that waits for a CPU waits as that decides",
         evidence=(
             Evidence(what="niceness", value=float(seen.nice), unit="count"),
             Evidence(what="scheduling policy", value=seen.policy),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from math import log, sqrt
 from pathlib import Path
@@ -14,7 +13,7 @@ import msgspec
 from tollmeter.library.options import usual_precision
 from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
 from tollmeter.protocol import Head
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key
@@ -239,7 +238,7 @@ def _asked(request: Request) -> dict[str, Any]:
     return {
         "question": request.suite.question,
         "command": command(request),
-        "anew": shlex.join([COMMAND, "run", *request.words, *_options(request)]),
+        "anew": typed("run", *request.words, *_options(request)),
         "budget_seconds": request.budget_seconds,
         "abis": list(request.abis),
         "cpus": list(request.cpus),
@@ -247,8 +246,8 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def command(request: Request) -> str:
-    words = [COMMAND, "run", *request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s"]
-    return shlex.join([*words, *_options(request)])
+    words = (*request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s")
+    return typed("run", *words, *_options(request))
 
 
 def _options(request: Request) -> list[str]:
@@ -259,6 +258,8 @@ def _options(request: Request) -> list[str]:
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += ["--target", ",".join(request.targets)] if request.targets else []
+    words += ["--folder", request.folder] if request.folder else []
+    words += ["--peer", request.peer] if request.peer else []
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
     words += ["--all-points"] if request.all_points else []
     return words

@@ -7,6 +7,7 @@ import contextlib
 import os
 import platform
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
@@ -171,7 +172,8 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
     for abi in loaded.abis:
         try:
             if abi not in known:
-                raise Failure(f"its file is gone: rm -r {shown(ROOT / 'build' / abi)} forgets what was built of it")
+                forgetting = shlex.join(["rm", "-r", str(shown(ROOT / "build" / abi))])
+                raise Failure(f"its file is gone: `{forgetting}` forgets what was built of it")
             places[abi] = fitting(targets, known[abi], abi in here)
         except Failure as failure:
             failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)
@@ -218,7 +220,7 @@ def _plain(text: str) -> str:
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
     if not name:
-        raise Failure("a run has a name: `toll list runs` tells which there are")
+        raise Failure(f"a run has a name: `{root.typed('list', 'runs')}` tells which there are")
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder

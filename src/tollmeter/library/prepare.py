@@ -230,7 +230,7 @@ def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, Clock
                     failures.append(failure)
         finally:
             place.close()
-    raise failures[0] if failures else Failure("nothing that is built can be run here: make probes mends it", 5)
+    raise failures[0] if failures else Failure("nothing that is built can be run here: `make probes` mends it", 5)
 
 
 def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
@@ -249,7 +249,7 @@ def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
     place.prepare([path])
     told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
-        raise Failure(f"{path} does not tell of the machine: make probes mends it", exit_code=5)
+        raise Failure(f"{path} does not tell of the machine: `make probes` mends it", exit_code=5)
     return told.machine, told.clock
 
 

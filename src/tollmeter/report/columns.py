@@ -37,6 +37,13 @@ def wrapped(console: Console, text: str, width: int, *, style: str = "", hanging
         out(console, Text(line, style=style))
 
 
+def with_command(console: Console, words: str, command: str, width: int, *, first: int = 0, hanging: int = 4) -> None:
+    """Words and a command behind them; on a line of its own where both are too long for one. It is never broken."""
+    line = f"{'':{first}}{words} {clean(command)}"
+    for one in [line] if len(line) <= width else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
+        out(console, Text(one))
+
+
 def out(console: Console, line: Text) -> None:
     console.print(line, soft_wrap=True, highlight=False)
 
@@ -153,7 +160,7 @@ def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width
     if note and len(lines) == 1 and len(lines[0]) + gap + len(note) <= width:
         lines[0].append(" " * gap).append(note, style="dim")
         note = ""
-    return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in textwrap.wrap(note, width - INDENT * 2))]
+    return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in wrap(note, width - INDENT * 2))]
 
 
 def _in_column(cell: str, wide: int) -> list[str]:

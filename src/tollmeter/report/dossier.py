@@ -14,7 +14,7 @@ from tollmeter.report.charts import Chart
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import Figure, count, quantity, size
 from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
 HINTS = (
@@ -200,7 +200,7 @@ def command(book: Book) -> str:
         return asked
     if isinstance(asked, list | tuple) and asked:
         return shlex.join(str(word) for word in asked)
-    return shlex.join([COMMAND, "run", book.index.run.suite, "--seed", str(book.index.run.seed)])
+    return typed("run", book.index.run.suite, "--seed", str(book.index.run.seed))
 
 
 def provenance(book: Book) -> list[tuple[str, str]]:

@@ -17,10 +17,13 @@ from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
+from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
+from tollmeter.report.wrapping import parts
 
+_BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
@@ -45,15 +48,22 @@ def render(book: Book) -> str:
 
 
 def text(value: str) -> str:
-    """Words that stay words: nothing in them is markup, and nothing ends the line."""
-    return SPECIAL.sub(r"\\\1", clean(value))
+    """Words that stay words: nothing in them is markup but a command, and nothing ends the line."""
+    return "".join(_code(piece) if command else SPECIAL.sub(r"\\\1", piece) for piece, command in parts(clean(value)))
+
+
+def _code(command: str) -> str:
+    """In a table's cell, too, where a bar would end it."""
+    return f"`{command.replace('|', _BAR)}`"
 
 
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    worthy = (headline(book), tables.upper(worth.verdict(book)), worth.unanswered(book))
-    return "\n\n".join([*lines, *(text(sentence) for sentence in worthy if sentence)])
+    found = problems(book)
+    told = f"**{text(found.lead)}**{text(str(found).removeprefix(found.lead))}"
+    worthy = (text(headline(book)), told, text(tables.upper(worth.verdict(book))), text(worth.unanswered(book)))
+    return "\n\n".join([*lines, *filter(None, worthy)])
 
 
 def _in_turns(book: Book) -> str:

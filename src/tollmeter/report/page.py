@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tollmeter.files import write_whole
 from tollmeter.inference.system_sizes import disagrees
@@ -31,9 +31,10 @@ from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
+from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
-from tollmeter.report.wrapping import bound
+from tollmeter.report.wrapping import bound, parts
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY = "latency"
@@ -78,8 +79,8 @@ def render(book: Book) -> str:
 def island(data: Mapping[str, Any]) -> str:
     """JSON that can end neither its element nor a comment: `<`, `>` and `&` only as escapes."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign, escape in UNSAFE.items():
-        text = text.replace(sign, escape)
+    for sign, harmless in UNSAFE.items():
+        text = text.replace(sign, harmless)
     return text
 
 
@@ -93,6 +94,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "when": tables.when(book),
         "extent": tables.extent(book),
         "answer": headline(book),
+        "problems": problems(book),
         "worth": _worth(book),
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
@@ -214,4 +216,11 @@ def _environment() -> Environment:
     made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
     made.filters["bound"] = bound
+    made.filters["prose"] = prose
     return made
+
+
+def prose(text: str) -> Markup:
+    """A sentence as it is read: numbers stay with their units, and commands are set apart, to be copied."""
+    pieces = (Markup("<code>{}</code>").format(piece) if code else escape(bound(piece)) for piece, code in parts(text))
+    return Markup("").join(pieces)

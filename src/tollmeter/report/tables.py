@@ -48,6 +48,7 @@ SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
 UNASKED = "it was not asked for there"
+PAGE = "report.html"
 ENDED = ("ok", "settled", "budget")
 
 
@@ -326,7 +327,7 @@ def unfinished(book: Book) -> str:
 
 def report_path(book: Book) -> str | None:
     """Where the page of this run lies, if it was written."""
-    path = Path(book.index.run.folder) / "report.html"
+    path = Path(book.index.run.folder) / PAGE
     try:
         return str(path) if path.is_file() else None
     except (OSError, ValueError):

@@ -6,9 +6,11 @@ Nothing rests on colour alone.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -16,15 +18,16 @@ from rich.text import Text
 from tollmeter.model import Book, Finding
 from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
-from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, wrapped
+from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred import inferred_table
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.problems import problems
 from tollmeter.report.tables import BESIDE, Table
 from tollmeter.report.terminal_studies import study
 from tollmeter.report.wrapping import wrap
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
 WORTH_A_REASON = 0.05
@@ -59,9 +62,10 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
 
 
 def _opening(book: Book, console: Console, width: int) -> None:
-    """What it is, how much that is worth, and whether it is an answer."""
+    """What it is, whether it is set up right, how much that is worth, and whether it is an answer."""
     for line, style in (
         (headline(book), "bold"),
+        (str(problems(book)), ""),
         (worth.verdict(book), ""),
         (worth.unanswered(book), ""),
         (book.index.run.narrowed, ""),
@@ -102,11 +106,10 @@ def _brief(table: Table | None) -> Table | None:
 
 def _left_out(book: Book, console: Console, width: int) -> None:
     """How much more there is, and what has no number."""
-    command = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --all"
     numbered = sum(row.status == "ok" for row in book.index.rows)
     if numbered:
         told = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
-        wrapped(console, f"{told}: {command}", width, first=INDENT, hanging=INDENT * 2)
+        with_command(console, f"{told}:", typed("show", book.index.run.folder, "--all"), width, first=INDENT)
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
@@ -166,7 +169,20 @@ def _closing(book: Book, console: Console, width: int) -> None:
 
 def _ending(book: Book, console: Console, width: int) -> None:
     """Where the page is, and what to do next."""
-    folder = shlex.quote(book.index.run.folder)
-    where = tables.report_path(book) or f"not written yet: {shlex.quote(COMMAND)} report {folder}"
-    for line in (f"Page  {where}", f"Next  {worth.next_step(book)}"):
-        wrapped(console, line, width, hanging=6)
+    path, step = tables.report_path(book), worth.next_step(book)
+    if path:
+        out(console, Text(f"Page  {clean(shlex.quote(path))}"))
+    else:
+        with_command(console, "Page  not written yet:", _writes_page(book.index.run.folder), width, hanging=6)
+    if step.command:
+        out(console, Text(f"Next  {clean(step.command)}"))
+    if step.when:
+        wrapped(
+            console, step.when if step.command else f"Next  {step.when}", width, first=6 * bool(step.command), hanging=6
+        )
+
+
+def _writes_page(folder: str) -> str:
+    """Into the run's folder, or where that is another user's into this one."""
+    foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
+    return typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))

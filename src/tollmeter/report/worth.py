@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run is worth in words: its verdict with what it was made of, what it holds back, and what to do next."""
+"""What a run is worth in words: its verdict with what it was made of, what it withholds, and what to do next."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 from tollmeter.judgement.verdict import is_shared, set_aside_share
-from tollmeter.model import Book, RunInfo
+from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.tail import is_written
 
@@ -26,6 +26,21 @@ MEANINGS = {
     "unknown": "this system does not tell who else worked on it meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
     "too short": "most numbers rest on fewer than three visits, and have no interval",
+    "interrupted": "the run was stopped before its end",
+}
+
+
+class Step(NamedTuple):
+    """command: as it is typed; empty where no command helps. when: on what condition, or what it does."""
+
+    command: str
+    when: str = ""
+
+
+WHY_WITHHELD = {
+    "busy": "the machine was busy",
+    "held back": "the run was throttled or deprioritised",
+    "too short": "the run was too short",
     "interrupted": "the run was stopped before its end",
 }
 
@@ -72,19 +87,18 @@ def meaning(book: Book) -> str:
 
 
 def held_back(book: Book) -> str:
-    """Which findings the run cannot carry, and why; empty where it carries all."""
+    """Which findings are withheld, and why; empty where the run carries all."""
     names = book.index.held_back
     if not names or not has_numbers(book):
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    why = {
-        "busy": "the machine was busy",
-        "held back": "the system held the run back",
-        "too short": "the run was too short",
-    }
-    reason = why.get(book.index.run.verdict, "they rest on too few visits")
-    return f"Held back, since {reason}: {named}{more}."
+    return f"Withheld, since {why_withheld(book)}: {named}{more}."
+
+
+def why_withheld(book: Book) -> str:
+    """Why the run cannot carry what its rows say, as a sentence's part."""
+    return WHY_WITHHELD.get(book.index.run.verdict, "too few visits were made for an interval")
 
 
 def unanswered(book: Book) -> str:
@@ -93,22 +107,34 @@ def unanswered(book: Book) -> str:
     return f"The question of this run is not answered: {why}." if why else ""
 
 
-def next_step(book: Book) -> str:
-    """What to type next, for what this run lacks most."""
+def next_step(book: Book) -> Step:
+    """What to do next, for what this run lacks most."""
     run = book.index.run
-    again = book.request.get("anew", f"{COMMAND} run")
+    again = book.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
-        words, what = ("show --follow", "shows it") if is_under_way(run) else ("run --resume", "goes on with it")
-        return f"{COMMAND} {words} {shlex.quote(run.folder)} {what}"
+        return _go_on(run)
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
-        return f"{again} --budget {_longer_s(book):.0f}s"
+        return Step(f"{again} --budget {_longer_s(book):.0f}s")
     if run.verdict == "held back":
-        return f"{again} at an ordinary priority and without a quota"
+        return Step(again, _unthrottled(run.surroundings))
     if run.verdict == "busy":
-        return f"{again} when the machine is quiet, or with a longer --budget"
-    return f"{COMMAND} serve: this and other runs in a browser"
+        return Step(again, "when the machine is quiet, or with a longer --budget")
+    return Step(typed("serve"), "shows this and other runs in a browser")
+
+
+def _go_on(run: RunInfo) -> Step:
+    if is_under_way(run):
+        return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
+    return Step(typed("run", "--resume", run.folder), "measures what is missing")
+
+
+def _unthrottled(seen: Surroundings | None) -> str:
+    """What has to be different about the start of the next run."""
+    quota = ["outside the control group that limits its CPU time"] if seen and seen.throttled_s > 0 else []
+    nice = ["at the usual priority, without nice or chrt"] if seen and (seen.nice > 0 or seen.policy != "other") else []
+    return " and ".join([*nice, *quota])
 
 
 def _longer_s(book: Book) -> float:
@@ -118,10 +144,10 @@ def _longer_s(book: Book) -> float:
     return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s)
 
 
-def _instead(book: Book) -> str:
+def _instead(book: Book) -> Step:
     """Where no row has a number, and none would have one of a longer run."""
     large = [row for row in book.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:
-        return f"smaller values of {' and '.join(axes)} fit here; these want a machine with more memory"
-    return f"{COMMAND} show {shlex.quote(book.index.run.folder)} --all: each row says why it has no number"
+        return Step("", f"smaller values of {' and '.join(axes)} fit here; these want a machine with more memory")
+    return Step(typed("show", book.index.run.folder, "--all"), "says of each row why it has no number")

@@ -24,7 +24,7 @@ import msgspec
 from tollmeter.files import open_regular
 from tollmeter.model import Failure, Outcome, Surroundings
 from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, Outcomes, check_order, clean, head, read_next, seal
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import Request, write_request
 
@@ -125,7 +125,7 @@ class Journal:
                 self._file.seek(before)
             raise Failure(
                 f"cannot write to {self.folder}: {error.strerror}. What was measured is kept; "
-                f"when there is room: {COMMAND} run --resume {self.folder}",
+                f"when there is room: `{typed('run', '--resume', str(self.folder))}`",
                 exit_code=5,
             ) from error
 
@@ -286,7 +286,8 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 def _occupied(folder: Path) -> str:
     if (folder / NAME).exists():
         return (
-            f"{folder} holds a run already: {COMMAND} run --resume {folder} goes on with it, --out takes another folder"
+            f"{folder} holds a run already: `{typed('run', '--resume', str(folder))}` goes on with it, "
+            "--out takes another folder"
         )
     return f"{folder} is not a folder"
 

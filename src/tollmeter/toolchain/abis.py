@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tollmeter.counting import Counting
 from tollmeter.model import Abi, Clock, Failure
+from tollmeter.root import typed
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_target
 from tollmeter.toolchain import libraries, zig
@@ -96,7 +97,9 @@ def survey(root: Path, machine: str) -> list[Standing]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         told = list(pool.map(lambda abi: _standing(abi, machine), found.abis.values()))
     foreign = {path.stem for path in Path("abis").resolve().glob("*.toml") if _is_foreign(path, root)}
-    told += [Standing(name, "", None, None, None, _UNASKED, f"--abi {name}") for name in foreign - {*found.abis}]
+    told += [
+        Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*found.abis}
+    ]
     ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in found.refused.items()]
     return sorted([*told, *ill])
 
@@ -118,7 +121,7 @@ def _standing(abi: Abi, machine: str) -> Standing:
     lines += [install_line(packages)] if packages else []
     return Standing(
         abi.name, abi.summary, None if isinstance(compiler, Gap) else compiler, target,
-        clock_of(target) if target else None, "; ".join(lacks) or None, " && ".join(lines) or None,
+        clock_of(target) if target else None, "; ".join(lacks) or None, " && ".join(lines).replace("`", "") or None,
     )  # fmt: skip
 
 

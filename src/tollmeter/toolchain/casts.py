@@ -67,7 +67,7 @@ def units_of(folder: Path) -> list[Unit]:
     except FileNotFoundError as error:
         raise Failure(
             f"{path} is not there, which tells how each file is compiled: "
-            "cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, or bear -- make, writes it"
+            "`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON .` or `bear -- make` writes it"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{path} is no compilation database: {error}") from error

@@ -35,16 +35,17 @@ _NAMES: dict[str, tuple[str, str, str]] = {
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """What to type, as root, for packages by Debian's names. Those that have no name here are told apart."""
+    """What to type, as root, for packages by Debian's names: a sentence's part, with the command between backticks.
+    Those that have no name here are told apart."""
     wanted = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
     if manager is None or manager == "apt-get":
-        typed = f"{_LINES['apt-get']} {' '.join(wanted)}"
+        typed = f"`{_LINES['apt-get']} {' '.join(wanted)}`"
         return typed if manager else f"on Debian, {typed}"
     names = {package: _called(package, manager) for package in wanted}
     known = list(dict.fromkeys(word for name in names.values() for word in name.split()))
     unknown = [package for package, name in names.items() if not name]
-    line = [f"{_LINES[manager]} {' '.join(known)}"] if known else []
+    line = [f"`{_LINES[manager]} {' '.join(known)}`"] if known else []
     return "; ".join([*line, *_nameless(unknown)])
 
 

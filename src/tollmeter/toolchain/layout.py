@@ -12,6 +12,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure
+from tollmeter.root import typed
 
 Breaks = Literal["", "file", "code"]
 
@@ -42,7 +43,7 @@ def read_layout(path: Path) -> dict[str, str]:
             elf = ELFFile(file)
             sections = {name: _section(elf, name) for name in (".toll.layout", ".toll.bytes", ".toll.double")}
     except OSError as error:
-        raise Failure(f"no layout of {path.parent.name} was built here; `toll list abis` says why") from error
+        raise Failure(f"no layout of {path.parent.name} was built here; `{typed('list', 'abis')}` says why") from error
     except ELFError as error:
         raise Failure(f"{path.name} is no object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
