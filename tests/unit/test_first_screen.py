@@ -328,3 +328,10 @@ def test_the_best_known_lines_are_of_every_group() -> None:
     assert 6 <= len(chosen) <= 10
     assert {groups.group_of(toll, book.probes) for toll in chosen} >= {"kernel", "other processes"}
     assert sum(len(tolls) for _, tolls in groups.grouped(book)) == len(book.index.tolls)
+
+
+def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
+    some, all_of_them = (with_run(books.healthy(), verdict="busy", points=10, settled=4, limited=n) for n in (5, 6))
+    assert "longer --budget" in worth.next_step(some).when
+    assert "longer" not in worth.next_step(all_of_them).when
+    assert "6 as narrow as runs of this machine" in worth.verdict(all_of_them)

@@ -19,6 +19,10 @@ from tollmeter.numbers.units import span
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
 _WORTH_NAMING = 0.1
+LIMITED = (
+    "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
+    "one run"
+)
 
 
 class Settlement(NamedTuple):
@@ -32,6 +36,11 @@ class Settlement(NamedTuple):
     timed_share: float
     shared_share: float | None
     open_s: tuple[float, ...]
+
+    @property
+    def limited(self) -> int:
+        """Open points that no further visit makes narrower: runs of this machine differ by more."""
+        return self.open_s.count(inf)
 
 
 def settlement(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known, seconds: float) -> Settlement:
@@ -77,8 +86,8 @@ def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: 
 
 def _mend(found: Settlement, seconds: float) -> str:
     """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
-    if found.open_s and min(found.open_s) == inf:
-        return "runs may differ by more than that: more of them tell by how much"
+    if found.open_s and found.limited == len(found.open_s):
+        return LIMITED
     reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in BUDGETS_S}
     longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > found.settled]
     most = max((reach[budget] for budget in longer), default=0)

@@ -81,7 +81,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     done = settlement(outcomes, probes, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
-        summary=sentence(done, table, precision, request.budget_seconds),
+        limited=done.limited, summary=sentence(done, table, precision, request.budget_seconds),
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, table))
     fallen = lengths(outcomes, table, probes, machine, levels)

@@ -126,12 +126,13 @@ class Surroundings(Record, frozen=True):
 class RunInfo(Record, frozen=True):
     """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
-    precision. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose core's
-    state was seen, those beside somebody else; None where none was. verdict: what judgement/verdict.py makes of these.
-    unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the samples,
-    those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was asked for,
-    since the budget is too short; empty where nothing was. reused: which visits were taken over from another
-    run; empty where none were.
+    precision; limited: of the others, those whose interval is what runs of this machine differ by, so that no longer
+    budget narrows it. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose
+    core's state was seen, those beside another workload; None where none was. verdict: what judgement/verdict.py makes
+    of these. unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the
+    samples, those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was
+    asked for, since the budget is too short; empty where nothing was. reused: which visits of another run are used
+    again; empty where none are.
     """
 
     id: str
@@ -145,6 +146,7 @@ class RunInfo(Record, frozen=True):
     precision: float = PRECISION
     points: int = 0
     settled: int = 0
+    limited: int = 0
     timed_share: Portion = 0.0
     shared_share: Portion | None = None
     verdict: RunVerdict = "quiet"

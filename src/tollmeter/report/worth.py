@@ -73,6 +73,7 @@ def verdict(book: Book) -> str:
         return ""
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    told += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
     told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
     return f"{called(run)}: {', '.join(told) if told else MEANINGS[run.verdict]}"
@@ -120,7 +121,8 @@ def next_step(book: Book) -> Step:
     if run.verdict == "held back":
         return Step(again, _unthrottled(run.surroundings))
     if run.verdict == "busy":
-        return Step(again, "when the machine is quiet, or with a longer --budget")
+        longer = ", or with a longer --budget" if run.settled + run.limited < run.points else ""
+        return Step(again, f"when the machine is quiet{longer}")
     return Step(typed("serve"), "shows this and other runs in a browser")
 
 
