@@ -85,6 +85,21 @@ def test_what_was_seen_to_take_long_to_lay_out_is_visited_until_its_layout_is_ov
         assert [visit.round for visit in made] == [0, *[1] * 7, *[2] * 4], "and no round begins one of two"
 
 
+def test_a_round_makes_fewer_visits_of_a_layout_when_one_is_seen_to_take_long(rig: Rig) -> None:
+    """A plan cannot know what a visit to so much memory takes."""
+    rig.visits_to_settle = 7
+
+    def answer(visit: Visit) -> bytes:
+        rig.clock_s += 7 * (visit.point.values().get("size") == 64 * MIB)
+        return whole(visit=visit)
+
+    rig.answer = answer
+    plan = rig.plan(LARGE, budget=200)
+    rig.go(plan)
+    first = Counter(visit.point.values()["size"] for visit in rig.visits if visit.round == 0)
+    assert first[64 * MIB] <= 0.1 * 200 / 7 < first[32 * MIB]
+
+
 def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
     sizes = tuple(number * MIB for number in range(32, 48))
     plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)
