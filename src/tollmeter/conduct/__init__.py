@@ -283,8 +283,8 @@ class _Run:
         return int(_MOST_AT_ONCE * self._left() / self._costs.first(point, effort))
 
     def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...], times: int) -> bool:
-        """Whether a visit in a round that comes to the point so often is still to be made. The round's first visit tells
-        what one takes: with a last cache of 260 MiB it was 7 s for memory.stream, and eight visits took a minute."""
+        """Whether a visit in a round that comes to the point so often is still to be made. The first one of a round
+        tells what one takes: with a last cache of 260 MiB it was 7 s for memory.stream, and eight took a minute."""
         if times == 1:
             return (point, round_, cpus) not in self._made
         seen = self._seen.get(point, ())
