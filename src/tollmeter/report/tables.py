@@ -150,9 +150,11 @@ def not_apart(level: Level) -> str:
 
 
 def no_levels(book: Book) -> str:
-    """Why a run that walked through memory has no memory table; empty where it has one, or never walked."""
-    walked = any(row.status == "ok" and meaning(row, book.probes) == "latency-of-size" for row in book.index.rows)
-    return NO_LEVELS if walked and not book.index.hierarchy else ""
+    """Why a run that walked through memory of several sizes has no memory table; empty where it has one, or walked
+    through one size alone."""
+    walked = [row for row in book.index.rows if row.status == "ok" and meaning(row, book.probes) == "latency-of-size"]
+    is_curve = len({row.parameters.get("size") for row in walked}) > 1
+    return NO_LEVELS if is_curve and not book.index.hierarchy else ""
 
 
 def unread(book: Book) -> tuple[str, ...]:
