@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python tests/readme_lines.py CHECKOUT`: types every command of README.md there, each in its default budget.
+
+Prints a table of how long each took, its exit code and the first line of its answer. Ends with 1 where a command ends
+in a traceback or with another code than 0, or where a run shows no number with a unit on its screen. The checkout is
+changed: give it a fresh clone.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+COMMAND = re.compile(r"`(\./toll [^`]+)`")
+NUMBER = re.compile(r"\d ?(ns|µs|ms|s|min|[kMGT]?B/s|[kMG]?/s|[MG]FLOPS|instructions|turns|×|%)( |$)", re.MULTILINE)
+ENDLESS = ("./toll serve", "./toll show LAST --follow")
+PLACES = {"casts DIR": "casts probes/runtime", "show DIR": "show runs/LAST"}
+ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "RUN": "stands for any run"}
+FOR_LONG_S, LONGEST_S = 5.0, 1500.0
+
+
+class Line(NamedTuple):
+    """first: the first line of what it printed. fault: why it is no answer; empty where it is one."""
+
+    command: str
+    seconds: float
+    code: int
+    first: str
+    fault: str
+
+
+def commands(readme: str) -> Iterator[str]:
+    """Each once, in the order of the page; those that follow a suite in the same cell are of the same kind."""
+    yield from dict.fromkeys(found.strip() for found in COMMAND.findall(readme))
+
+
+def typed(command: str, checkout: Path, folder: Path) -> Line:
+    for word, place in {**PLACES, "/mnt/disk": f"{folder}", "DIR": f"{folder}"}.items():
+        command = command.replace(word, place)
+    words = shlex.split(command)
+    began = time.monotonic()
+    with subprocess.Popen(words, cwd=checkout, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=FOR_LONG_S if command in ENDLESS else LONGEST_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+    shown = [line.strip() for line in (out or err).splitlines() if line.strip()]
+    fault = fault_of(command, process.returncode, out, err)
+    return Line(command, time.monotonic() - began, process.returncode, shown[0] if shown else "", fault)
+
+
+def fault_of(command: str, code: int, out: str, err: str) -> str:
+    if "Traceback" in out + err:
+        return "a traceback"
+    if code != 0 and not (command in ENDLESS and code == 130):
+        return f"ended with {code}: {err.strip().splitlines()[-1] if err.strip() else 'no word of why'}"
+    measures = command.startswith("./toll run") and "--dry-run" not in command
+    return "no number on its screen" if measures and not NUMBER.search(out) else ""
+
+
+def main(checkout: Path) -> int:
+    """Returns the exit code."""
+    faults = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands((checkout / "README.md").read_text(encoding="utf-8")):
+            why = next((why for word, why in ELSEWHERE.items() if word in command), "")
+            if why:
+                print(f"       -     {command}: not tried, {why}", flush=True)
+                continue
+            line = typed(command, checkout, Path(folder))
+            faults += bool(line.fault)
+            print(f"{line.seconds:6.1f} s  {line.code:3}  {command}\n               {line.first}", flush=True)
+            if line.fault:
+                print(f"               FAILED: {line.fault}", flush=True)
+    print(f"{faults} commands of README.md gave no answer")
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve()))
