@@ -222,8 +222,15 @@ def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
         seconds=contents.session.seconds or _seconds_so_far(contents.outcomes),
         seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
         precision=_of_rows(request), surroundings=contents.session.surroundings, narrowed=request.narrowed,
-        reused=request.reused,
+        reused=request.reused, damage=_damage(contents.damage),
     )  # fmt: skip
+
+
+def _damage(lost: Sequence[str]) -> str:
+    if not lost:
+        return ""
+    several = f"{len(lost)} streams of the journal are" if len(lost) > 1 else "One stream of the journal is"
+    return f"{several} damaged and left out ({lost[0]})."
 
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:

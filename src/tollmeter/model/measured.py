@@ -132,7 +132,7 @@ class RunInfo(Record, frozen=True):
     of these. unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the
     samples, those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was
     asked for, since the budget is too short; empty where nothing was. reused: which visits of another run are used
-    again; empty where none are.
+    again; empty where none are. damage: which streams of the journal are damaged and left out; empty where none are.
     """
 
     id: str
@@ -156,3 +156,4 @@ class RunInfo(Record, frozen=True):
     unanswered: str = ""
     narrowed: str = ""
     reused: str = ""
+    damage: str = ""

@@ -72,6 +72,16 @@ def _due(text: bytes, number: int) -> Line | None:
     return None
 
 
+def joined_lines(text: bytes) -> list[Line]:
+    """The whole records in a line whose newlines were lost; empty where one of them is no record."""
+    ends = [found.end() for found in _SEAL.finditer(text)]
+    begins = [text.find(_START, place) for place in (0, *ends)]
+    try:
+        return [read_line(text[begin:end]) for begin, end in zip(begins, ends, strict=False)]
+    except Damaged:
+        return []
+
+
 def find_line(text: bytes) -> Line | None:
     """The record inside a line that may have noise at either end, or None.
 

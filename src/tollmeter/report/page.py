@@ -156,6 +156,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
         ("Missing", tables.missing(book)),
+        ("Damaged", book.index.run.damage),
         ("Left out", book.index.run.narrowed),
         ("Taken over", book.index.run.reused),
     )

@@ -68,6 +68,7 @@ def _opening(book: Book, console: Console, width: int) -> None:
         (str(problems(book)), ""),
         (worth.verdict(book), ""),
         (worth.unanswered(book), ""),
+        (book.index.run.damage, ""),
         (book.index.run.narrowed, ""),
         (book.index.run.reused, "dim"),
     ):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run folder: journal.jsonl grows by one whole stream a visit, flushed to disk before the next visit begins.
+"""The run folder: journal.jsonl grows by one whole stream a visit, which the system has before the next visit begins
+and the disk within a second.
 
 A journal whose last stream is cut belongs to a run that was interrupted: it opens, and the cut stream is dropped. A
-line that is damaged anywhere else is refused with its number, since nothing after it can be trusted to be in place.
+damaged record costs the stream that it is in; reading goes on at the next stream, whose first record has number 0. The
+first stream, without which nothing can be read, stands there twice.
 """
 
 from __future__ import annotations
@@ -23,7 +25,19 @@ import msgspec
 
 from tollmeter.files import open_regular
 from tollmeter.model import Failure, Outcome, Surroundings
-from tollmeter.protocol import LONGEST_LINE, Damaged, Head, Line, Outcomes, check_order, clean, head, read_next, seal
+from tollmeter.protocol import (
+    LONGEST_LINE,
+    Damaged,
+    Head,
+    Line,
+    Outcomes,
+    check_order,
+    clean,
+    head,
+    joined_lines,
+    read_next,
+    seal,
+)  # fmt: skip
 from tollmeter.root import typed
 from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import Request, write_request
@@ -53,11 +67,12 @@ class Session(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All that a journal says."""
+    """All that a journal says. damage: a sentence for each stream that is left out."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
     session: Session
+    damage: tuple[str, ...] = ()
 
 
 class Journal:
@@ -80,7 +95,7 @@ class Journal:
                 opened.callback(_forget, folder)
                 _lock(file, folder)
                 write_request(folder, request)
-                _write_all(file, first)
+                _write_all(file, first * 2)
                 os.fsync(file.fileno())
                 opened.pop_all()
                 return cls(folder, file)
@@ -151,52 +166,94 @@ class Journal:
         self.close()
 
 
-def streams(folder: Path) -> Iterator[Stream]:
-    """The journal's whole streams. Raises Failure (5) at a damaged line, with its number and the reason."""
-    path = _regular(folder)
-    gathered: list[Line] = []
+def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
+    """The journal's whole streams. damage: gets a sentence, with the line's number, for each one that is damaged."""
+    found = _Gathering([] if damage is None else damage)
     number = end = 0
-    with open_regular(path) as file:
+    with open_regular(_regular(folder)) as file:
         while text := file.readline(LONGEST_LINE + 1):
             number += 1
             end += len(text)
             if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
                 return
-            try:
-                gathered.append(read_next(text[:-1] if text.endswith(b"\n") else text, len(gathered)))
-                if gathered[-1].kind == "end":
-                    check_order(gathered)
-                    yield Stream(tuple(gathered), number - len(gathered) + 1, end)
-                    gathered.clear()
-            except Damaged as error:
-                raise _damaged(path, number, error) from error
+            for lines, first in found.add(text[:-1] if text.endswith(b"\n") else text, number):
+                yield Stream(lines, first, end)
+
+
+class _Gathering:
+    """Streams from lines. What follows a damaged line is passed over until a record of number 0."""
+
+    def __init__(self, damage: list[str]) -> None:
+        self._damage = damage
+        self._lines: list[Line] = []
+        self._first = 0
+        self._is_lost = False
+
+    def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[Line, ...], int]]:
+        """Streams that end with this line, each with the number of its first line."""
+        try:
+            several = [read_next(text, len(self._lines))]
+        except Damaged as error:
+            several = joined_lines(text)
+            if not several:
+                self._lose(number, error)
+        for line in several:
+            if line.number == 0:
+                self._begin(number)
+            elif self._is_lost:
+                continue
+            self._lines.append(line)
+            if line.kind == "end" or line.number != len(self._lines) - 1:
+                yield from self._ended(number)
+
+    def _begin(self, number: int) -> None:
+        if self._lines:
+            self._lose(number, Damaged("the stream before it has no end"))
+        self._is_lost, self._first = False, number
+
+    def _ended(self, number: int) -> Iterator[tuple[tuple[Line, ...], int]]:
+        try:
+            check_order(self._lines)
+        except Damaged as error:
+            self._lose(number, error)
+        else:
+            yield tuple(self._lines), self._first
+            self._lines.clear()
+
+    def _lose(self, number: int, error: Damaged) -> None:
+        """Says so once for each stream."""
+        if not self._is_lost:
+            self._damage.append(f"line {number}: {error.sentence}")
+        self._is_lost = True
+        self._lines.clear()
 
 
 def read(folder: Path) -> Contents:
-    """Everything, in order. Raises Failure where it is no run, or a damaged or newer one."""
+    """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
+    there twice, or where more visits are missing than are damaged."""
     told: Head | None = None
     outcomes: list[Outcome] = []
-    visits = Outcomes()
+    visits, damage = Outcomes(), list[str]()
     once = _Once()
     session = Session("interrupted", 0.0, "it ended without a word")
-    for stream in streams(folder):
+    for stream in streams(folder, damage):
         kind = stream.lines[0].kind
         try:
-            if told is None:
+            if told is None and kind != "visit":
                 told = head(stream.lines)
             elif kind == "visit":
                 outcomes.append(visits.of(stream.lines))
                 once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
             elif kind == "run":
-                session = _session(stream.lines[0], len(outcomes))
+                session = _session(stream.lines[0], len(outcomes), len(damage))
         except Damaged as error:
-            raise _damaged(folder / NAME, stream.line, error) from error
+            damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
             raise Failure(f"{folder}: {error.sentence}", error.exit_code) from error
     if told is None or told.machine is None:
         raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
-    return Contents(told, tuple(outcomes), session)
+    return Contents(told, tuple(outcomes), session, tuple(damage))
 
 
 def opening(folder: Path) -> Head:
@@ -230,11 +287,11 @@ class _Once:
         self._moments: set[tuple[int, int, tuple[int, ...]]] = set()
 
     def see(self, told: Outcome) -> None:
-        """Raises Damaged for a visit that was seen before."""
+        """Raises Failure (5) for a visit that was seen before."""
         moment = told.seed, told.at_ns, told.cpus
         timed = told.at_ns > 0 and told.clock.kind == "hardware"
         if told.visit in self._numbers or (timed and moment in self._moments):
-            raise Damaged(f"visit {told.visit} stands there a second time")
+            raise Failure(f"visit {told.visit} stands there a second time", 5)
         self._numbers.add(told.visit)
         self._moments.add(moment)
 
@@ -247,14 +304,15 @@ class _Note(msgspec.Struct):
     surroundings: Surroundings | None = None
 
 
-def _session(line: Line, visits: int) -> Session:
-    """visits: that stand before it."""
+def _session(line: Line, visits: int, damaged: int) -> Session:
+    """visits: whole ones before it; damaged: streams before it that were left out. Raises Failure (5) where more visits
+    are missing than are damaged."""
     try:
         note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
-    if note.visits not in (None, visits):
-        raise Damaged(f"it tells of {note.visits} visits, and {visits} stand before it")
+    if note.visits is not None and not 0 <= note.visits - visits <= damaged:
+        raise Failure(f"it tells of {note.visits} visits, and {visits} stand before it", 5)
     return Session(note.status, note.seconds, note.reason, note.surroundings)
 
 
@@ -268,10 +326,6 @@ def _regular(folder: Path) -> Path:
     if not stat.S_ISREG(mode):
         raise Failure(f"{path} is not a file", exit_code=5)
     return path
-
-
-def _damaged(path: Path, number: int, error: Damaged) -> Damaged:
-    return Damaged(f"{path} line {number}: {error.sentence}")
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:
