@@ -280,9 +280,3 @@ def test_an_interrupt_reaches_the_process_that_is_visited(place: Place) -> None:
     back = place.told("interruptible_later")
     asking.join()
     assert (back.status, len(back.samples)) == ("ok", 1)
-
-
-def test_an_interrupt_between_visits_ends_nobody(place: Place) -> None:
-    first = place.process()
-    place.target.interrupt()
-    assert place.process() == first

@@ -144,8 +144,13 @@ def test_killed_half_way_from_outside(stand: Stand) -> None:
     assert told(stand, "good").status == "ok"
 
 
-def test_interrupting_nothing_does_nothing(stand: Stand) -> None:
+def test_an_interrupt_between_two_visits_ends_the_next_one_alone(stand: Stand) -> None:
+    """A Ctrl-C may come after the run has looked whether to stop, and before the visit begins."""
+    if stand.is_a_machine:
+        pytest.skip("its visits are asked for over a line, on which there is nothing to interrupt yet")
     stand.target.interrupt()
+    assert told(stand, "interruptible").status != "timeout", "it waits to be interrupted"
+    assert told(stand, "good").status == "ok"
 
 
 def test_what_is_no_executable_is_named(stand: Stand, tmp_path: Path) -> None:

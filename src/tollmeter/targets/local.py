@@ -54,11 +54,13 @@ class Local:
         return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        self._is_asked_to_stop = False
         try:
             ended = self._visited(executable, visit)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
+        finally:
+            # Not before the visit: an interrupt that came since the last one is meant for this one.
+            self._is_asked_to_stop = False
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, _usual_s(visit)))
 
     def _visited(self, executable: str, visit: Visit) -> Ended:
