@@ -8,25 +8,33 @@ of the ratio lies within the precision that runs have: what two of them differ b
 side, so that nothing would ever be the same within 1 %. All else cannot be told; a whole core and a shared one are no
 pair.
 
-Where the control loop itself moved between the runs, the machine changed: no change is then attributed to the code.
-Rows by clocks of different kinds are refused, never compared.
+Times that follow the core's clock are compared in its cycles: the clock of one machine wanders by some per cent within
+an hour. Where it moved between the runs, or the machines differ, a change of what does not follow the clock is
+attributed to the machine and not to the code. Rows by clocks of different kinds, and of probes that mean something else
+by now, are refused, never compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import exp, inf, log
 from typing import Literal
 
+import msgspec
 from scipy.special import ndtr
 
-from tollmeter.experiment.core_states import core_hz
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import PRECISION, Outcome, Probe, Record, Row
-from tollmeter.numbers.rows import Key, row_key, rows
-from tollmeter.numbers.stats import Estimate, adjusted_chances, hodges_lehmann_ratio
+from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.numbers.stats import Estimate, adjusted_chances
 
 FALSE_DISCOVERIES = 0.05
+_ALIKE = {
+    "clock": "timed by clocks of different kinds",
+    "unit": "in different units",
+    "revision": "of different revisions of the probe",
+}
+"""What both rows of a pair have in common, and what is said where they do not."""
 UNCHANGED = ("same", "cannot tell")
 _NORMAL = 1.959964
 
@@ -56,34 +64,47 @@ class Refusal(Record, frozen=True):
 
 
 class Comparison(Record, frozen=True):
-    """control: ratio of the control loop's rates, new over old; None where it was not measured in both."""
+    """control: ratio of the core clocks, new over old; None where it was not measured in both. differences: between the
+    machines, kernels and verdicts of the two runs, a sentence's part each."""
 
     changes: tuple[Change, ...]
     refused: tuple[Refusal, ...]
-    control: Estimate | None
+    control: float | None
     machine_moved: bool
+    differences: tuple[str, ...] = ()
 
 
-def compare(
-    old_outcomes: Sequence[Outcome], new_outcomes: Sequence[Outcome], probes: Mapping[str, Probe], least: float = 0.01
+def compare(old: Index, new: Index, least: float = 0.01) -> Comparison:
+    """Compares all rows that both runs have a number for, as the runs state them. least: relative change that matters,
+    0.01 is 1 %; a row is the same within 3 %, or what matters where that is more."""
+    clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
+    control = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
+    before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
+    differences = _machines_apart(old.machine, new.machine)
+    found = of_rows(before, after, control, least, same_machine=not differences)
+    return msgspec.structs.replace(found, differences=(*differences, *_verdicts_apart(old.run, new.run)))
+
+
+def _machines_apart(old: Machine, new: Machine) -> list[str]:
+    facts = ("host", "cpu", "cpus", "kernel", "hypervisor")
+    several = ((name, getattr(old, name), getattr(new, name)) for name in facts)
+    return [f"{name} {before} and {after}" for name, before, after in several if before != after]
+
+
+def _verdicts_apart(old: RunInfo, new: RunInfo) -> list[str]:
+    several = (("old", old.verdict), ("new", new.verdict))
+    return [f"the {name} run is {verdict}" for name, verdict in several if verdict != "quiet"]
+
+
+def of_rows(
+    old: Mapping[Key, Row], new: Mapping[Key, Row], control: float | None, least: float, *, same_machine: bool = True
 ) -> Comparison:
-    """Compares all rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %; a row is
-    the same within 3 %, or what matters where that is more.
-
-    Raises Failure (5) for visits of a probe that has no description.
-    """
-    old, new = ({row_key(row): row for row in rows(side, probes)} for side in (old_outcomes, new_outcomes))
-    control = _control(old_outcomes, new_outcomes)
-    return of_rows(old, new, control, least)
-
-
-def of_rows(old: Mapping[Key, Row], new: Mapping[Key, Row], control: Estimate | None, least: float) -> Comparison:
-    """The same of rows that are made already. control: ratio of the control loop's rates, new over old."""
+    """The same of rows alone. control: ratio of the core clocks, new over old."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
-    moved = control is not None and _moved(control, least)
-    ratios = [ratio_of(*pair) for pair in pairs]
+    moved = control is not None and abs(control - 1) > least
+    ratios = [_in_cycles(*pair) for pair in pairs]
     chances = [_chance(ratio) for ratio in ratios]
     adjusted = adjusted_chances(chances)
     verdicts = [
@@ -92,7 +113,7 @@ def of_rows(old: Mapping[Key, Row], new: Mapping[Key, Row], control: Estimate | 
     changes = tuple(
         Change(
             old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict,
-            cause=None if verdict in UNCHANGED else "machine" if moved else "code",
+            cause=None if verdict in UNCHANGED else _cause(before, after, moved, same_machine),
         )
         for (before, after), ratio, share, verdict in zip(pairs, ratios, adjusted, verdicts, strict=True)
     )  # fmt: skip
@@ -108,11 +129,24 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
             return f"no number in the {run} run: {row.reason or row.status}"
         if row.median is None or row.median <= 0:
             return f"no positive value in the {run} run"
-    if before.clock != after.clock:
-        return f"timed by clocks of different kinds: {before.clock} and {after.clock}"
-    if before.unit != after.unit:
-        return f"in different units: {before.unit} and {after.unit}"
-    return None
+    several = ((said, getattr(before, name), getattr(after, name)) for name, said in _ALIKE.items())
+    return next((f"{said}: {old} and {new}" for said, old, new in several if old != new), None)
+
+
+def _cause(before: Row, after: Row, moved: bool, same_machine: bool) -> Cause:
+    follows_clock = before.clock_hz and after.clock_hz
+    return "code" if same_machine and (follows_clock or not moved) else "machine"
+
+
+def _in_cycles(old: Row, new: Row) -> Estimate:
+    """New over old, of what follows the core's clock at one clock: a time is so many cycles of its run's own clock, and
+    a rate so much in each."""
+    found = ratio_of(old, new)
+    if not old.clock_hz or not new.clock_hz:
+        return found
+    clocks = new.clock_hz / old.clock_hz
+    scale = clocks if new.unit == "ns" else 1 / clocks
+    return Estimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:
@@ -136,19 +170,6 @@ def _chance(ratio: Estimate) -> float:
     error = log(ratio.high / ratio.low) / 2 / _NORMAL
     distance = abs(log(ratio.value))
     return 2 * float(ndtr(-distance / error)) if error else float(distance == 0)
-
-
-def _control(old_outcomes: Sequence[Outcome], new_outcomes: Sequence[Outcome]) -> Estimate | None:
-    old, new = (
-        [rate for outcome in side if outcome.clock.kind == "hardware" and (rate := core_hz(outcome))]
-        for side in (old_outcomes, new_outcomes)
-    )
-    return hodges_lehmann_ratio(old, new) if old and new else None
-
-
-def _moved(control: Estimate, least: float) -> bool:
-    """Surely, and by as much as would matter in a row."""
-    return abs(control.value - 1) > least and not control.low <= 1 <= control.high
 
 
 def _verdict(pair: tuple[Row, Row], ratio: Estimate, adjusted: float, least: float) -> Verdict:

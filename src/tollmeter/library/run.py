@@ -192,4 +192,4 @@ def measure(
 def compare(old: Run | str | Path, new: Run | str | Path, least: float = 0.01) -> Comparison:
     """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
-    return compared(before.book.outcomes, after.book.outcomes, {**before.book.probes, **after.book.probes}, least)
+    return compared(before.index, after.index, least)

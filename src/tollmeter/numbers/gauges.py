@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
         return bare(first, told.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
     alone = len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS
-    found = _counted_once(values[0], metric) if alone else _estimate(values, layouts)
+    found = _counted_once(values[0], metric) if alone else _within_steps(_estimate(values, layouts), metric)
     row = bare(
         first, told.probe, metric, "ok", note, median=found.value, low=found.low, high=found.high, minimum=min(values),
         quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
@@ -43,12 +44,19 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
 
 
 def _counted_once(value: float, metric: Metric) -> Estimate:
-    """In a guest that counts. Another visit was seen to differ by two pages or one fault, and by 1 % at most where that
-    is more: so far the interval reaches. What is no whole number is a mean, and what the probe says of its own layout
-    is not made of pages: neither has such steps."""
-    step = _STEP[metric.unit] if metric.means in BY_KERNEL and value and value % 1 == 0 else 0.0
-    half = max(_REPEATS_WITHIN * value, step)
-    return Estimate(value=value, low=max(0.0, value - half), high=value + half)
+    """In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts."""
+    half = _REPEATS_WITHIN * value if value else 0.0
+    return _within_steps(Estimate(value=value, low=value - half, high=value + half), metric)
+
+
+def _within_steps(found: Estimate, metric: Metric) -> Estimate:
+    """The interval reaches two pages or one fault to either side at least: so much the kernel's counts of one program
+    differ between runs, though all visits of one run agree. What is no whole number is a mean, and what the probe says
+    of its own layout is not made of pages: neither has such steps."""
+    is_whole = found.value > 0 and isclose(found.value, round(found.value))  # a mean of logarithms is not exact
+    step = _STEP[metric.unit] if metric.means in BY_KERNEL and is_whole else 0.0
+    low, high = min(found.low, max(0.0, found.value - step)), max(found.high, found.value + step)
+    return Estimate(value=found.value, low=low, high=high)
 
 
 def _estimate(values: Sequence[float], layouts: Sequence[int]) -> Estimate:
