@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import books
 from made import outcome, probe, quiet, sample
 from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import alone
@@ -55,6 +57,21 @@ def test_where_the_system_does_not_tell_it_is_not_zero(system: Path) -> None:
     (system / "PROC/stat").unlink()
     watch = Watch([0])
     assert watch.seen().others is None
+
+
+def test_a_short_run_tells_by_what_waited_for_a_cpu(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (system / "PROC/pressure").mkdir()
+    waits = system / "PROC/pressure/cpu"
+    waits.write_text("some avg10=9.00 avg60=9.00 avg300=9.00 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")
+    monkeypatch.setattr(time, "monotonic", iter((100.0, 100.2)).__next__)
+    watch = Watch([0])
+    waits.write_text(waits.read_text().replace("5000000", "5150000"))
+    seen = watch.seen()
+    assert seen.others is None and seen.pressure == pytest.approx(0.75)
+    index = books.healthy().index
+    run = msgspec.structs.replace(index.run, surroundings=seen)
+    book = msgspec.structs.replace(books.healthy(), index=msgspec.structs.replace(index, run=run))
+    assert any(found.name == "machine.other_programs_work" for found in all_findings(book))
 
 
 BURN = """

@@ -68,8 +68,16 @@ def test_what_was_stopped_says_so_first() -> None:
 def test_a_run_that_the_system_holds_back_is_called_so() -> None:
     for seen in (Surroundings(nice=10), Surroundings(policy="idle"), Surroundings(quota=0.5, throttled_s=1.0)):
         assert said(rows(), surroundings=seen) == "held back"
-    for seen in (Surroundings(), Surroundings(nice=-5), Surroundings(quota=64.0)):
+    for seen in (Surroundings(others=0.0), Surroundings(others=0.0, nice=-5), Surroundings(pressure=0.0, quota=64.0)):
         assert said(rows(), surroundings=seen) == "quiet"
+
+
+def test_what_nobody_saw_is_unknown_and_not_quiet() -> None:
+    """A run of half a second is too short for the ticks by which others' time is counted."""
+    assert said(rows(), surroundings=Surroundings()) == "unknown"
+    assert said(rows(clock="virtual"), surroundings=Surroundings()) == "quiet"
+    assert said(rows(), surroundings=Surroundings(pressure=0.9)) == "busy"
+    assert said(rows(), surroundings=Surroundings(pressure=0.9, others=0.05)) == "quiet", "it was other CPUs' tasks"
 
 
 def test_others_at_work_are_busy() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -45,13 +46,14 @@ class Watch:
         self._cpus = frozenset(cpus)
         self._company = company
         self._before = self._spent()
+        self._began_s, self._waited = time.monotonic(), _waited_us()
         self._throttled = _throttled_s()
 
     def seen(self, left_behind: int = 0) -> Surroundings:
         """Until now. left_behind: processes that probes left."""
         return Surroundings(
             nice=os.nice(0), policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
-            left_behind=left_behind,
+            left_behind=left_behind, pressure=self._pressure(),
             throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
         )  # fmt: skip
 
@@ -61,6 +63,13 @@ class Watch:
             return None
         foreign = (now.worked - before.worked) - (now.own - before.own)
         return round(min(1.0, max(0.0, foreign / (now.whole - before.whole))), 4)
+
+    def _pressure(self) -> float | None:
+        """In microseconds, so that a run of a tenth of a second has one too."""
+        now, lasted_us = _waited_us(), 1e6 * (time.monotonic() - self._began_s)
+        if now is None or self._waited is None or not lasted_us:
+            return None
+        return round(min(1.0, max(0.0, (now - self._waited) / lasted_us)), 4)
 
     def _spent(self) -> _Spent | None:
         """None where the system does not tell."""
@@ -77,6 +86,14 @@ class Watch:
 
     def _is_ours(self, name: str) -> bool:
         return int(name[3:]) in self._cpus
+
+
+def _waited_us() -> int | None:
+    """In which some task waited for a CPU since the system started (Documentation/accounting/psi.rst)."""
+    with contextlib.suppress(OSError, ValueError):
+        some = (PROC / "pressure/cpu").read_text(encoding="ascii").partition("\n")[0]
+        return int(some.rpartition("total=")[2])
+    return None
 
 
 def _own_s(tick_s: float) -> float:

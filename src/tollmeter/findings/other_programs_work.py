@@ -14,9 +14,14 @@ LEAST_SHARE = 0.2
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where a fifth of the measured CPUs' time or more went neither to the run nor to nobody."""
+    """Where other programs took a fifth of the measured CPUs' time or more; in a run that is too short to count that,
+    where tasks waited for a CPU for as long."""
     seen = book.index.run.surroundings
-    if seen is None or (seen.others or 0.0) < LEAST_SHARE or is_emulated(book.index.rows):
+    if seen is None or is_emulated(book.index.rows):
+        return
+    if seen.others is None and (seen.pressure or 0.0) >= LEAST_SHARE:
+        yield _waiting(seen.pressure or 0.0)
+    if (seen.others or 0.0) < LEAST_SHARE:
         return
     yield Finding(
         name="machine.other_programs_work",
@@ -24,4 +29,14 @@ def find(book: Book) -> Iterable[Finding]:
         claim=f"other programs took {in_percent(seen.others or 0.0)} of the measured CPUs' time",
         evidence=(Evidence(what="CPU time of others, of all there was", value=seen.others or 0.0, unit="ratio"),),
         remedy="end them, or measure on CPUs that they do not use (--cpus)",
+    )
+
+
+def _waiting(share: float) -> Finding:
+    return Finding(
+        name="machine.other_programs_work",
+        severity="warning",
+        claim=f"tasks waited for a CPU during {in_percent(share)} of the run",
+        evidence=(Evidence(what="time in which some task waited for a CPU", value=share, unit="ratio"),),
+        remedy="end other programs, or measure on CPUs that they do not use (--cpus)",
     )

@@ -36,7 +36,8 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     beside_others = run.surroundings is not None and has_others(run.surroundings) and not is_emulated(rows)
     if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or beside_others:
         return "busy"
-    return "unknown" if run.unseen_share > MOST_UNSEEN else "quiet"
+    is_blind = run.surroundings is not None and is_unseen(run.surroundings) and not is_emulated(rows)
+    return "unknown" if run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
 
 
 def is_held_back(seen: Surroundings) -> bool:
@@ -45,8 +46,15 @@ def is_held_back(seen: Surroundings) -> bool:
 
 
 def has_others(seen: Surroundings) -> bool:
-    """Somebody else worked on the CPUs that were measured."""
-    return seen.company or (seen.others or 0.0) > MOST_OTHERS
+    """Whether other programs worked on the measured CPUs; where their time is not known, whether tasks waited for a
+    CPU."""
+    share = seen.pressure if seen.others is None else seen.others
+    return seen.company or (share or 0.0) > MOST_OTHERS
+
+
+def is_unseen(seen: Surroundings) -> bool:
+    """Whether nothing tells who else worked meanwhile: that is not the same as nobody."""
+    return seen.others is None and seen.pressure is None
 
 
 def is_emulated(rows: Sequence[Row]) -> bool:

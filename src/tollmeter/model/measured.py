@@ -110,8 +110,10 @@ class Outcome(Record, frozen=True):
 class Surroundings(Record, frozen=True):
     """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
     control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
-    share of the measured CPUs' time that other programs took; None where nobody tells. company: another run measured
-    beside it. left_behind: processes that its probes left, and that were ended with it.
+    share of the measured CPUs' time that other programs took; None where the system does not tell, or the run was too
+    short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU (PSI), None
+    where the kernel does not tell. company: another run measured beside it. left_behind: processes that its probes
+    left, and that were ended with it.
     """
 
     nice: int = 0
@@ -119,6 +121,7 @@ class Surroundings(Record, frozen=True):
     quota: float | None = None
     throttled_s: float = 0.0
     others: Portion | None = None
+    pressure: Portion | None = None
     company: bool = False
     left_behind: int = 0
 
