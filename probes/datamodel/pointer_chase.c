@@ -26,11 +26,11 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void follow(struct toll_run *r) {
-  walk_on(r->state, r->iterations);
+  walk_on(&((struct walk *)r->state)->cursor, r->iterations);
 }
 
 static enum toll_status check(struct toll_run *r) {
-  return walk_check(r, r->state);
+  return walk_check(r, r->state, follow);
 }
 
 static void finish(struct toll_run *r) {

@@ -19,11 +19,11 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void load(struct toll_run *r) {
-  walk_on(r->state, r->iterations);
+  walk_on(&((struct walk *)r->state)->cursor, r->iterations);
 }
 
 static enum toll_status check(struct toll_run *r) {
-  return walk_check(r, r->state);
+  return walk_check(r, r->state, load);
 }
 
 static const uint64_t line_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,      17,

@@ -26,17 +26,17 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void load_small(struct toll_run *r) {
-  walk_on(&((struct twins *)r->state)->small, r->iterations);
+  walk_on(&((struct twins *)r->state)->small.cursor, r->iterations);
 }
 
 static void load_huge(struct toll_run *r) {
-  walk_on(&((struct twins *)r->state)->huge, r->iterations);
+  walk_on(&((struct twins *)r->state)->huge.cursor, r->iterations);
 }
 
 static enum toll_status check(struct toll_run *r) {
   struct twins *twins = r->state;
-  if (walk_check(r, &twins->huge) != TOLL_OK) return toll_refused(r);
-  return walk_check(r, &twins->small);
+  if (walk_check(r, &twins->huge, load_huge) != TOLL_OK) return toll_refused(r);
+  return walk_check(r, &twins->small, load_small);
 }
 
 static const struct toll_parameter parameters[] = {{.name = "size",

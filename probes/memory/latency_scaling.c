@@ -45,15 +45,17 @@ static void load(struct toll_run *r) {
     seeded.seed += r->worker;
     touch_here(own->memory, whole_huge_pages(own->bytes));
     walk_lay(&seeded, &own->walk, own->memory, own->bytes, toll_line_bytes(), TOLL_ORDER_RANDOM);
-    walk_check(&seeded, &own->walk);
+    walk_check_place(&seeded, &own->walk);
   }
-  walk_on(&own->walk, r->iterations);
+  walk_on(&own->walk.cursor, r->iterations);
 }
 
 static enum toll_status check(struct toll_run *r) {
   struct chases *c = r->state;
-  for (unsigned i = 0; i < r->workers; i++)
-    if (toll_refused(r) != TOLL_OK || walk_check(r, &c->instances[i].walk) != TOLL_OK) return toll_refused(r);
+  struct toll_run of = *r;
+  for (of.worker = 0; of.worker < r->workers; of.worker++)
+    if (toll_refused(r) != TOLL_OK || walk_check(&of, &c->instances[of.worker].walk, load) != TOLL_OK)
+      return toll_refused(r);
   return TOLL_OK;
 }
 

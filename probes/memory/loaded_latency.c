@@ -81,7 +81,7 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void load(struct toll_run *r) {
-  walk_on(&((struct loaded *)r->state)->walk, r->iterations);
+  walk_on(&((struct loaded *)r->state)->walk.cursor, r->iterations);
 }
 
 static inline void wait_cycles(uint64_t cycles) {
@@ -145,7 +145,7 @@ static enum toll_status check(struct toll_run *r) {
   struct loaded *l = r->state;
   for (unsigned i = 1; i < r->workers; i++)
     if (check_traffic(r, l, &l->traffic[i]) != TOLL_OK) return toll_refused(r);
-  return walk_check(r, &l->walk);
+  return walk_check(r, &l->walk, load);
 }
 
 /* Of a burst: lines read, and lines written back or past the caches. */

@@ -94,15 +94,18 @@ static void load(struct places *p, uint64_t loads) {
   uint32_t number = p->number;
   for (uint64_t left = loads; left; left--) number = (number + *place(p, number)) * MULTIPLIER + INCREMENT;
   p->number = number;
-  p->steps += loads;
 }
 
 static void load_spread(struct toll_run *r) {
-  load(&((struct reach *)r->state)->spread, r->iterations);
+  struct reach *w = r->state;
+  load(&w->spread, r->iterations);
+  w->spread.steps += r->iterations;
 }
 
 static void load_packed(struct toll_run *r) {
-  load(&((struct reach *)r->state)->packed, r->iterations);
+  struct reach *w = r->state;
+  load(&w->packed, r->iterations);
+  w->packed.steps += r->iterations;
 }
 
 /* The number after so many steps, by squaring the step: x -> ax + c twice is x -> aax + ac + c. */

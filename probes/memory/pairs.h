@@ -14,9 +14,8 @@ struct pairs {
   char *memory;
   size_t count, distance;
   size_t (*offset)(const struct pairs *p, size_t pair); /* of its first place, in bytes */
-  void **at, **head;                                    /* of the pairs */
-  void **alone, **alone_head;                           /* of the first accesses alone */
-  uint64_t done;
+  void **head;
+  struct toll_cursor both, alone; /* of the pairs; of the first accesses alone */
   bool proved;
 };
 
@@ -37,8 +36,8 @@ static inline enum toll_status pairs_lay(struct toll_run *r, struct pairs *p) {
     first[1] = next + 1;
     second[0] = next;
   }
-  p->at = p->head = pairs_first(p, 0);
-  p->alone = p->alone_head = p->head + 1;
+  p->both.at = p->head = pairs_first(p, 0);
+  p->alone.at = p->head + 1;
   return TOLL_OK;
 }
 
@@ -52,20 +51,21 @@ static inline void **pairs_follow(void **at, uint64_t count) {
 
 static inline void pairs_body(struct toll_run *r) {
   struct pairs *p = (struct pairs *)r->state;
-  p->at = pairs_follow(p->at, r->iterations);
-  p->done += r->iterations;
+  p->both.at = pairs_follow(p->both.at, r->iterations);
+  p->both.steps += r->iterations;
 }
 
 static inline void pairs_control(struct toll_run *r) {
   struct pairs *p = (struct pairs *)r->state;
-  void **at = p->alone;
+  void **at = p->alone.at;
   for (uint64_t left = r->iterations; left; left--) at = (void **)*at;
-  p->alone = at;
+  p->alone.at = at;
+  p->alone.steps += r->iterations;
 }
 
 /* One lap must pass each pair once, pairs and control alike. */
 static inline enum toll_status pairs_lap(struct toll_run *r, struct pairs *p) {
-  void **at = p->head, **alone = p->alone_head;
+  void **at = p->head, **alone = p->head + 1;
   for (size_t i = 0; i < p->count; i++) {
     if (alone != at + 1) return toll_wrong(r, "the control leaves the pairs after %zu of them", i);
     if (i && at == p->head) return toll_wrong(r, "the pairs are back after %zu of %zu", i, p->count);
@@ -79,9 +79,15 @@ static inline enum toll_status pairs_lap(struct toll_run *r, struct pairs *p) {
 
 static inline enum toll_status pairs_check(struct toll_run *r) {
   struct pairs *p = (struct pairs *)r->state;
+  const struct toll_cursors both = {.first = &p->both, .count = 1, .loads = 2};
+  const struct toll_cursors alone = {.first = &p->alone, .count = 1, .loads = 1};
+  if (toll_check_loads(r, pairs_body, both) != TOLL_OK || toll_check_loads(r, pairs_control, alone) != TOLL_OK)
+    return toll_refused(r);
   if (!p->proved) return pairs_lap(r, p);
-  if (p->at != pairs_follow(p->head, p->done % p->count))
-    return toll_wrong(r, "the pairs do not stand where %llu of them lead", (unsigned long long)p->done);
+  if (p->both.at != pairs_follow(p->head, p->both.steps % p->count))
+    return toll_wrong(r, "the pairs do not stand where %llu of them lead", (unsigned long long)p->both.steps);
+  if (p->alone.at != pairs_follow(p->head, p->alone.steps % p->count) + 1)
+    return toll_wrong(r, "the control does not stand where %llu loads lead", (unsigned long long)p->alone.steps);
   return TOLL_OK;
 }
 

@@ -14,7 +14,7 @@
 #include "large.h"
 #include "walk.h"
 
-#define MOST 128
+#define MOST TOLL_MOST_CURSORS
 // clang-format off
 #define NUMBERS(EACH)                                                                                               \
   EACH(1) EACH(2) EACH(3) EACH(4) EACH(5) EACH(6) EACH(7) EACH(8) EACH(10) EACH(12) EACH(14) EACH(16) EACH(20)      \
@@ -28,14 +28,14 @@ struct walks {
   struct walk walk[MOST];
 };
 
-#define FOLLOW(number)                                                                    \
-  TOLL_APART static void follow_##number(struct walk *walks, uint64_t rounds) {           \
-    void **at[number];                                                                    \
-    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = walks[i].at;       \
-    for (uint64_t left = rounds; left; left--) {                                          \
-      _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = (void **)*at[i]; \
-    }                                                                                     \
-    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) walks[i].at = at[i];       \
+#define FOLLOW(number)                                                                     \
+  TOLL_APART static void follow_##number(struct walk *walks, uint64_t rounds) {            \
+    void **at[number];                                                                     \
+    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = walks[i].cursor.at; \
+    for (uint64_t left = rounds; left; left--) {                                           \
+      _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = (void **)*at[i];  \
+    }                                                                                      \
+    _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) walks[i].cursor.at = at[i]; \
   }
 NUMBERS(FOLLOW)
 
@@ -75,13 +75,16 @@ static enum toll_status prepare(struct toll_run *r) {
 static void load_all(struct toll_run *r) {
   struct walks *w = r->state;
   w->follow(w->walk, r->iterations);
-  for (uint64_t i = 0; i < w->count; i++) w->walk[i].steps += r->iterations;
+  for (uint64_t i = 0; i < w->count; i++) w->walk[i].cursor.steps += r->iterations;
 }
 
 static enum toll_status check(struct toll_run *r) {
   struct walks *w = r->state;
+  const struct toll_cursors all = {
+      .first = &w->walk[0].cursor, .count = w->count, .apart = sizeof(struct walk), .loads = 1};
+  if (toll_check_loads(r, load_all, all) != TOLL_OK) return toll_refused(r);
   for (uint64_t i = 0; i < w->count; i++)
-    if (walk_check(r, &w->walk[i]) != TOLL_OK) return toll_refused(r);
+    if (walk_check_place(r, &w->walk[i]) != TOLL_OK) return toll_refused(r);
   return TOLL_OK;
 }
 

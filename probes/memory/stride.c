@@ -20,11 +20,11 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void load(struct toll_run *r) {
-  walk_on(r->state, r->iterations);
+  walk_on(&((struct walk *)r->state)->cursor, r->iterations);
 }
 
 static enum toll_status check(struct toll_run *r) {
-  return walk_check(r, r->state);
+  return walk_check(r, r->state, load);
 }
 
 static void finish(struct toll_run *r) {

@@ -16,8 +16,7 @@ struct translation {
   struct walk packed;
   char *pages;
   size_t page, line;
-  void **at;
-  uint64_t steps;
+  struct toll_cursor paged;
   bool proved;
 };
 
@@ -42,7 +41,7 @@ static void mirror(struct translation *t) {
     *place(t, number_of(t, packed)) = place(t, number_of(t, next));
     packed = next;
   } while (packed != t->packed.head);
-  t->at = place(t, number_of(t, t->packed.head));
+  t->paged.at = place(t, number_of(t, t->packed.head));
 }
 
 static enum toll_status prepare(struct toll_run *r) {
@@ -66,29 +65,29 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void load_pages(struct toll_run *r) {
-  struct translation *t = r->state;
-  t->at = walk_follow(t->at, r->iterations);
-  t->steps += r->iterations;
+  walk_on(&((struct translation *)r->state)->paged, r->iterations);
 }
 
 static void load_packed(struct toll_run *r) {
-  struct translation *t = r->state;
-  walk_on(&t->packed, r->iterations);
+  walk_on(&((struct translation *)r->state)->packed.cursor, r->iterations);
 }
 
 /* Both walks stand at the same line of the same order, one in its page and one among the packed. */
 static enum toll_status check(struct toll_run *r) {
   struct translation *t = r->state;
-  if (walk_check(r, &t->packed) != TOLL_OK) return toll_refused(r);
+  const struct toll_cursors paged_loads = {.first = &t->paged, .count = 1, .loads = 1};
+  if (toll_check_loads(r, load_pages, paged_loads) != TOLL_OK) return toll_refused(r);
+  if (walk_check(r, &t->packed, load_packed) != TOLL_OK) return toll_refused(r);
   void **packed = t->packed.head, **paged = place(t, number_of(t, packed));
-  uint64_t steps = t->proved ? t->steps % t->packed.nodes : t->packed.nodes;
+  uint64_t steps = t->proved ? t->paged.steps % t->packed.nodes : t->packed.nodes;
   for (; steps; steps--) {
     packed = (void **)*packed;
     paged = (void **)*paged;
     if (paged != place(t, number_of(t, packed)))
       return toll_wrong(r, "the walk over pages leaves the order of its lines");
   }
-  if (t->proved && paged != t->at) return toll_wrong(r, "the walk over pages does not stand where its steps lead");
+  if (t->proved && paged != t->paged.at)
+    return toll_wrong(r, "the walk over pages does not stand where its steps lead");
   t->proved = true;
   return TOLL_OK;
 }

@@ -70,7 +70,9 @@ struct transfer {
   size_t line, lines, groups; /* bytes of a line, lines of a group, groups of the pool */
   char *pool, *sweep;
   struct node *head;     /* of the next group, by the timed worker's account */
+  uint64_t asked;        /* groups */
   uint64_t accessed;     /* groups */
+  uint64_t strayed;      /* groups whose accesses did not lead to the next one */
   _Atomic uint32_t turn; /* a visit is over long before 2 to the 32nd */
   char apart[128];
   struct own {
@@ -183,7 +185,7 @@ static void take_step(struct toll_run *r, struct transfer *t, enum what what, ui
       toll_watch_go();
       t->head = t->stores ? store_group(t->head, t->lines) : read_group(t->head, t->lines);
       toll_watch_stop();
-      t->accessed++;
+      t->strayed += t->head != head_of(t, ++t->accessed);
       break;
     case NOTHING: break;
   }
@@ -235,6 +237,7 @@ static enum toll_status prepare(struct toll_run *r) {
 
 static void access_groups(struct toll_run *r) {
   toll_watch_stop();
+  ((struct transfer *)r->state)->asked += r->iterations;
   go_through(r, TIMED);
   toll_watch_go();
 }
@@ -252,7 +255,8 @@ static enum toll_status check(struct toll_run *r) {
   const struct transfer *t = r->state;
   bool written = false;
   for (unsigned s = 0; s < t->step_count; s++) written |= t->steps[s].what == WRITE;
-  if (t->head != head_of(t, t->accessed)) return toll_wrong(r, "the accesses do not lead from group to group");
+  if (t->accessed != t->asked) return toll_wrong(r, "the number of accessed groups is not the one that was asked for");
+  if (t->strayed) return toll_wrong(r, "the accesses do not lead from group to group");
   struct node *node = head_of(t, t->accessed - 1);
   for (size_t i = 0; written && i < t->lines; i++, node = next_of(node))
     if (atomic_load(&node->written) != (unsigned long)t->accessed)

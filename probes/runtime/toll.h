@@ -230,6 +230,25 @@ bool toll_chase_is_large(size_t count);
 struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, size_t stride);
 size_t toll_shuffle_at(const struct toll_shuffle *shuffle, uint64_t place); /* the index of the cell at a place */
 
+/* The place of a chase, and the number of steps that the body counted on the way there. */
+struct toll_cursor {
+  void **at;
+  uint64_t steps;
+};
+
+/* Cursors that one body moves. */
+enum { TOLL_MOST_CURSORS = 128 };
+struct toll_cursors {
+  struct toll_cursor *first;
+  size_t count, apart; /* at most TOLL_MOST_CURSORS, so many bytes from one to the next */
+  unsigned loads;      /* of each cursor in one iteration */
+};
+/* For check: the body must move each cursor by exactly the loads that it is asked for. The place of a chase tells its
+ * steps only modulo the length of its cycle: a body that drops 32 loads a batch stands at the right place of a cycle of
+ * 64 after every second batch. So the body is run on a cycle of its own, whose length is a prime. Afterwards the cursors
+ * are as they were. */
+enum toll_status toll_check_loads(struct toll_run *r, void (*body)(struct toll_run *r), struct toll_cursors cursors);
+
 /* ---- places ---------------------------------------------------------------------------------------------------- */
 
 /* Pins the calling thread to a CPU by the system's number; false, with errno, where the system refuses. A worker is

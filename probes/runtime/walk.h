@@ -7,7 +7,8 @@
  * back to its head after exactly as many steps as there are nodes and not before, every step on a node's place, so each
  * line was visited exactly once. That lap is also the one that warms the caches, and it only reads: a lap that wrote
  * would leave dirty lines behind, and the samples would pay for their eviction. After the last sample the walk must
- * stand where the number of steps done says; milestones noted during the lap make that a matter of microseconds.
+ * stand where the number of steps done says; milestones noted during the lap make that a matter of microseconds. That place
+ * is known modulo the length of the lap, so the number of loads of a batch is checked apart (toll_check_loads).
  *
  * A large random order can be computed. Its lap is then walked in eight places side by side, none of which waits for another:
  * 79 ms through 32 MiB became 15. The eight are neighbours in the walk, so that the caches are left as one walker leaves them.
@@ -25,10 +26,11 @@
 #define WALK_BESIDE     8
 
 struct walk {
-  void **head, **at;
+  void **head;
+  struct toll_cursor cursor;
   char *base;
   size_t stride;
-  uint64_t nodes, steps;
+  uint64_t nodes;
   uint64_t apart;     /* nodes between two milestones */
   uint64_t looked_up; /* steps that prove a computed walk */
   void **milestone[WALK_MILESTONES];
@@ -58,7 +60,7 @@ static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w,
     return toll_fail(r, "%zu bytes hold no walk with a stride of %zu bytes", bytes, stride);
   *w = (struct walk){.base = (char *)base, .stride = stride, .nodes = bytes / stride};
   w->apart = w->nodes / WALK_MILESTONES + 1;
-  w->head = w->at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
+  w->head = w->cursor.at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
   w->known = order == TOLL_ORDER_RANDOM && toll_chase_is_large(w->nodes);
   w->local = order == TOLL_ORDER_PAGE_LOCAL;
   w->computed = w->known && whole > toll_last_cache_bytes();
@@ -142,23 +144,30 @@ static inline enum toll_status walk_look_up(struct toll_run *r, struct walk *w) 
 
 /* Where the walk must stand after the steps that were done. */
 static inline void **walk_expected(const struct walk *w) {
-  if (w->computed) return walk_place(w, w->steps);
-  uint64_t place = w->steps % w->nodes;
+  if (w->computed) return walk_place(w, w->cursor.steps);
+  uint64_t place = w->cursor.steps % w->nodes;
   void **at = w->milestone[place / w->apart];
   for (uint64_t left = place % w->apart; left; left--) at = (void **)*at;
   return at;
 }
 
-static inline enum toll_status walk_check(struct toll_run *r, struct walk *w) {
+/* The order of the cycle where it is not proved yet, later the place of the walk. */
+static inline enum toll_status walk_check_place(struct toll_run *r, struct walk *w) {
   if (!w->proved) return w->computed ? walk_look_up(r, w) : walk_lap(r, w);
-  if (w->at != walk_expected(w))
-    return toll_wrong(r, "the walk does not stand where %llu steps lead", (unsigned long long)w->steps);
+  if (w->cursor.at != walk_expected(w))
+    return toll_wrong(r, "the walk does not stand where %llu steps lead", (unsigned long long)w->cursor.steps);
   return TOLL_OK;
 }
 
-static inline void walk_on(struct walk *w, uint64_t loads) {
-  w->at = walk_follow(w->at, loads);
-  w->steps += loads;
+/* The lap comes last: it leaves the caches as the samples need them. */
+static inline enum toll_status walk_check(struct toll_run *r, struct walk *w, void (*body)(struct toll_run *r)) {
+  const struct toll_cursors one = {.first = &w->cursor, .count = 1, .loads = 1};
+  return toll_check_loads(r, body, one) == TOLL_OK ? walk_check_place(r, w) : toll_refused(r);
+}
+
+static inline void walk_on(struct toll_cursor *cursor, uint64_t loads) {
+  cursor->at = walk_follow(cursor->at, loads);
+  cursor->steps += loads;
 }
 
 #endif

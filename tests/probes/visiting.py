@@ -60,12 +60,12 @@ def _is_met_again(told: Sequence[Outcome]) -> bool:
     return second <= 1.02 * least
 
 
-def visits(abi: str, probe: str, points: Iterable[Mapping[str, Value]]) -> list[Outcome]:
+def visits(abi: str, probe: str, points: Iterable[Mapping[str, Value]], root: Path = ROOT) -> list[Outcome]:
     """One visit of one sample at each point, all from one start of the executable."""
     lines = [
         " ".join([f"--samples=1 --sample-ns={SAMPLE_NS}", *(f"{k}={v}" for k, v in point.items())]) for point in points
     ]
-    done = subprocess.run([executable(abi, probe), "--visits"], input="\n".join([*lines, ""]).encode(),
+    done = subprocess.run([executable(abi, probe, root), "--visits"], input="\n".join([*lines, ""]).encode(),
                           capture_output=True, check=False, timeout=10 * SECONDS)  # fmt: skip
     assert done.returncode == 0, f"{probe}: status {done.returncode}, {done.stderr.decode()}"
     streams = done.stdout.split(b'{"k":"visit"')[1:]

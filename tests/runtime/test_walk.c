@@ -32,12 +32,12 @@ static void **after(const struct walk *w, uint64_t steps) {
 static void expect_proof(char *lines, size_t count) {
   struct toll_run r;
   struct walk w = laid(&r, lines, count);
-  EXPECT(walk_check(&r, &w) == TOLL_OK && w.proved);
+  EXPECT(walk_check_place(&r, &w) == TOLL_OK && w.proved);
   for (uint64_t i = 0; i * w.apart < w.nodes; i++) EXPECT(w.milestone[i] == after(&w, i * w.apart));
-  walk_on(&w, 96);
-  EXPECT(walk_check(&r, &w) == TOLL_OK);
-  w.steps++;
-  EXPECT(walk_check(&r, &w) == TOLL_WRONG);
+  walk_on(&w.cursor, 96);
+  EXPECT(walk_check_place(&r, &w) == TOLL_OK);
+  w.cursor.steps++;
+  EXPECT(walk_check_place(&r, &w) == TOLL_WRONG);
 }
 
 /* Two cycles in place of one, whichever of them the head is in; a step that leads out of the lines, or between two. */
@@ -47,14 +47,14 @@ static void expect_refusal(char *lines, size_t count, uint64_t at, uint64_t othe
   void **here = after(&w, at), **there = after(&w, other), *target = *here;
   *here = *there;
   *there = target;
-  EXPECT(walk_check(&r, &w) == TOLL_WRONG);
+  EXPECT(walk_check_place(&r, &w) == TOLL_WRONG);
   w = laid(&r, lines, count);
   *after(&w, at) = lines + count * LINE;
-  EXPECT(walk_check(&r, &w) == TOLL_WRONG);
+  EXPECT(walk_check_place(&r, &w) == TOLL_WRONG);
   w = laid(&r, lines, count);
   here = after(&w, at);
   *here = (char *)*here + sizeof(void *);
-  EXPECT(walk_check(&r, &w) == TOLL_WRONG);
+  EXPECT(walk_check_place(&r, &w) == TOLL_WRONG);
 }
 
 /* A cycle like any other that is not in the computed order: it is proved as it stands. */
@@ -65,7 +65,7 @@ static void expect_any_order(char *lines) {
   *one = three;
   *two = *three;
   *three = two;
-  EXPECT(walk_check(&r, &w) == TOLL_OK);
+  EXPECT(walk_check_place(&r, &w) == TOLL_OK);
   for (uint64_t i = 0; i * w.apart < w.nodes; i++) EXPECT(w.milestone[i] == after(&w, i * w.apart));
 }
 
@@ -86,7 +86,7 @@ static void expect_no_second_round(char *lines) {
     cells[i] = walk_place(&w, place++);
   }
   for (size_t i = 0; i < ROUND; i++) *cells[i] = cells[(i + 1) % ROUND];
-  EXPECT(walk_check(&r, &w) == TOLL_WRONG);
+  EXPECT(walk_check_place(&r, &w) == TOLL_WRONG);
 }
 
 int main(void) {
