@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BREAKS = (
     (
         "datamodel/pointer_chase.c",
-        "walk_on(r->state, r->iterations);",
-        "walk_on(r->state, r->iterations), ((struct walk *)r->state)->steps--;",
+        "walk_on(&((struct walk *)r->state)->cursor, r->iterations);",
+        "walk_on(&((struct walk *)r->state)->cursor, r->iterations - 32);",
         {"nodes": 1000},
     ),
     ("datamodel/virtual_call.cc", "return size_ * size_ / 2;", "return size_ * size_ / 3;", {}),

@@ -86,9 +86,10 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   return status;
 }
 """.replace("COARSE_NS", str(COARSE_NS))
+_WHOLE = "walk_on(&((struct walk *)r->state)->cursor, r->iterations);"
 _HALF = """struct walk *w = r->state;
-  w->at = walk_follow(w->at, r->iterations / 64 * 32);
-  w->steps += r->iterations;"""
+  w->cursor.at = walk_follow(w->cursor.at, r->iterations / 64 * 32);
+  w->cursor.steps += r->iterations;"""
 _PROBE = "const struct toll_probe toll_probe = {"
 _THOUSAND = """static void thousand(const struct toll_run *r, struct toll_work *work) {
   (void)r;
@@ -124,9 +125,7 @@ IN_PROBES = (
     ),
     Lie(
         "half work", "a walk that takes half of the steps that it counts", "memory/latency.c",
-        (("walk_on(r->state, r->iterations);",
-          _HALF),),
-        refused, {"size": 16384, "pages": "small"},
+        ((_WHOLE, _HALF),), refused, {"size": 16384, "pages": "small"},
     ),
     Lie(
         "closed stream", "a probe that closes its output before it has said all", "kernel/loop.c",
