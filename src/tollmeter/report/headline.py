@@ -3,16 +3,41 @@
 
 from __future__ import annotations
 
-from tollmeter.model import Book
+from tollmeter.model import Book, Probe, Row
+from tollmeter.numbers.meanings import native
 from tollmeter.report import tables
+from tollmeter.report.doubt import in_a_sentence, of_row
 from tollmeter.report.ways_out import ways_out
+
+FEW_PROBES = 3
 
 
 def headline(book: Book) -> str:
     """Of a study that ends in advice, that advice for this machine; of any other run the ends of the hierarchy and of
-    the toll table. Empty where there is neither."""
+    the toll table, or else the numbers of its probes. Empty where there are none of these."""
     study = book.index.study
     if study is not None and study.worth:
         return study.worth
     found = ways_out(book, book.suite) if book.suite is not None else []
-    return found[0].best if found else tables.answer(book)
+    return found[0].best if found else tables.answer(book) or of_few_probes(book)
+
+
+def of_few_probes(book: Book) -> str:
+    """The first metric of each probe, in its own words. Empty for many probes, and for a study or a comparison, which
+    have sentences of their own."""
+    told = book.index.opposed or (book.suite is not None and book.suite.published)
+    own = native(book.index.rows, book.index.machine.architecture) or book.index.rows
+    rows = [row for row in own if row.status == "ok" and row.median is not None]
+    probes = {row.probe: book.probes[row.probe] for row in rows if row.probe in book.probes}
+    if told or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
+        return ""
+    parts = [_of_probe(name, probe, [row for row in rows if row.probe == name]) for name, probe in probes.items()]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _of_probe(name: str, probe: Probe, rows: list[Row]) -> str:
+    metric = next(metric for metric in probe.metrics if any(row.metric == metric.name for row in rows))
+    found = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
+    ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (found[0], found[-1]))
+    points = f" at {len(found)} points" if len(found) > 1 else ""
+    return f"{name} measures {' to '.join(ends)}{points}: {metric.summary}"
