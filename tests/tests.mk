@@ -19,17 +19,25 @@ CLANG_FORMAT = $(call found,clang-format-14 clang-format)
 CLANG        = $(call found,clang-14 clang)
 TEST_CC      = $(call found,gcc-12 gcc cc)
 
+# What lint checks and format rewrites.
+C_FILES      = $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*/*/*.[ch] probes/*/*.cc \
+               tests/*/*.[ch])
+PYTHON_FILES = src tests $(wildcard bench)
+
+# Prints the elapsed seconds until the recipe's shell ends: some parts take longer than a watched log may stay silent.
+TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); echo "$$at s"; done) 2>/dev/null & \
+  trap "kill $$!" EXIT;
+
 # Kept, as elsewhere, where the environment tells Python to keep nothing that it compiled: each of the processes that share
 # the tests would compile all 200 of their files, and pytest, for itself.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: test lint set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults bench \
+.PHONY: test lint format set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults bench \
         lock schema
 
 test: set-up-tests
-	@echo 'lint, unit tests of the runtime, fuzzing: a minute'
-	@$(MAKE) --no-print-directory --output-sync -j$(shell nproc) lint-python fuzz test-runtime lint-c lint-sh
-	@$(MAKE) --no-print-directory test-python
+	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime lint-c lint-sh && \
+	  $(MAKE) --no-print-directory test-python
 
 lint: set-up-tests
 	@$(MAKE) --no-print-directory lint-c lint-python lint-sh
@@ -39,14 +47,22 @@ set-up-tests:
 	@./toll --set-up-tests
 
 lint-c:
-	@$(CLANG_FORMAT) --dry-run -Werror $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*/*/*.[ch] probes/*/*.cc \
-	  tests/*/*.[ch])
+	@echo 'lint: clang-format'
+	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 lint-python:
-	@$(PYTHON) -m ruff check -q src tests $(wildcard bench)
-	@$(PYTHON) -m ruff format -q --check src tests $(wildcard bench)
+	@echo 'lint: ruff, mypy'
+	@$(PYTHON) -m ruff check -q $(PYTHON_FILES)
+	@$(PYTHON) -m ruff format -q --check $(PYTHON_FILES)
 	@$(PYTHON) -m mypy --no-error-summary
 lint-sh:
+	@echo 'lint: shellcheck'
 	@shellcheck toll .ci/run
+
+# Sorts imports too; what ruff cannot mend safely is left to lint.
+format: set-up-tests
+	@$(CLANG_FORMAT) -i $(C_FILES)
+	@$(PYTHON) -m ruff check -q --fix --exit-zero $(PYTHON_FILES)
+	@$(PYTHON) -m ruff format -q $(PYTHON_FILES)
 
 # What measures has the machine to itself. All else shares it: many tests wait for other processes and emulators, so there
 # are two workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
@@ -121,11 +137,12 @@ VARIANTS := plain sanitized
 test-runtime: VARIANTS += $(CAN_32)
 test-runtime:
 	@$(MAKE) -s --no-print-directory $(JOBS) $(foreach one,$(VARIANTS),$(UNIT_TESTS:%=build/tests/$(one)/%))
-	@$(foreach one,$(VARIANTS),$(foreach test,$(UNIT_TESTS),$(call run,build/tests/$(one)/$(test));))
+	@$(foreach one,$(VARIANTS),echo 'unit tests of the runtime: $(one)'; \
+	  $(foreach test,$(UNIT_TESTS),$(call run,build/tests/$(one)/$(test));))
 	@echo "$(words $(UNIT_TESTS)) unit tests of the runtime passed, each $(VARIANTS)"
 
 fuzz: $(FUZZ_TESTS:%=build/tests/fuzz/%)
-	@$(foreach one,$(FUZZ_TESTS),mkdir -p build/tests/fuzz/$(one).found; $(call run,build/tests/fuzz/$(one),\
+	@$(foreach one,$(FUZZ_TESTS),echo '$(one): $(FUZZ_SECONDS) s'; mkdir -p build/tests/fuzz/$(one).found; $(call run,build/tests/fuzz/$(one),\
 	  -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/tests/fuzz/$(one). build/tests/fuzz/$(one).found);)
 	@echo "$(words $(FUZZ_TESTS)) fuzz targets stood $(FUZZ_SECONDS) s each"
 	@PYTHONPATH=tests:src $(PYTHON) -m storm.readers $(READ_SECONDS)

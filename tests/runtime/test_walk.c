@@ -29,11 +29,17 @@ static void **after(const struct walk *w, uint64_t steps) {
   return at;
 }
 
+static void expect_milestones(const struct walk *w) {
+  void **at = w->head;
+  for (uint64_t step = 0; step < w->nodes; step++, at = (void **)*at)
+    if (step % w->apart == 0) EXPECT(w->milestone[step / w->apart] == at);
+}
+
 static void expect_proof(char *lines, size_t count) {
   struct toll_run r;
   struct walk w = laid(&r, lines, count);
   EXPECT(walk_check_place(&r, &w) == TOLL_OK && w.proved);
-  for (uint64_t i = 0; i * w.apart < w.nodes; i++) EXPECT(w.milestone[i] == after(&w, i * w.apart));
+  expect_milestones(&w);
   walk_on(&w.cursor, 96);
   EXPECT(walk_check_place(&r, &w) == TOLL_OK);
   w.cursor.steps++;
@@ -66,7 +72,7 @@ static void expect_any_order(char *lines) {
   *two = *three;
   *three = two;
   EXPECT(walk_check_place(&r, &w) == TOLL_OK);
-  for (uint64_t i = 0; i * w.apart < w.nodes; i++) EXPECT(w.milestone[i] == after(&w, i * w.apart));
+  expect_milestones(&w);
 }
 
 /* Half of the lines, gone through twice, and each milestone met in its time: only that the head comes too early tells. */

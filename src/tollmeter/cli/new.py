@@ -25,4 +25,5 @@ def new(
     if what not in WHAT:
         raise unknown("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
-    say(f"measure it: `{typed('run', name)}`; look it over: `make lint`; how it is written: docs/add-a-probe.md")
+    said = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
+    say(f"{said}; how it is written: docs/add-a-probe.md")
