@@ -9,9 +9,10 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from waiting import in_time
 
 SCRIPT = Path(__file__).parent / "faults" / "fake_probe.py"
 ENTRY = {
@@ -98,10 +99,8 @@ def toll(root: Path, *words: str, **popen: Any) -> subprocess.Popen[str]:
 
 def awaited(root: Path, name: str, process: subprocess.Popen[str]) -> None:
     """Waits for a file of the tree, which says that a signal would now be heard."""
-    limit = time.monotonic() + 60
-    while not any(root.rglob(name)):
-        assert time.monotonic() < limit and process.poll() is None, f"{name} did not come"
-        time.sleep(0.01)
+    in_time(lambda: any(root.rglob(name)) or process.poll() is not None)
+    assert any(root.rglob(name)), f"{name} did not come"
 
 
 def sha256(path: Path) -> str:

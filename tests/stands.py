@@ -14,7 +14,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from tollmeter.targets.local import Local
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
+from waiting import in_time
 
 ROOT = Path(__file__).parents[1]
 ROGUE = ROOT / "tests/faults/rogue.c"
@@ -51,6 +51,10 @@ class Stand:
         self.make = make
         self._alive = alive
 
+    def is_asked(self) -> bool:
+        """Whether a machine has been asked for a visit; elsewhere the visit's own process says so."""
+        return not isinstance(self.target, Guest) or self.target._asked
+
     def processes(self) -> list[int]:
         """What runs a visit now, and does not wait for one."""
         found = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is_one(entry)}
@@ -62,9 +66,7 @@ class Stand:
 
     def left_behind(self) -> list[int]:
         """What still runs a moment later: a killed process is there until its new parent has reaped it."""
-        limit = time.monotonic() + 20
-        while self.processes() and time.monotonic() < limit:
-            time.sleep(0.02)
+        in_time(lambda: not self.processes())
         return self.processes()
 
     def _is_one(self, entry: Path) -> bool:
@@ -244,10 +246,8 @@ def _free_port() -> int:
 
 
 def _await_port(port: int) -> None:
-    limit = time.monotonic() + 20
-    while time.monotonic() < limit:
+    def listens() -> bool:
         with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("sshd does not listen")
+            return one.connect_ex(("127.0.0.1", port)) == 0
+
+    assert in_time(listens), "sshd does not listen"

@@ -93,7 +93,7 @@ def listens() -> None:
 
 def await_file(name: str) -> None:
     """Until a test makes FAKE.name."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 600
     while not Path(f"{sys.argv[1]}.{name}").exists() and time.monotonic() < limit:
         time.sleep(0.01)
 
@@ -101,7 +101,7 @@ def await_file(name: str) -> None:
 def hang(visit: dict[str, Any]) -> None:
     say(*stream(good(visit))[:4])
     listens()
-    time.sleep(60)
+    time.sleep(600)
 
 
 def bad_exit(visit: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def crash(visit: dict[str, Any]) -> None:
 
 def orphan(visit: dict[str, Any]) -> None:
     if os.fork() == 0:
-        time.sleep(60)
+        time.sleep(600)
     say(*stream(good(visit)))
 
 
@@ -149,7 +149,7 @@ def await_stop() -> None:
     """Until somebody asks to stop."""
     signal.signal(signal.SIGINT, lambda *_: asked_to_stop.append(True))
     listens()
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 600
     while not asked_to_stop and time.monotonic() < limit:
         time.sleep(0.01)
 
@@ -165,7 +165,7 @@ def stubborn(visit: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     say(*stream(good(visit))[:4])
     listens()
-    time.sleep(60)
+    time.sleep(600)
 
 
 def fail(visit: dict[str, Any], record: dict[str, Any]) -> None:

@@ -126,7 +126,7 @@ static void closed_output(void) {
 
 static void orphan(void) {
   if (fork() == 0) {
-    sleep(60);
+    sleep(600);
     _exit(0);
   }
   good();

@@ -27,6 +27,7 @@ from tollmeter.targets import ahead, child, local
 from tollmeter.targets.ahead import Coming, Forecast
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
 VISIT = Visit(
@@ -36,10 +37,8 @@ VISIT = Visit(
 
 
 def awaited(what: Callable[[], Any]) -> Any:
-    limit = time.monotonic() + 30
-    while not (found := what()):
-        assert time.monotonic() < limit, "it did not come"
-        time.sleep(0.005)
+    found = in_time(what)
+    assert found, "it did not come"
     return found
 
 
@@ -114,7 +113,7 @@ class Place:
             yield under_way
         finally:
             self.lets("held", "released")
-            under_way.result(60)
+            under_way.result(LONG_S)
 
     def close(self) -> None:
         self._elsewhere.shutdown()
@@ -130,7 +129,7 @@ class Place:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loud machine may take its time to halt a process."""
-    monkeypatch.setattr(child, "_HALTING_S", 60.0)
+    monkeypatch.setattr(child, "_HALTING_S", 2 * LONG_S)
 
 
 @pytest.fixture
@@ -513,7 +512,7 @@ def test_one_that_has_ended_is_halted_without_waiting() -> None:
     began = time.monotonic()
     one.halt()
     one.go_on()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < LONG_S
     assert one.finish(20).status == 0
 
 

@@ -26,10 +26,9 @@ import stands
 from tollmeter.model import Point, Visit
 from tollmeter.protocol import words
 from tollmeter.root import ROOT
+from waiting import LONG_S, in_time
 
 TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256", "--abi", "x86_64")
-GONE_S = 12.0
-"""A killed process's folder is emptied at once, and again a second later where somebody was still writing into it."""
 
 
 class Place(NamedTuple):
@@ -94,15 +93,13 @@ def kill_at(target: str, environment: dict[str, str], moment_s: float, signals: 
             for number in signals:
                 host.send_signal(number)
                 time.sleep(0.02)
-            return host.wait(60)
+            return host.wait(LONG_S)
 
 
 def left_behind(passing: str) -> list[str]:
     """Processes and files that are still there a while later."""
-    limit = time.monotonic() + GONE_S
-    while (found := [*processes(passing), *map(str, Path(passing).iterdir())]) and time.monotonic() < limit:
-        time.sleep(0.05)
-    return found
+    in_time(lambda: not (processes(passing) or any(Path(passing).iterdir())))
+    return [*processes(passing), *map(str, Path(passing).iterdir())]
 
 
 def processes(passing: str) -> list[str]:
@@ -171,11 +168,10 @@ def test_nobody_stays_halted_whose_host_is_killed_as_soon_as_he_is() -> None:
     dot = Point(probe="float.dot", abi="x86_64", target="local", parameters=(("n", 64),))
     asked = Visit(id=1, point=dot, round=0, cpus=(0,), samples=2, sample_ns=1000, seed=7, deadline_ms=60_000)
     command = [sys.executable, "-c", HOSTS, str(ROOT / "build/x86_64/float.dot"), " ".join(words(asked)), "40"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120)
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=LONG_S)
     started = [int(line) for line in done.stdout.split()]
-    limit = time.monotonic() + GONE_S
-    while (still := [process for process in started if stands_still(process)]) and time.monotonic() < limit:
-        time.sleep(0.01)
+    in_time(lambda: not any(map(stands_still, started)))
+    still = [process for process in started if stands_still(process)]
     for process in still:
         os.kill(process, signal.SIGKILL)
     assert (len(started), still) == (40, [])

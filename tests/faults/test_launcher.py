@@ -11,8 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ import pytest
 from debians import APT_GET, asked, calls, fakes, program
 from tollmeter.model import Abi
 from tollmeter.toolchain.build import find_compiler
+from waiting import LONG_S, in_time
 
 INFRASTRUCTURE, NOTHING_RAN, INTERRUPTED = 5, 6, 130
 EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp rm grep xargs sed tr sort paste
@@ -65,7 +64,7 @@ def start(tree: Path, *words: str, cwd: Path | None = None, **environment: str) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LONG_S,
     )
 
 
@@ -98,13 +97,6 @@ def hollow(tree: Path) -> Path:
         (tree / "src/tollmeter/toolchain" / name).touch()
     (tree / "src/tollmeter/__main__.py").touch()
     return tree
-
-
-def in_time(holds: Callable[[], bool]) -> bool:
-    limit = time.monotonic() + 20
-    while not holds() and time.monotonic() < limit:
-        time.sleep(0.01)
-    return holds()
 
 
 def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: Path) -> None:
@@ -207,11 +199,9 @@ def test_a_ctrl_c_in_the_build_is_one_word(ready: Path, own_abi: Abi) -> None:
     with subprocess.Popen(
         words, cwd=ready, env=environment, stderr=subprocess.PIPE, text=True, process_group=0
     ) as launcher:
-        limit = time.monotonic() + 20
-        while not (ready / "building").exists() and time.monotonic() < limit:
-            time.sleep(0.01)
+        assert in_time((ready / "building").exists)
         os.killpg(launcher.pid, signal.SIGINT)
-        _, told = launcher.communicate(timeout=60)
+        _, told = launcher.communicate(timeout=LONG_S)
     assert launcher.returncode == INTERRUPTED
     assert "Traceback" not in told
     assert told.splitlines()[-1] == "toll: interrupted"
@@ -223,7 +213,7 @@ def test_starts_at_once_set_up_once(ready: Path) -> None:
         subprocess.Popen([ready / "toll", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    said = [one.communicate(timeout=120) for one in started]
+    said = [one.communicate(timeout=LONG_S) for one in started]
     assert [one.returncode for one in started] == [0] * 4
     assert all(json.loads(out)["words"] == ["list"] for out, _ in said)
     assert sum("built" in err for _, err in said) == 1
@@ -235,7 +225,7 @@ def read_only(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     subprocess.run(["chmod", "-R", "a-w", tree], check=True)
     try:
         return subprocess.run(
-            [*powers, tree / "toll", *words], cwd="/", capture_output=True, text=True, check=False, timeout=120
+            [*powers, tree / "toll", *words], cwd="/", capture_output=True, text=True, check=False, timeout=LONG_S
         )
     finally:
         subprocess.run(["chmod", "-R", "u+w", tree], check=True)
@@ -291,7 +281,7 @@ def test_a_ctrl_c_in_the_build_ends_what_is_installed_beside_it(hollow: Path) ->
         began = hollow / "pip.pid", hollow / "building"
         assert in_time(lambda: all(one.is_file() and one.stat().st_size for one in began))
         os.killpg(launcher.pid, signal.SIGINT)
-        _, told = launcher.communicate(timeout=20)
+        _, told = launcher.communicate(timeout=LONG_S)
     assert launcher.returncode == INTERRUPTED and told.splitlines()[-1] == "toll: interrupted"
     assert in_time(lambda: not Path(f"/proc/{began[0].read_text().strip()}").exists())
 
@@ -418,10 +408,8 @@ def test_a_ctrl_c_leaves_no_package_half_installed(hollow: Path) -> None:
     environment = {**os.environ, **fakes(hollow, 0), "APT_LASTS": "1"}
     words = [hollow / "toll", "--install", "qemu-user"]
     with subprocess.Popen(words, cwd=hollow, env=environment, stderr=subprocess.PIPE, process_group=0) as launcher:
-        limit = time.monotonic() + 20
-        while not (hollow / "unpacking").exists() and time.monotonic() < limit:
-            time.sleep(0.01)
+        assert in_time((hollow / "unpacking").exists)
         os.killpg(launcher.pid, signal.SIGINT)
-        launcher.communicate(timeout=20)
+        launcher.communicate(timeout=LONG_S)
     assert launcher.returncode == INTERRUPTED
     assert "qemu-user" in (hollow / "there").read_text().split()

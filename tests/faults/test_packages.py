@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.toolchain import packages
+from waiting import LONG_S, in_time
 
 ABI = """
 summary = "{name}"
@@ -148,10 +148,8 @@ def test_a_ctrl_c_waits_for_packages_to_be_whole(debian: Path, root: Path) -> No
     environment = {**os.environ, "APT_LASTS": "1", "PYTHONPATH": str(root / "src")}
     words = [sys.executable, "-c", script, str(debian)]
     with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, process_group=0) as process:
-        limit = time.monotonic() + 20
-        while not (debian / "unpacking").exists() and time.monotonic() < limit:
-            time.sleep(0.01)
+        assert in_time((debian / "unpacking").exists)
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(timeout=20)
+        process.wait(timeout=LONG_S)
         assert "red-compiler" in (debian / "there").read_text().split()
         assert process.stderr and b"KeyboardInterrupt" in process.stderr.read()

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stands
+from waiting import LONG_S
 
 HERE, THERE = "10.213.7.1", "10.213.7.2"
 ROUTES = {"tcp", "udp", "connect", "http", "rpc_tcp", "rpc_udp"}
@@ -33,7 +34,7 @@ class Pair(NamedTuple):
         command = [sys.executable, "-I", "-m", "tollmeter", "run", *words, "--peer", peer, "--quiet"]
         done = subprocess.run(
             ["ip", "netns", "exec", self.names[0], *command, "--out", str(folder), "--format", "json"],
-            capture_output=True, text=True, check=False, env=self.environment, timeout=100,
+            capture_output=True, text=True, check=False, env=self.environment, timeout=LONG_S,
         )  # fmt: skip
         return done.returncode, done.stderr, json.loads(done.stdout) if done.stdout else None
 

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stands
+from waiting import LONG_S, in_time
 
 PROBE = "kernel.loop"
 
@@ -38,7 +38,7 @@ class Person(NamedTuple):
 
     def toll(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*words), capture_output=True, text=True, check=False, env=self.environment, timeout=120
+            self.command(*words), capture_output=True, text=True, check=False, env=self.environment, timeout=LONG_S
         )
 
     def command(self, *words: str) -> list[str]:
@@ -187,7 +187,7 @@ def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -
         await_journal(person.folder / "run/journal.jsonl")
         for pid in stands.servers(person.folder):
             os.kill(pid, signal.SIGKILL)
-        out, err = host.communicate(timeout=120)
+        out, err = host.communicate(timeout=LONG_S)
     done = subprocess.CompletedProcess(host.args, host.returncode, out, err)
     assert (host.returncode, "infrastructure" in statuses(done)["ssh:board"]) == (5, True)
     assert "infrastructure" not in statuses(done)["local"]
@@ -197,9 +197,5 @@ def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -
 
 def await_journal(path: Path) -> None:
     """Until some visits have been made."""
-    limit = time.monotonic() + 30
-    while time.monotonic() < limit:
-        if path.is_file() and path.read_bytes().count(b'"k":"end"') > 5:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the run does not begin")
+    begun = in_time(lambda: path.is_file() and path.read_bytes().count(b'"k":"end"') > 5)
+    assert begun, "the run does not begin"

@@ -18,6 +18,7 @@ from tollmeter.library.derive import open_run
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import Tail, is_written
+from waiting import LONG_S
 
 RECORDED = Path(__file__).parents[1] / "recordings" / "format-2"
 
@@ -46,7 +47,7 @@ def server(run: Path) -> Iterator[serving.Server]:
 
 
 def asked(server: serving.Server, path: str, method: str = "GET", host: str = "") -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection(serving.LOOPBACK, server.server_port, timeout=60)
+    connection = http.client.HTTPConnection(serving.LOOPBACK, server.server_port, timeout=LONG_S)
     connection.request(method, path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
     told = answer.status, answer.read().decode(), dict(answer.getheaders())

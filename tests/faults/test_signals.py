@@ -15,6 +15,7 @@ import pytest
 from fakes import awaited, toll, tree
 from tollmeter.library import places
 from tollmeter.store.journal import NAME, read
+from waiting import LONG_S
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_nothing_is_said_into_the_journal_where_standard_error_is_closed(root: P
     process = toll(root, "run", "--out", "mine", preexec_fn=lambda: os.close(2))
     awaited(root, "*.listens", process)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert b"toll:" not in (root / "mine" / NAME).read_bytes()
     assert [told.status for told in read(root / "mine").outcomes] == ["ok"]
@@ -38,7 +39,7 @@ def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure
     process = toll(root, "run", "--out", "mine", "--quiet")
     awaited(root, "*.listens", process)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert {told.status for told in read(root / "mine").outcomes} == {"interrupted"}
 
@@ -54,7 +55,7 @@ def test_a_lost_stream_costs_no_run(root: Path, stream: str, path: str | None, c
         writer = os.open(path, os.O_WRONLY)
     process = toll(root, "run", "--out", "mine", "--budget", "4s", **{stream: writer})
     os.close(writer)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LONG_S)
     assert process.returncode == code, said
     assert (root / "mine/report.html").is_file()
     assert {told.status for told in read(root / "mine").outcomes} == {"ok"}
@@ -71,7 +72,7 @@ def test_a_signal_while_it_starts_ends_it_with_a_word(root: Path, number: signal
         awaited(root, "holds-signals", process)
         time.sleep(moment_s)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=LONG_S)
         assert process.returncode == 130, said
         assert "Traceback" not in said
         assert "toll: " in said
@@ -92,7 +93,7 @@ def test_a_signal_while_the_report_is_written_leaves_the_report(root: Path) -> N
     (root / "sitecustomize.py").write_text(REPORTING)
     environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parents[2] / 'src'}", "COLUMNS": "100"}
     process = toll(root, "run", "--out", "mine", "--quiet", "--budget", "4s", env=environment)
-    out, said = process.communicate(timeout=60)
+    out, said = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, said
     assert "system call" in out
     assert (root / "mine/report.html").is_file()
@@ -100,7 +101,7 @@ def test_a_signal_while_the_report_is_written_leaves_the_report(root: Path) -> N
 
 def test_what_cannot_be_printed_is_no_success(root: Path) -> None:
     process = toll(root, "list", "suites", preexec_fn=lambda: os.close(1))
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LONG_S)
     assert process.returncode == 5
     assert said.count("\n") == 1
     assert "standard output" in said
@@ -114,7 +115,7 @@ def test_the_launcher_hands_signals_on_and_closed_descriptors_do_not_matter() ->
         )
         time.sleep(moment_s)
         process.send_signal(signal.SIGTERM)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=LONG_S)
         assert process.returncode in (0, 130, -signal.SIGTERM), said
         assert out or process.returncode
         assert "Traceback" not in said

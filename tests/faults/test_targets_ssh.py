@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import stands
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets.ssh import Ssh
+from waiting import in_time
 
 
 @pytest.fixture
@@ -79,13 +79,21 @@ def test_nothing_is_left_there(options: list[str], tmp_path: Path) -> None:
 
 
 def test_a_connection_that_breaks_is_named_and_made_again(options: list[str], tmp_path: Path) -> None:
-    target = Ssh("127.0.0.1", options)
+    passing = tmp_path / "passing"
+    passing.mkdir()
+    target = Ssh("127.0.0.1", [*options, "-o", f"SetEnv=TMPDIR={passing}"])
     assert told(target, tmp_path).status == "ok"
     master = target._connection._master
     assert master
-    breaking = threading.Timer(1.0, os.kill, (master.pid, signal.SIGKILL))
+
+    def break_it() -> None:
+        in_time(lambda: probes_in(passing))
+        os.kill(master.pid, signal.SIGKILL)
+
+    breaking = threading.Thread(target=break_it)
     breaking.start()
     back = told(target, tmp_path, "hang")
+    breaking.join()
     assert (back.status, back.samples) == ("infrastructure", ())
     again = told(target, tmp_path)
     assert again.status == "ok", again.reason
@@ -112,23 +120,16 @@ def test_a_probe_that_never_ends_goes_with_the_host_or_the_connection(
     given = [str(stands.rogue(tmp_path, "gcc", "hang")), *options, "-o", f"SetEnv=TMPDIR={passing}"]
     environment = {**os.environ, "PYTHONPATH": str(stands.ROOT / "src")}
     with subprocess.Popen([sys.executable, "-c", HOST, json.dumps(given)], env=environment) as host:
-        await_that(lambda: bool(probes_in(passing)))
+        assert in_time(lambda: probes_in(passing))
         if left_first == "host":
             host.kill()
         else:
             for pid in stands.servers(tmp_path)[1:]:
                 os.kill(pid, signal.SIGKILL)
         try:
-            await_that(lambda: not probes_in(passing) and not list(passing.iterdir()))
+            assert in_time(lambda: not probes_in(passing) and not list(passing.iterdir()))
         finally:
             host.kill()
-
-
-def await_that(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
 
 
 def probes_in(folder: Path) -> list[Path]:

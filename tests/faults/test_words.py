@@ -14,6 +14,7 @@ from fakes import tree
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.store.journal import NAME
+from waiting import LONG_S
 
 LONG = "9" * 400
 
@@ -106,7 +107,7 @@ sys.exit(main())
 
 def test_a_clock_in_the_year_2600_is_a_line() -> None:
     words = [sys.executable, "-c", NO_TIME, "list"]
-    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONG_S)
     assert told.returncode == 5
     assert "clock" in told.stderr and "2262" in told.stderr
     assert told.stderr.count("\n") == 1

@@ -21,6 +21,7 @@ from tollmeter.library.sampled import Wanted
 from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
 from tollmeter.targets.profiled import Asked
+from waiting import LONG_S
 
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")
 NOBODY = 65534
@@ -274,7 +275,7 @@ def test_where_the_sampler_s_ring_is_refused_a_signal_samples(own_abi_name: str)
     with executable(own_abi_name, "alignment.copy").open("rb") as program:
         told = subprocess.run(
             [f"/proc/self/fd/{program.fileno()}", "routine=bytes"], env={"TOLL_PROFILE": "50"}, capture_output=True,
-            check=False, timeout=60, preexec_fn=as_nobody, pass_fds=(program.fileno(),),
+            check=False, timeout=LONG_S, preexec_fn=as_nobody, pass_fds=(program.fileno(),),
         )  # fmt: skip
     assert told.returncode == 0 and b'"source":"SIGPROF"' in told.stdout, told
 
@@ -289,7 +290,7 @@ def test_a_hundred_thousand_traps_give_a_hundred_thousand_right_values(abi: str)
     traps = 0
     while traps < 100_000:
         told = subprocess.run(
-            [executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=60
+            [executable(abi, "alignment.access"), *words], capture_output=True, check=True, timeout=LONG_S
         )
         done = outcome(told.stdout)
         assert done.status == "ok", done.reason

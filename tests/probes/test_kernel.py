@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from probes.visiting import all_points, build_broken, control_cost, cost, descri
 from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import outcome
 from tollmeter.toolchain.disassemble import instructions
+from waiting import LONG_S, in_time
 
 PROBES = (
     "loop",
@@ -261,10 +261,7 @@ def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_n
             made = kept() - before
             os.killpg(held.pid, signal.SIGKILL)
         assert made
-        limit = time.monotonic() + 10
-        while kept() & made and time.monotonic() < limit:
-            time.sleep(0.01)
-        assert not kept() & made
+        assert in_time(lambda made=made: not kept() & made)
 
 
 def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str) -> None:
@@ -272,11 +269,9 @@ def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str)
     words = [executable(own_abi_name, "kernel.call_object"), "channel=pipe", "map=other", "--samples=10000"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as probe:
         children = Path(f"/proc/{probe.pid}/task/{probe.pid}/children")
-        limit = time.monotonic() + 10
-        while not (found := children.read_text(encoding="ascii").split()) and time.monotonic() < limit:
-            time.sleep(0.01)
+        found = in_time(lambda: children.read_text(encoding="ascii").split())
         os.kill(int(found[0]), signal.SIGFPE)
-        said = probe.communicate(timeout=30)[1]
+        said = probe.communicate(timeout=LONG_S)[1]
     assert (probe.returncode, "companion" in said) == (-signal.SIGFPE, True)
 
 
@@ -323,7 +318,7 @@ def test_an_entry_costs_what_the_c_librarys_call_does(own_abi_name: str, calls_g
     ours, programs = [], []
     for _ in range(5):
         ours.append(cost(visit(own_abi_name, "kernel.enter_syscall")))
-        programs.append(float(subprocess.run([calls_getppid], capture_output=True, check=True, timeout=60).stdout))
+        programs.append(float(subprocess.run([calls_getppid], capture_output=True, check=True, timeout=LONG_S).stdout))
     assert min(ours) == pytest.approx(min(programs), rel=0.2)
 
 
@@ -619,7 +614,7 @@ def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidd
     ]
     command = [forbidding, *numbers, "--", executable("x86_64", f"kernel.{probe}"), "--visits"]
     done = subprocess.run(
-        command, input="\n".join([*lines, ""]), capture_output=True, check=True, text=True, timeout=100
+        command, input="\n".join([*lines, ""]), capture_output=True, check=True, text=True, timeout=LONG_S
     )
     told = [outcome(('{"k":"visit"' + stream).encode()) for stream in done.stdout.split('{"k":"visit"')[1:]]
     assert len(told) == len(points)
@@ -629,7 +624,7 @@ def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidd
 
 
 def outcome_of(abi: str, probe: str, *words: str) -> Outcome:
-    done = subprocess.run([executable(abi, probe), *words], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([executable(abi, probe), *words], capture_output=True, check=True, timeout=LONG_S)
     return outcome(done.stdout)
 
 
@@ -638,15 +633,10 @@ def test_files_are_gone_with_a_killed_probe(own_abi_name: str) -> None:
     words = [executable(own_abi_name, "kernel.disk_file"), "medium=memory", "--samples=100", "--sample-ns=50000000"]
     before = set(Path("/dev/shm").iterdir())
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as held:
-        limit = time.monotonic() + 10
-        while not set(Path("/dev/shm").iterdir()) - before and time.monotonic() < limit:
-            time.sleep(0.01)
-        made = set(Path("/dev/shm").iterdir()) - before
+        made = in_time(lambda: set(Path("/dev/shm").iterdir()) - before)
         os.killpg(held.pid, signal.SIGKILL)
     assert made
-    while any(path.exists() for path in made) and time.monotonic() < limit:
-        time.sleep(0.01)
-    assert not [path for path in made if path.exists()]
+    assert in_time(lambda: not any(path.exists() for path in made))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which root alone may")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter.model import Abi
+from waiting import LONG_S
 
 REFUSED = 77
 PROGRAM = """
@@ -63,7 +64,7 @@ def test_memory_is_bound_to_a_node_and_found_there(root: Path, tmp_path: Path, o
     includes = [f"-I{root}/probes/runtime", f"-I{root}/probes/memory"]
     archive = root / "build" / own_abi.name / "libtoll.a"
     subprocess.run([own_compiler, *flags, *includes, source, archive, "-pthread", "-lm", "-o", program], check=True)
-    status = subprocess.run([program], check=False, timeout=60).returncode
+    status = subprocess.run([program], check=False, timeout=LONG_S).returncode
     if status == REFUSED:
         pytest.skip("the system refuses to bind memory to a node")
     assert status == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.visiting import executable
+from waiting import LONG_S
 
 LINE = "--samples=1 --sample-ns=1000"
 
@@ -21,5 +22,5 @@ def test_each_line_of_a_file_is_read_once(own_abi_name: str, tmp_path: Path, how
     asked.write_text(f"{LINE} how=fork\n" * lines)
     with asked.open("rb") as file:
         probe = executable(own_abi_name, "kernel.process_create")
-        done = subprocess.run([probe, how], stdin=file, capture_output=True, check=True, timeout=20)
+        done = subprocess.run([probe, how], stdin=file, capture_output=True, check=True, timeout=LONG_S)
     assert done.stdout.count(b'{"k":"visit"') == lines

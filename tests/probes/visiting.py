@@ -13,10 +13,11 @@ import objects
 from tollmeter.model import Abi, Outcome, Probe, Value
 from tollmeter.protocol import description, find_lines, outcome
 from tollmeter.toolchain.build import build_abi
+from waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE_NS = 200_000
-SECONDS = 60
+SECONDS = LONG_S
 
 
 def executable(abi: str, probe: str, root: Path = ROOT) -> Path:

@@ -14,6 +14,7 @@ from tollmeter import extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra
 from tollmeter.model import Failure
 from tollmeter.report import bundle
+from waiting import LONG_S
 
 NOWHERE = Extra("requirements-nowhere.lock", "no_such_module", "doing nothing")
 
@@ -42,7 +43,7 @@ def test_what_is_missing_comes_unless_somebody_forbids(
 @pytest.mark.parametrize("extra", [CHARTS, PARQUET])
 def test_each_has_a_lock_file_with_hashes_of_the_version_that_is_here(extra: Extra, root: Path) -> None:
     words = [sys.executable, "-m", "tollmeter.installer", "install", "--dry-run", "--no-index", "-r", extra.lock]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=LONG_S)
     assert f"=={extras.version(root, extra)} in " in done.stdout, done.stderr
     assert "--hash=sha256:" in (root / extra.lock).read_text()
 

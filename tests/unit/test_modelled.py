@@ -19,6 +19,7 @@ from tollmeter.report.terminal import summary
 from tollmeter.store.profiles import keep_modelled, kept_modelled
 from tollmeter.targets.qemu_user import emulator_of
 from unit import test_report_lengths as rates
+from waiting import LONG_S
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="Its ways are assumed.", select=(Select(probe="float.dot"),))
 WALK = """
@@ -98,5 +99,7 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
     subprocess.run(["make", "-s", "build/emulator/misses.so"], cwd=root, check=True)
     (tmp_path / "page").write_bytes(bytes(mmap.PAGESIZE))
     plugin = f"{root}/build/emulator/misses.so,gate={tmp_path}/page,told={tmp_path}/told,bytes=16384,line=32,ways=64"
-    subprocess.run([emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=60)
+    subprocess.run(
+        [emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=LONG_S
+    )
     assert least <= int((tmp_path / "told").read_text().split()[1]) <= most

@@ -23,6 +23,7 @@ from tollmeter.store.profiles import KEPT, keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiled import Asked, Told, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols
+from waiting import LONG_S
 
 SOURCE = """
 static inline __attribute__((always_inline)) int inner(volatile int *at) { return *at * 3 + *at; }
@@ -40,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("symbols")
     (folder / "it.c").write_text(SOURCE)
     words = ["gcc", "-O2", "-g1", "-static", "-no-pie", "-o", "it", "it.c"]
-    subprocess.run(words, cwd=folder, check=True, timeout=60)
+    subprocess.run(words, cwd=folder, check=True, timeout=LONG_S)
     return folder / "it"
 
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tollmeter.conduct.surroundings import Watch
 from tollmeter.findings import all_findings
 from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
 from tollmeter.numbers.rows import rows
+from waiting import LONG_S, in_time
 
 CPU0 = "cpu{n} {user} 0 0 {idle} 0 0 0 0 0 0\n"
 
@@ -116,11 +116,7 @@ def test_what_a_probe_left_behind_in_a_session_of_its_own_is_found_and_ended() -
     for environment in (mark, others):
         subprocess.run([sys.executable, "-I", "-c", DAEMON], env=environment, check=True)
     with echoing(mark) as own:
-        limit = time.monotonic() + 10
-        found = 0
-        while not found and time.monotonic() < limit:
-            found = end_strays()
-        assert found == 1
+        assert in_time(end_strays) == 1
         assert end_strays() == 0
         assert own.poll() is None
 
@@ -237,12 +233,9 @@ def test_a_second_run_waits_for_the_first_and_says_so(tmp_path: Path, say: Calla
         assert not company
         other = threading.Thread(target=second)
         other.start()
-        limit = time.monotonic() + 10
-        while not said and time.monotonic() < limit:
-            time.sleep(0.01)
-        assert "waiting" in said[0]
+        assert in_time(lambda: said) and "waiting" in said[0]
         assert not measured
-    other.join(10)
+    other.join(LONG_S)
     assert measured == ["alone"]
     assert [path.name for path in tmp_path.iterdir()] == ["tollmeter.measuring"]
 

@@ -16,6 +16,7 @@ from tollmeter.protocol import outcome
 from tollmeter.store.request import Request, read_request, write_request
 from tollmeter.toolchain import workloads
 from tollmeter.toolchain.build import find_compiler, read_abi
+from waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = """
@@ -50,7 +51,7 @@ def ran(tree: Path, abi: Abi, workload: Workload) -> Outcome:
     assert isinstance(compiler, str)
     executable = workloads.made(tree, workload, abi, compiler)
     words = [executable, "--samples=1", "--sample-ns=1000000"]
-    return outcome(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)
+    return outcome(subprocess.run(words, capture_output=True, check=True, timeout=LONG_S).stdout)
 
 
 def workload(*start: str, verify: str, build: tuple[tuple[str, ...], ...] = ()) -> Workload:
