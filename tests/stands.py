@@ -21,12 +21,12 @@ from pathlib import Path
 import pytest
 
 from fakes import fake
-from tollmeter.targets import Target
+from tollmeter.targets import Target, qemu_system
 from tollmeter.targets.local import Local
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
-from waiting import in_time
+from waiting import LONG_S, in_time
 
 ROOT = Path(__file__).parents[1]
 ROGUE = ROOT / "tests/faults/rogue.c"
@@ -35,6 +35,8 @@ BEHAVIOURS = (
     "good", "garbage", "flood", "cut", "silent", "bad_exit", "crash", "closed_output", "deadline", "endless", "wrong",
     "skip", "other_visit", "hang", "orphan", "interruptible", "foreign",
 )  # fmt: skip
+# A boot takes seconds, and on a loaded machine more than the minute that a run grants it.
+qemu_system.BOOT_S = LONG_S
 NO_EXECUTABLE = b"\x7fELF" + bytes(60)
 
 

@@ -24,6 +24,7 @@ from tollmeter.targets.initramfs import archive
 from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, Guest
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.toolchain.build import build_abi, find_compiler, read_abi
+from waiting import LONG_S
 
 COMPILER = "arm-linux-gnueabi-gcc-12"
 FLAGS = (
@@ -159,7 +160,7 @@ def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(pr
 
 def test_a_probe_that_needs_another_process_says_so(board: tuple[Guest, str], probes: Path) -> None:
     words = ["channel=futex", "placement=one_cpu", "map=other"]
-    back = outcome(board[0]._finish(str(probes / "kernel.call_object"), words, 20).output)
+    back = outcome(board[0]._finish(str(probes / "kernel.call_object"), words, LONG_S).output)
     assert (back.status, back.reason) == ("unsupported", "the system starts no process: Function not implemented")
 
 

@@ -216,8 +216,9 @@ def middle(told: Outcome) -> float:
 HOST = """
 import sys, time
 from pathlib import Path
-from tollmeter.targets.qemu_system import Guest
-guest = Guest(sys.argv[3], Path(sys.argv[1]))
+from tollmeter.targets import qemu_system
+qemu_system.BOOT_S = float(sys.argv[4])
+guest = qemu_system.Guest(sys.argv[3], Path(sys.argv[1]))
 print(guest.scratch.name, flush=True)
 guest.prepare([sys.argv[2]])
 print("booted", flush=True)
@@ -230,7 +231,7 @@ time.sleep(60)
 def test_no_emulator_outlives_a_host_that_is_killed(moment: str, name: str, compiler: str, tmp_path: Path) -> None:
     stands.need(BOARDS[name].emulator, compiler)
     folder = stands.emulator_file(BOARDS[name].ours).parent
-    words = [sys.executable, "-c", HOST, str(folder), str(stands.rogue(tmp_path, compiler, "good")), name]
+    words = [sys.executable, "-c", HOST, str(folder), str(stands.rogue(tmp_path, compiler, "good")), name, str(LONG_S)]
     environment = {"PYTHONPATH": str(stands.ROOT / "src"), "PATH": "/usr/bin:/bin:/usr/sbin", "HOME": str(Path.home())}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as host:
         assert host.stdout
