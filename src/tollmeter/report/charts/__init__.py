@@ -30,8 +30,9 @@ from tollmeter.report.charts import (
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.files import save
+from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
 
-__all__ = ["Chart", "charts", "save"]
+__all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     redrawn.redrawn,
@@ -77,22 +78,43 @@ CLOCKS = {
 
 def charts(book: Book) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
-    points are no chart: their rows say all there is.
-
-    Altair checks every part against its schema as it is made, which costs five times the making; a test has each
-    specification checked whole instead.
-    """
+    points are no chart: their rows say all there is."""
     made: list[Chart] = []
     with debug_mode(False):
         for place, bench in enumerate(benches(book)):
-            made += [_of_bench(chart, bench) if place else chart for chart in _drawn(bench)]
+            drawn = [_said(chart, bench) for chart in _any(bench) if _has_points(chart)]
+            made += [_of_bench(chart, bench) if place else chart for chart in drawn]
     return tuple(_unique(made))
 
 
-def _drawn(bench: Bench) -> Iterator[Chart]:
-    for chart in _any(bench):
-        if max(map(len, chart.spec["datasets"].values()), default=0) >= LEAST_POINTS:
-            yield replace(chart, said=sentences.said(chart, bench))
+def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:
+    """All charts of two runs, of what both measured by one kind of clock. runs: their labels."""
+    books = comparable(books)
+    groups: list[tuple[Chart, ...]] = []
+    only: tuple[list[str], list[str]] = ([], [])
+    with debug_mode(False):
+        for pair in paired(books):
+            both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
+            told = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
+            groups += [beside((one, other), runs) for one, other in told]
+            for titles, charts in zip(only, alone, strict=True):
+                titles += [chart.title for chart in charts if _has_points(chart)]
+    for titles, places in zip(only, unpaired(books), strict=True):
+        titles += [f"all that was measured on {_where(bench)}" for bench in places]
+    named = _unique([chart for group in groups for chart in group])
+    return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))
+
+
+def _placed(chart: Chart, bench: Bench) -> Chart:
+    return chart if bench.is_the_machine else _of_bench(chart, bench)
+
+
+def _has_points(chart: Chart) -> bool:
+    return len(chart.drawing.marks) >= LEAST_POINTS
+
+
+def _said(chart: Chart, bench: Bench) -> Chart:
+    return replace(chart, said=sentences.said(chart, bench))
 
 
 def _any(bench: Bench) -> Iterator[Chart]:
@@ -109,9 +131,12 @@ def _any(bench: Bench) -> Iterator[Chart]:
 
 def _of_bench(chart: Chart, bench: Bench) -> Chart:
     """Says where it was measured and by which clock, wherever that is not the machine itself."""
+    return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({_where(bench)})")
+
+
+def _where(bench: Bench) -> str:
     clock = CLOCKS.get(bench.clock, bench.clock)
-    where = bench.target if bench.clock == "hardware" else f"{bench.target}, {clock}"
-    return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({where})")
+    return bench.target if bench.clock == "hardware" else f"{bench.target}, {clock}"
 
 
 def _unique(made: list[Chart]) -> Iterator[Chart]:

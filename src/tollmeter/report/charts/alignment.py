@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread
 from tollmeter.report.charts.curves import Curves, Name, charted, named_by, panel_by
-from tollmeter.report.charts.heat import Heat, heat
+from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.kernel import dotted
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import quantity
@@ -28,7 +28,7 @@ COPY_MEANS = "copy-of-offset"
 
 def access(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*ACCESS.means))
-    others = varying(rows, "offset")
+    others = bench.varying(rows, "offset")
     series = [name for name in others if name == "width"] or others[:1]
     curves = Curves(
         axis="offset",
@@ -51,7 +51,7 @@ def copy(bench: Bench) -> Iterator[Chart]:
     if min(_values(rows, "source"), _values(rows, "target")) < LEAST_FOR_SQUARE:
         yield from dotted(bench, rows, _copy(length), "bytes copied in a second")
         return
-    panel = panel_by(bench, rows, varying(rows, "source", "target"))
+    panel = panel_by(bench, rows, bench.varying(rows, "source", "target"))
     want = Heat(
         rows="a",
         columns="b",
@@ -62,7 +62,7 @@ def copy(bench: Bench) -> Iterator[Chart]:
         said=False,
         panel=panel is not None,
     )
-    yield _copy(length).chart(heat([_cell(row, panel) for row in rows], want), rows)
+    yield _copy(length).chart(Cells(tuple(_cell(row, panel) for row in rows), want), rows)
 
 
 def _copy(length: int) -> Subject:

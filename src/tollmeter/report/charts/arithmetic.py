@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.inference.lengths import AXIS, RATE, cost_ns
 from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.curves import Curves, Name, charted, named_by
 from tollmeter.report.charts.marks import (
     COUNT_LABEL,
@@ -47,14 +47,14 @@ def flops(bench: Bench) -> Iterator[Chart]:
     rows = _rows(bench)
     counted = bench.clock == "instructions"
     y_title = "instructions an operation" if counted else "operations a second"
-    curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(rows))
+    curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(bench, rows))
     yield from charted(bench, rows, FLOPS, curves)
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
     """How many times as fast each line is as one that the reader chooses. One length alone is in the tables."""
     rows = [row for row in _rows(bench) if bench.clock != "instructions" or row.parameters.get("way") != "trapped"]
-    series, panel = _series(bench, rows), _panel(rows)
+    series, panel = _series(bench, rows), _panel(bench, rows)
     data = [_speed(row, series(row), panel(row)) for row in rows]
     order = tuple(dict.fromkeys(str(d["series"]) for d in data))
     if len(order) > 1 and len({d["x"] for d in data}) > 1:
@@ -64,7 +64,7 @@ def speed_up(bench: Bench) -> Iterator[Chart]:
 def _rows(bench: Bench) -> list[Row]:
     """By kernel, then by precision from the one with most lengths, then the machine's own ABI first."""
     rows = [row for row in bench.by_abi(bench.meaning(RATE)) if isinstance(row.parameters.get(AXIS), int)]
-    panel = _panel(rows)
+    panel = _panel(bench, rows)
     amount: dict[str, int] = {}
     for row in rows:
         amount[panel(row)] = amount.get(panel(row), 0) + 1
@@ -72,14 +72,13 @@ def _rows(bench: Bench) -> list[Row]:
 
 
 def _series(bench: Bench, rows: Sequence[Row]) -> Name:
-    others = varying(rows, AXIS, *PANELLED)
-    several = len({row.abi for row in rows}) > 1
+    others, several = bench.varying(rows, AXIS, *PANELLED), bench.several_abis(rows)
     by = named_by(bench, rows, others)
     return lambda row: ", ".join([*([row.abi] if several else []), *([by(row)] if others or not several else [])])
 
 
-def _panel(rows: Sequence[Row]) -> Name:
-    several = [name for name in PANELLED if name in varying(rows)]
+def _panel(bench: Bench, rows: Sequence[Row]) -> Name:
+    several = [name for name in PANELLED if name in bench.varying(rows)]
     return lambda row: ", ".join([kernel_of(row), *(str(row.parameters[name]) for name in several)])
 
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from math import isfinite
 from typing import Any
 
+from altair.utils.schemapi import debug_mode
+
 from tollmeter.model import Book, Metric, Outcome, Parameter, Probe, Row
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
@@ -17,22 +19,64 @@ Spec = dict[str, Any]
 Datum = dict[str, Any]
 
 
+class Drawing:
+    """What a specification is made of. spec: Vega-Lite without colours, which look.config gives; a width of "container"
+    fills the page's column. marks: the data of its marks.
+    """
+
+    @property
+    def spec(self) -> Spec:
+        raise NotImplementedError
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        raise NotImplementedError
+
+    def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
+        """This drawing of one run with the same drawing of another: one that holds the data of both, or two that stand
+        side by side, as is right for data that cannot share an axis. runs: the labels of the two runs.
+        """
+        return self, other
+
+
+@dataclass(frozen=True)
+class Picture(Drawing):
+    """A specification that two runs cannot share."""
+
+    made: Spec
+
+    @property
+    def spec(self) -> Spec:
+        return self.made
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        sets: list[list[Datum]] = [*self.made["datasets"].values()]
+        return max(sets, key=len, default=[])
+
+
 @dataclass(frozen=True)
 class Chart:
-    """spec is Vega-Lite without colours: look.config gives them. width "container" fills the page's column.
-
-    general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws. said: what it
-    shows, in a sentence, for those who cannot see it too.
+    """general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws. said: what
+    it shows, in a sentence, for those who cannot see it too.
     """
 
     name: str
     title: str
     question: str
-    spec: Spec
+    drawing: Drawing
     means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
     said: str = ""
+
+    @property
+    def spec(self) -> Spec:
+        """Altair checks every part against its schema as it is made, which costs five times the making; a test has
+        each specification checked whole instead.
+        """
+        with debug_mode(False):
+            return self.drawing.spec
 
 
 @dataclass(frozen=True)
@@ -44,18 +88,23 @@ class Subject:
     question: str
     means: tuple[str, ...]
 
-    def chart(self, spec: Spec, rows: Sequence[Row], said: str = "") -> Chart:
-        return Chart(self.name, self.title, self.question, spec, self.means, names(rows), said=said)
+    def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], said: str = "") -> Chart:
+        drawing = drawn if isinstance(drawn, Drawing) else Picture(drawn)
+        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), said=said)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What was measured in one place by one clock. Times of different clocks never share an axis."""
+    """What was measured in one place by one clock. Times of different clocks never share an axis.
+
+    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both.
+    """
 
     book: Book
     target: str
     clock: str
     rows: tuple[Row, ...]
+    compared: tuple[Row, ...] = ()
 
     @cached_property
     def abis(self) -> tuple[str, ...]:
@@ -93,6 +142,17 @@ class Bench:
     def by_abi(self, rows: Sequence[Row]) -> list[Row]:
         """The same rows, those of the machine's own ABI first."""
         return sorted(rows, key=lambda row: self.abis.index(row.abi))
+
+    def named_among(self, rows: Sequence[Row]) -> list[Row]:
+        """These rows, and those of both runs that are of the same metrics: names tell a row from all of them."""
+        metrics = {(row.probe, row.metric) for row in rows}
+        return [*rows, *(row for row in self.compared if (row.probe, row.metric) in metrics)]
+
+    def varying(self, rows: Sequence[Row], *but: str) -> list[str]:
+        return varying(self.named_among(rows), *but)
+
+    def several_abis(self, rows: Sequence[Row]) -> bool:
+        return len({row.abi for row in self.named_among(rows)}) > 1
 
     def metric(self, row: Row) -> Metric | None:
         return metric_of(row, self.book.probes)

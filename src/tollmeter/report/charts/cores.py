@@ -12,10 +12,10 @@ import msgspec
 
 from tollmeter.model import Outcome, Point, Row
 from tollmeter.numbers.rows import rows_of_point
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves import named_by, panel_by
-from tollmeter.report.charts.dots import dots, level_rungs, rung
-from tollmeter.report.charts.heat import Heat, heat
+from tollmeter.report.charts.dots import Rungs, level_rungs, rung
+from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import quantity, time
@@ -39,8 +39,8 @@ def core_to_core(bench: Bench) -> Iterator[Chart]:
     if not rows:
         return
     cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
-    spec = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
-    yield CORES.chart(spec, rows, _said_of(_of_one_way(rows)))
+    drawing: Drawing = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
+    yield CORES.chart(drawing, rows, _said_of(_of_one_way(rows)))
 
 
 def _of_one_way(rows: Sequence[Row]) -> list[Row]:
@@ -80,12 +80,12 @@ def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
     return msgspec.structs.replace(own, parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"})
 
 
-def _pairs(bench: Bench, rows: Sequence[Row]) -> Spec:
-    others = varying(rows, "pair")
+def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
+    others = bench.varying(rows, "pair")
     label = named_by(bench, rows, others)
     rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _said(row)) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
-    return dots([*rungs, *beside], rows[0].unit, "round trip, beside loads that stay on one CPU")
+    return Rungs((*rungs, *beside), rows[0].unit, "round trip, beside loads that stay on one CPU")
 
 
 def _between(row: Row) -> str:
@@ -97,11 +97,11 @@ def _said(row: Row) -> str:
     return str(of_row(row))
 
 
-def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:
+def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
     """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
-    panel = panel_by(bench, rows, varying(rows, "pair"))
+    panel = panel_by(bench, rows, bench.varying(rows, "pair"))
     many = len(cpus) > CELLS_WITH_TEXT
-    data = [cell for row in rows for cell in _cells(row, panel(row) if panel else "", many)]
+    data = tuple(cell for row in rows for cell in _cells(row, panel(row) if panel else "", many))
     want = Heat(
         rows="a",
         columns="b",
@@ -114,7 +114,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Spec:
         square=True,
         mirrored=many,
     )
-    return heat(data, want)
+    return Cells(data, want)
 
 
 def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:

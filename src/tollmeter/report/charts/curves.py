@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import altair as alt
 
 from tollmeter.model import Row, Value
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
-from tollmeter.report.charts.dots import dots, rung
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
+from tollmeter.report.charts.dots import Rungs, rung
 from tollmeter.report.charts.marks import (
     ABOVE,
+    RUN_SHAPES,
     Curve,
     curve_layers,
     datum,
@@ -21,7 +23,10 @@ from tollmeter.report.charts.marks import (
     linear_y,
     log_y,
     number_x,
+    of_runs,
+    ordered,
     panelled,
+    run_colour,
     series_colour,
     values,
 )
@@ -38,7 +43,8 @@ Name = Callable[[Row], str]
 class Curves:
     """What to draw: rows over the parameter `axis`, a line for each name of `series`, a panel for each of `panel`.
 
-    more holds further layers (rules, labels) that bring their own data; they go with a single panel only.
+    more holds further layers (rules, labels) that bring their own data; they go with a single panel of one run only.
+    banded: where points are close, their intervals make one band.
     """
 
     axis: str
@@ -50,43 +56,78 @@ class Curves:
     legend: str | None = None
     height: int = 340
     more: Sequence[alt.Chart] = field(default=())
+    banded: bool = True
+
+
+@dataclass(frozen=True)
+class Lines(Drawing):
+    """Data with an x, a series, perhaps a panel and a run, and how they are drawn. x: makes the axis of its values;
+    tips: fields that lead in the hover, with their titles."""
+
+    data: tuple[Datum, ...]
+    unit: str
+    curves: Curves
+    x: Callable[[Sequence[float]], alt.X]
+    tips: tuple[tuple[str, str], ...]
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        return self.data
+
+    @cached_property
+    def spec(self) -> Spec:
+        layers, panels = curve_layers(self._curve(), self._colour()), ordered(self.data, "panel")
+        if len(panels) == 1:
+            return finished(alt.layer(*self.curves.more, *layers), self.curves.height)
+        bare = [layer.properties(data=alt.Undefined) for layer in layers]
+        return panelled(alt.layer(*bare, data=layers[0].data).properties(height=220, width=300), panels)
+
+    def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
+        series = {d["series"] for one in (self, other) if isinstance(one, Lines) for d in one.data}
+        if not isinstance(other, Lines) or other.unit != self.unit or len(series) > len(RUN_SHAPES):
+            return self, other
+        curves = replace(self.curves, log=self.curves.log or other.curves.log, more=())
+        tips = tuple(dict.fromkeys((("run", "run"), *self.tips, *other.tips)))
+        return (replace(self, data=of_runs((self.data, other.data), runs), curves=curves, tips=tips),)
+
+    def _colour(self) -> Spec:
+        series, runs = (ordered(self.data, key) for key in ("series", "run"))
+        if len(runs) > 1:
+            return run_colour(runs, series, self.curves.legend)
+        return series_colour("series", series, self.curves.legend)
+
+    def _curve(self) -> Curve:
+        series, panels, runs = (len(ordered(self.data, key)) for key in ("series", "panel", "run"))
+        headroom, above = (HEADROOM if self.curves.more else 1.0), (ABOVE if panels == 1 else {})
+        return Curve(
+            data=values(self.data),
+            x=self.x([d["x"] for d in self.data]),
+            y=(log_y if self.curves.log else linear_y)(self.data, self.unit, self.curves.y_title, headroom, above),
+            tips=hover(*self.tips),
+            dense=self.curves.banded and len(self.data) >= DENSE_POINTS * series * panels * runs,
+        )
 
 
 def charted(bench: Bench, rows: Sequence[Row], subject: Subject, curves: Curves) -> Iterator[Chart]:
-    """One chart: curves, or bars where there is nothing to be drawn along; none where there is nothing to compare."""
-    spec = draw(bench, rows, curves)
-    if spec is not None:
-        yield subject.chart(spec, rows)
+    """One chart: curves, or dots where there is nothing to be drawn along; none where there is nothing to compare."""
+    drawing = draw(bench, rows, curves)
+    if drawing is not None:
+        yield subject.chart(drawing, rows)
 
 
-def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Spec | None:
-    """The specification. Two values of the axis are a line; one is no line, and stands as bars."""
+def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Drawing | None:
+    """Two values of the axis are a line; one is no line, and stands as dots."""
     usable = [row for row in rows if isinstance(row.parameters.get(curves.axis), int)]
     if len({row.parameters[curves.axis] for row in usable}) < LEAST_FOR_LINE:
         return _as_dots(usable or rows, curves)
     in_bytes = is_size(bench, usable[0], curves.axis)
-    data = [_datum(row, curves, in_bytes) for row in usable]
-    order, panels = _ordered(data, "series"), _ordered(data, "panel")
-    layers = curve_layers(_curve(data, usable[0].unit, curves, in_bytes), series_colour("series", order, curves.legend))
-    if len(panels) == 1:
-        return finished(alt.layer(*curves.more, *layers), curves.height)
-    bare = [layer.properties(data=alt.Undefined) for layer in layers]
-    return panelled(alt.layer(*bare, data=layers[0].data).properties(height=220, width=300), panels)
+    data = tuple(_datum(row, curves, in_bytes) for row in usable)
+    panel = (("panel", "of"),) if len(ordered(data, "panel")) > 1 else ()
+    x = partial(number_x, title=curves.x_title, in_bytes=in_bytes)
+    return Lines(data, usable[0].unit, curves, x, (*panel, ("series", "series"), ("at", curves.axis)))
 
 
-def _curve(data: Sequence[Datum], unit: str, curves: Curves, in_bytes: bool) -> Curve:
-    order, panels = _ordered(data, "series"), _ordered(data, "panel")
-    headroom, above = (HEADROOM if curves.more else 1.0), (ABOVE if len(panels) == 1 else {})
-    return Curve(
-        data=values(data),
-        x=number_x([d["x"] for d in data], curves.x_title, in_bytes),
-        y=(log_y if curves.log else linear_y)(data, unit, curves.y_title, headroom, above),
-        tips=hover(*([("panel", "of")] if len(panels) > 1 else []), ("series", "series"), ("at", curves.axis)),
-        dense=len(data) >= DENSE_POINTS * len(order) * len(panels),
-    )
-
-
-def _as_dots(rows: Sequence[Row], curves: Curves) -> Spec | None:
+def _as_dots(rows: Sequence[Row], curves: Curves) -> Rungs | None:
     positive = [row for row in rows if row.median is not None and row.median > 0]
     if len(positive) < 2:
         return None
@@ -94,8 +135,8 @@ def _as_dots(rows: Sequence[Row], curves: Curves) -> Spec | None:
         ", ".join(filter(None, (curves.panel(row) if curves.panel else "", curves.series(row)))) for row in positive
     ]
     said = (str(of_row(row)) for row in positive)
-    rungs = [rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True)]
-    return dots(rungs, positive[0].unit, curves.y_title)
+    rungs = tuple(rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True))
+    return Rungs(rungs, positive[0].unit, curves.y_title)
 
 
 def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
@@ -103,11 +144,6 @@ def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
     assert isinstance(x, int)
     at = str(size(x)) if in_bytes else f"{x:,}"
     return datum(row, x=x, at=at, series=curves.series(row), panel=curves.panel(row) if curves.panel else "")
-
-
-def _ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
-    """Names in the order of their first datum."""
-    return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
 def is_size(bench: Bench, row: Row, name: str) -> bool:

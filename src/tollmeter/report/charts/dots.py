@@ -5,12 +5,16 @@ label, so that a long one costs no width on a phone.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import altair as alt
 
 from tollmeter.model import Level, Row
-from tollmeter.report.charts.chart import Bench, Datum, Spec
+from tollmeter.report.charts.chart import Bench, Datum, Drawing, Spec
 from tollmeter.report.charts.marks import (
     bounds,
     datum,
@@ -18,16 +22,21 @@ from tollmeter.report.charts.marks import (
     hover,
     label_of,
     log_ticks,
+    of_runs,
+    ordered,
     powers_of_two,
+    series_colour,
     values,
     within_reach,
 )
 from tollmeter.report.doubt import of_level, of_row
-from tollmeter.report.numbers import cycles, time
+from tollmeter.report.numbers import DASH, cycles, time
 
-STEP = 34
+STEP, RUN_STEP = 34, 8
 LABEL_UP, DOT_DOWN = -8, 6
 NARROW, VALUE_ROOM = 460, 92  # pixels
+BARE_ROOM, BOTH_ROOM = 150, 250
+"""For the values of two runs, without their intervals and with them."""
 
 
 def rung(row: Row, label: str, said: str) -> Datum:
@@ -59,20 +68,84 @@ def _level(level: Level) -> Datum:
     }
 
 
-def dots(rungs: Sequence[Datum], unit: str, x_title: str) -> Spec:
-    """From the least to the most, all above zero."""
-    ranked = [{**r, "place": place} for place, r in enumerate(sorted(rungs, key=lambda r: float(r["y"])))]
-    floor, top = bounds(within_reach(ranked))
-    floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
-    base = alt.Chart(values(ranked))
-    ticks = powers_of_two(floor, top, 6) if unit == "B" else log_ticks((floor, top))
-    axis = alt.Axis(values=ticks, labelExpr=label_of(unit), orient="top", titleAnchor="start")
-    scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
-    x = alt.X("y:Q", title=x_title, scale=scale, axis=axis)
-    reach = base.mark_rule(style="rung-line", yOffset=DOT_DOWN, clip=True)
-    reach = reach.encode(alt.X("lo:Q", title=x_title), alt.X2("hi:Q"), _y())
-    marks = [_dot(base, x, tone) for tone in dict.fromkeys(str(r["tone"]) for r in ranked)]
-    return finished(alt.layer(reach, *marks, *_words(base)), len(ranked) * STEP + 10)
+@dataclass(frozen=True)
+class Rungs(Drawing):
+    """A line a label with its dot, from the least to the most, all above zero; of two runs a dot each."""
+
+    data: tuple[Datum, ...]
+    unit: str
+    x_title: str
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        return self.data
+
+    @cached_property
+    def spec(self) -> Spec:
+        runs = ordered(self.data, "run")
+        ranked = _ranked(self.data, runs)
+        floor, top = bounds(within_reach(ranked))
+        floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
+        base = alt.Chart(values(ranked))
+        ticks = powers_of_two(floor, top, 6) if self.unit == "B" else log_ticks((floor, top))
+        axis = alt.Axis(values=ticks, labelExpr=label_of(self.unit), orient="top", titleAnchor="start")
+        scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
+        x = alt.X("y:Q", title=self.x_title, scale=scale, axis=axis)
+        marks = _marks_of_runs(base, x, runs) if len(runs) > 1 else _marks(base, x, ordered(ranked, "tone"))
+        step = STEP + RUN_STEP * (len(runs) - 1)
+        return finished(alt.layer(*marks), (int(ranked[-1]["place"]) + 1) * step + 10)
+
+    def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
+        if not isinstance(other, Rungs) or other.unit != self.unit:
+            return self, other
+        return (replace(self, data=of_runs((self.data, other.data), runs)),)
+
+
+def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
+    """The data by line, lines by their least value. A label that two runs have is one line, whose words are of both."""
+    seen: Counter[tuple[object, object]] = Counter()
+    lines: dict[tuple[object, int], list[Datum]] = {}
+    for d in data:
+        seen[d.get("run"), d["label"]] += 1
+        lines.setdefault((d["label"], seen[d.get("run"), d["label"]]), []).append(d)
+    climbing = sorted(lines.values(), key=lambda line: min(float(d["y"]) for d in line))
+    told = [_in_words(line, runs) if len(runs) > 1 else line for line in climbing]
+    return [{**d, "place": place} for place, line in enumerate(told) for d in line]
+
+
+def _in_words(line: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
+    """The first datum of a line says the values of both runs, in their order; brief: without their intervals."""
+    by_run = {d["run"]: str(d["value"]) for d in line}
+    told = [by_run.get(run, DASH) for run in runs]
+    brief = " · ".join(re.sub(r" [±(].*", "", value) for value in told)
+    first, *rest = line
+    spare = ("said", "brief")
+    bare = [{name: d[name] for name in d if name not in spare} for d in rest]
+    return [{**first, "said": " · ".join(told), "brief": brief}, *bare]
+
+
+def _marks(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
+    reach = base.mark_rule(style="rung-line", yOffset=DOT_DOWN, clip=True).encode(_low(x), alt.X2("hi:Q"), _y())
+    return [reach, *(_dot(base, x, tone) for tone in tones), *_words(base, str(VALUE_ROOM))]
+
+
+def _marks_of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
+    """The dots of a line below each other, told apart by colour and shape."""
+    by, tips = series_colour("run", runs), hover(("label", "boundary"), ("run", "run"))
+    marks = []
+    for turn, run in enumerate(runs):
+        of_run = base.transform_filter(alt.FieldEqualPredicate(field="run", equal=run))
+        down = DOT_DOWN + turn * RUN_STEP
+        reach = of_run.mark_rule(style="whisker", yOffset=down, clip=True)
+        dot = of_run.mark_point(style="rung", yOffset=down)
+        marks += [reach.encode(_low(x), alt.X2("hi:Q"), _y(), by["color"]),
+                  dot.encode(x, _y(), by["color"], by["shape"], tooltip=tips)]  # fmt: skip
+    told, room = base.transform_filter("isValid(datum.said)"), f"width < {NARROW} ? {BARE_ROOM} : {BOTH_ROOM}"
+    return [*marks, *_words(told, room)]
+
+
+def _low(x: alt.X) -> alt.X:
+    return alt.X("lo:Q", title=x["title"])
 
 
 def _y() -> alt.Y:
@@ -85,9 +158,9 @@ def _dot(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
     return dot
 
 
-def _words(base: alt.Chart) -> list[alt.Chart]:
-    """The label at the left and the value at the right, both above the dot."""
-    label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - {VALUE_ROOM}"))
+def _words(base: alt.Chart, room: str) -> list[alt.Chart]:
+    """The label at the left and the value at the right, both above the dot. room: pixels that are the value's."""
+    label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - ({room})"))
     brief_or_said = alt.expr(f"width < {NARROW} ? datum.brief : datum.said")
     said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)
     return [label.encode(_y(), x=alt.value(0), text="label:N"), said.encode(_y(), x=alt.value("width"))]

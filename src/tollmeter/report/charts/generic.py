@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Chart, spread, varying
+from tollmeter.report.charts.chart import Bench, Chart, Drawing, spread, varying
 from tollmeter.report.charts.curves import Curves, draw, named_by
-from tollmeter.report.charts.dots import dots, rung
+from tollmeter.report.charts.dots import Rungs, rung
 from tollmeter.report.charts.marks import TITLES
 from tollmeter.report.doubt import of_row
 
@@ -34,14 +34,14 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
 
 def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart | None:
     ranked = sorted(rows, key=lambda row: bench.abis.index(row.abi))
-    axis = swept(ranked)
-    spec = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
-    if spec is None:
+    axis = swept(bench.named_among(ranked))
+    drawing = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
+    if drawing is None:
         return None
     described, told = bench.book.probes.get(probe), bench.metric(rows[0])
     summary = told.summary if told else metric
     return Chart(f"{probe}-{metric}".replace(".", "-"), f"{probe}: {summary}", described.question if described else "",
-                 spec, (told.means,) if told and told.means else (), (probe,), general=False)  # fmt: skip
+                 drawing, (told.means,) if told and told.means else (), (probe,), general=False)  # fmt: skip
 
 
 def swept(rows: Sequence[Row]) -> str | None:
@@ -55,9 +55,8 @@ def swept(rows: Sequence[Row]) -> str | None:
     return name if name is not None and counts[name] >= LEAST_SWEPT else None
 
 
-def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] | None:
-    rest = varying(rows, axis)
-    several = len({row.abi for row in rows}) > 1
+def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
+    rest, several = bench.varying(rows, axis), bench.several_abis(rows)
     by = named_by(bench, rows, rest)
 
     def series(row: Row) -> str:
@@ -77,16 +76,14 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> dict[str, object] |
     return draw(bench, rows, curves)
 
 
-def _few(bench: Bench, rows: Sequence[Row]) -> dict[str, object] | None:
+def _few(bench: Bench, rows: Sequence[Row]) -> Rungs | None:
     """Choices and ABIs beside each other, where there are at least two positive numbers."""
     positive = [row for row in rows if (row.median or 0) > 0]
     if not 2 <= len(positive) <= MOST_DOTS:
         return None
-    rest = varying(positive)
-    by = named_by(bench, positive, rest)
-    several = len({row.abi for row in positive}) > 1
-    rungs = []
+    rest, several = bench.varying(positive), bench.several_abis(positive)
+    by, rungs = named_by(bench, positive, rest), []
     for row in positive:
         label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
         rungs.append(rung(row, label, str(of_row(row))))
-    return dots(rungs, rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))
+    return Rungs(tuple(rungs), rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))

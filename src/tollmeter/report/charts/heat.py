@@ -6,11 +6,12 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import altair as alt
 
-from tollmeter.report.charts.chart import Datum, Spec
+from tollmeter.report.charts.chart import Datum, Drawing, Spec
 from tollmeter.report.charts.marks import ABOVE, finished, hover, panelled, values
 from tollmeter.report.look import HEAT, by_value
 from tollmeter.report.numbers import plain, scale_of
@@ -43,10 +44,34 @@ class Heat:
     mirrored: bool = False
 
 
-def heat(data: Sequence[Datum], want: Heat) -> Spec:
+@dataclass(frozen=True)
+class Cells(Drawing):
+    """scale: data of which each step of colour is a part: of two runs, those of both."""
+
+    data: tuple[Datum, ...]
+    want: Heat
+    scale: tuple[Datum, ...] = ()
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        return self.data
+
+    @cached_property
+    def spec(self) -> Spec:
+        return _heat(self.data, self.want, [float(d["y"]) for d in self.scale or self.data])
+
+    def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
+        """Side by side: a cell has one colour. A colour means the same in both."""
+        if not isinstance(other, Cells) or other.want.unit != self.want.unit:
+            return self, other
+        both = (*self.data, *other.data)
+        return replace(self, scale=both), replace(other, scale=both)
+
+
+def _heat(data: Sequence[Datum], want: Heat, seen: Sequence[float]) -> Spec:
     """Cells in seven steps of colour: the more, the further from the ground, in light and dark alike."""
-    divisor, unit = scale_of(max(float(d["y"]) for d in data), want.unit)
-    edges = thresholds([float(d["y"]) / divisor for d in data])
+    divisor, unit = scale_of(max(seen), want.unit)
+    edges = thresholds([value / divisor for value in seen])
     names = step_names(edges)
     steps = [bisect.bisect_right(edges, float(d["y"]) / divisor) for d in data]
     inline = values([_stepped(d, names[step], step, want) for d, step in zip(data, steps, strict=True)])

@@ -12,9 +12,9 @@ from tollmeter.model import Row, Toll
 from tollmeter.numbers.known import core_clocks_hz
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.curves import Curves, charted, named_by
-from tollmeter.report.charts.dots import dots, level_rungs, rung
+from tollmeter.report.charts.dots import Rungs, level_rungs, rung
 from tollmeter.report.doubt import of_row, of_toll
 from tollmeter.report.numbers import cycles
 
@@ -41,7 +41,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a switch of processes, on one log scale."""
     clock_hz = core_clocks_hz(bench.outcomes).get(bench.target)
     lines = paid(bench.own(bench.rows), bench.book.probes, clock_hz)
-    rungs = level_rungs(bench) + [_toll_rung(row, toll) for row, toll in lines]
+    rungs = (*level_rungs(bench), *(_toll_rung(row, toll) for row, toll in lines))
     if len(rungs) < 2:
         return
     rows = [row for row, _ in lines]
@@ -52,7 +52,7 @@ def ladder(bench: Bench) -> Iterator[Chart]:
         "What does each boundary cost, from the first cache to another process?",
         tuple(sorted(means)),
     )
-    yield subject.chart(dots(rungs, "ns", "time, each step of the axis ten times the last"), rows)
+    yield subject.chart(Rungs(rungs, "ns", "time, each step of the axis ten times the last"), rows)
 
 
 def _toll_rung(row: Row, toll: Toll) -> Datum:
@@ -62,7 +62,8 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel."""
+    """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel. Its
+    name is of the place, so that two runs have it for the same ladder."""
     every = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
     for row in every:
@@ -71,12 +72,9 @@ def hand_off(bench: Bench) -> Iterator[Chart]:
     if all(len(rows) < _LEAST_RUNGS for rows in ladders.values()):
         yield from dotted(bench, every, HAND_OFF)
         return
-    drawn = 0
     for ends, rows in sorted(ladders.items()):
-        name = HAND_OFF.name if not drawn else f"{HAND_OFF.name}-{drawn + 1}"
-        for chart in dotted(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}")):
-            drawn += 1
-            yield chart
+        name = "-".join(filter(None, (HAND_OFF.name, *ends)))
+        yield from dotted(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}"))
 
 
 def _where(placement: str, map_: str) -> str:
@@ -99,14 +97,14 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
         return
     labels = _labels(bench, alike)
     said = (str(of_row(row)) for row in alike)
-    rungs = [rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True)]
-    yield subject.chart(dots(rungs, alike[0].unit, x_title), alike)
+    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True))
+    yield subject.chart(Rungs(rungs, alike[0].unit, x_title), alike)
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
     """What tells a row from its neighbours: the probe's own name where there are several, and its parameters."""
-    several = len({row.probe for row in rows}) > 1
-    by, swept = named_by(bench, rows, varying(rows)), varying(rows)
+    several, swept = len({row.probe for row in bench.named_among(rows)}) > 1, bench.varying(rows)
+    by = named_by(bench, rows, swept)
     told = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]
     return [" · ".join(filter(None, (kernel_of(row) if several or not text else "", text)))
             for row, text in zip(rows, told, strict=True)]  # fmt: skip
@@ -114,12 +112,13 @@ def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
 
 def switches(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*SWITCHES.means))
-    axis = "footprint" if "footprint" in varying(rows) else "processes"
-    if axis not in varying(rows):
+    varying = bench.varying(rows)
+    axis = "footprint" if "footprint" in varying else "processes"
+    if axis not in varying:
         return
     curves = Curves(
         axis=axis,
-        series=named_by(bench, rows, varying(rows, axis)),
+        series=named_by(bench, rows, bench.varying(rows, axis)),
         y_title="one switch, cache refill not counted",
         x_title="touched by each process" if axis == "footprint" else "processes in the ring",
         log=False,

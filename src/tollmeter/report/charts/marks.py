@@ -33,6 +33,8 @@ TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
           "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
           "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
 REACH = 3.0
+RUN_SHAPES = (*SHAPES, "triangle-right", "triangle-left")
+"""Of series that two runs share: their colours are the runs'."""
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
 
@@ -198,8 +200,7 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None) ->
     A colour belongs to a thing, whatever stands beside it. From the seventh series on colours come again, with another
     shape and dash.
     """
-    longest = max((len(name) for name in order), default=0) * LEGEND_LETTER + LEGEND_GAP
-    shown = alt.Legend(title=title, columns=max(1, LEGEND_WIDTH // longest)) if len(order) > 1 else None
+    shown = alt.Legend(title=title, columns=_legend_columns(order)) if len(order) > 1 else None
     domain, turns = list(order), [place + place // 6 for place in places(order)]
     colours = alt.Scale(domain=domain, range=[by_value(SERIES[turn % 6]) for turn in places(order)])
     shapes = alt.Scale(domain=domain, range=[SHAPES[turn % 6] for turn in turns])
@@ -208,7 +209,34 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None) ->
         "color": alt.Color(f"{field}:N", scale=colours, legend=shown),
         "shape": alt.Shape(f"{field}:N", scale=shapes, legend=shown),
         "dash": alt.StrokeDash(f"{field}:N", scale=dashes, legend=shown),
+        "alone": [field],
     }
+
+
+def run_colour(runs: Sequence[str], series: Sequence[str], title: str | None = None) -> Spec:
+    """Two runs by colour and dash, the same in every chart of a page, and their series by shape; of one series the
+    shape is the run's too."""
+    by = series_colour("run", runs)
+    if len(series) == 1:
+        return by
+    shapes = alt.Scale(domain=list(series), range=[RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))])
+    shown = alt.Legend(title=title, columns=_legend_columns(series))
+    return {**by, "shape": alt.Shape("series:N", scale=shapes, legend=shown), "alone": ["run", "series"]}
+
+
+def _legend_columns(names: Sequence[str]) -> int:
+    longest = max((len(name) for name in names), default=0) * LEGEND_LETTER + LEGEND_GAP
+    return max(1, LEGEND_WIDTH // longest)
+
+
+def of_runs(data: Iterable[Sequence[Datum]], runs: Iterable[str]) -> tuple[Datum, ...]:
+    """The data of several runs together, each datum with the label of its run."""
+    return tuple({**datum, "run": run} for of_run, run in zip(data, runs, strict=True) for datum in of_run)
+
+
+def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
+    """Names in the order of their first datum."""
+    return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
 @dataclass(frozen=True)
@@ -228,8 +256,9 @@ def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     A series that is chosen in the legend stands alone, the others fade. Where points are dense the line leaves out
     those that are not known to be one number: it would go through what nobody measured.
     """
-    base, x, y = alt.Chart(curve.data), curve.x, curve.y
-    alone = alt.selection_point(fields=["series"], bind="legend", name="alone")
+    base, x, y = alt.Chart(curve.data).encode(detail="series:N"), curve.x, curve.y
+    params = [alt.selection_point(fields=[field], bind="legend", name=f"alone_{field}") for field in by["alone"]]
+    alone = params[0] if len(params) == 1 else params[0] & params[1]
     faded = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
     around = base.mark_area(style="interval", clip=True) if curve.dense else base.mark_rule(style="whisker", clip=True)
     ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
@@ -239,7 +268,7 @@ def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     )
     # The layer that the legend chooses from comes first: Vega-Lite takes a legend's manners from the first it meets.
     return [
-        line.add_params(alone),
+        line.add_params(*params),
         around.encode(x, *ends, color=by["color"]).transform_filter(alone),
         base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"], opacity=faded),
         base.mark_point(style="target").encode(x, y, tooltip=list(curve.tips)),

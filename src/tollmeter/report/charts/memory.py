@@ -10,7 +10,7 @@ import altair as alt
 
 from tollmeter.model import Row
 from tollmeter.report.charts.boundaries import knees_found, lines_told, sizes_told
-from tollmeter.report.charts.chart import Bench, Chart, Subject, varying
+from tollmeter.report.charts.chart import Bench, Chart, Subject
 from tollmeter.report.charts.curves import Curves, charted, named_by, panel_by
 from tollmeter.report.charts.marks import values
 
@@ -78,7 +78,7 @@ def stride(bench: Bench) -> Iterator[Chart]:
     curves = Curves(
         axis="stride",
         series=named_by(bench, rows, ("order",)),
-        panel=panel_by(bench, rows, varying(rows, "stride", "order")),
+        panel=panel_by(bench, rows, bench.varying(rows, "stride", "order")),
         y_title=_y_title(rows, "one load"),
         x_title="bytes from one load to the next",
     )
@@ -114,7 +114,7 @@ def _swept_kernel(rows: Sequence[Row]) -> str:
 def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
     """Small multiples: what each way of writing the loop reaches, an operation a panel."""
     rows = _in_order(bench, bench.own(bench.meaning(*BANDWIDTHS)))
-    others = varying(rows, "size")
+    others = bench.varying(rows, "size")
     if not others:
         return
     curves = Curves(
@@ -135,7 +135,7 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*PARALLELISM.means))
     curves = Curves(
         axis="chains",
-        series=named_by(bench, rows, varying(rows, "chains")),
+        series=named_by(bench, rows, bench.varying(rows, "chains")),
         y_title=_y_title(rows, "one load"),
         x_title="independent chains under way in one thread",
         legend="buffer of",
@@ -166,7 +166,7 @@ def line(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*LINE.means))
     curves = Curves(
         axis="distance",
-        series=named_by(bench, rows, varying(rows, "distance")),
+        series=named_by(bench, rows, bench.varying(rows, "distance")),
         y_title=_y_title(rows, "the second touch"),
         x_title="bytes from the first touch to the second",
         height=260,
@@ -182,7 +182,7 @@ def _by_abi(bench: Bench, subject: Subject) -> Iterator[Chart]:
         return
     curves = Curves(
         axis="size",
-        series=named_by(bench, rows, varying(rows, "size")),
+        series=named_by(bench, rows, bench.varying(rows, "size")),
         panel=lambda row: row.abi,
         y_title=_y_title(rows, "one access"),
         x_title="bytes of the buffer",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import altair as alt
 
 from tollmeter.judgement.attribution import Attribution, Part
-from tollmeter.report.charts.chart import Bench, Chart, Datum
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
 from tollmeter.report.charts.marks import finished, series_colour, values
 from tollmeter.report.numbers import quantity
 from tollmeter.report.programs import largest, named
@@ -30,7 +30,7 @@ def attribution(bench: Bench) -> Iterator[Chart]:
         "attribution",
         f"What {second} saves against {first}, and by what",
         f"Does {second} save instructions, page faults or waiting for caches?",
-        _bars(told),
+        Picture(_bars(told)),
         MEANS,
         tuple(sorted({one.probe for one in told})),
     )

@@ -14,7 +14,7 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.studies import matching
 from tollmeter.model import FigureLine, Row, RowOf, StudyFigure
 from tollmeter.report.charts.boundaries import rules
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, names
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, names
 from tollmeter.report.charts.curves import HEADROOM, is_size
 from tollmeter.report.charts.marks import Curve, curve_layers, finished, hover, is_firm, log_y, number_x, series_colour
 from tollmeter.report.charts.marks import values as data_of
@@ -43,9 +43,8 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         return
     in_bytes = is_size(bench, rows[0], figure.axis)
     data = [_datum(figure, name, *pair, in_bytes=in_bytes) for name, told in pairs.items() for pair in told]
-    said = _said(figure, data)
-    yield Chart(f"published-{figure.name}", figure.what, figure.shows, _spec(figure, data, in_bytes), (), names(rows),
-                said=said)  # fmt: skip
+    drawing, said = Picture(_spec(figure, data, in_bytes)), _said(figure, data)
+    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), said=said)
 
 
 def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine) -> Iterator[tuple[Row, Row]]:

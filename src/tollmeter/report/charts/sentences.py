@@ -23,8 +23,7 @@ def said(chart: Chart, bench: Bench) -> str:
 
 def points(chart: Chart) -> list[Datum]:
     """The data that carry a number in words: one for each mark that can be pointed at."""
-    sets = chart.spec.get("datasets", {}).values()
-    return [d for rows in sets for d in rows if "value" in d and _height(d) is not None]
+    return [d for d in chart.drawing.marks if "value" in d and _height(d) is not None]
 
 
 def _height(datum: Datum) -> float | None:

@@ -15,7 +15,7 @@ from tollmeter.judgement.attempts import Place, Test
 from tollmeter.judgement.attempts import listing as listed
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
-from tollmeter.report.charts.chart import Bench, Chart, Datum
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
 from tollmeter.report.charts.marks import COUNT_LABEL, bounds, finished, hover, log_ticks, series_colour, values
 from tollmeter.report.numbers import MINUS, plain, quantity
 from tollmeter.report.profiles import part_like
@@ -141,7 +141,9 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
     tips = hover(("label", "of"), ("series", "whose"))[:-1]
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
     spec = finished(alt.layer(reach, dot), len(labels) * len(order) * STEP + ROOM)
-    return Chart(f"published-{figure.name}", figure.what, figure.shows, spec, (), tuple(probes), said=_said(data))
+    return Chart(
+        f"published-{figure.name}", figure.what, figure.shows, Picture(spec), (), tuple(probes), said=_said(data)
+    )
 
 
 def _x(figure: StudyFigure, data: Sequence[Datum], *, log: bool) -> alt.X:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.heat import Heat, heat
+from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import quantity
 
@@ -36,7 +36,7 @@ def transfer(bench: Bench) -> Iterator[Chart]:
         tips=(("a", "state"), ("b", "access"), ("panel", "memory")),
         panel=len(homes) > 1,
     )
-    yield TRANSFER.chart(heat([_cell(row) for row in rows], want), rows)
+    yield TRANSFER.chart(Cells(tuple(_cell(row) for row in rows), want), rows)
 
 
 def _cell(row: Row) -> Datum:

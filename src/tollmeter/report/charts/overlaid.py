@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The charts of two runs: one chart of both where their data can share its axes, else two side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from tollmeter.model import Book
+from tollmeter.numbers.meanings import with_meaning
+from tollmeter.report.charts.chart import Bench, Chart, benches
+
+SIDES = ("A", "B")
+
+
+Pair = tuple[Chart, Chart]
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """groups: a chart of both runs, or two that stand side by side. only: what one run alone has, in words."""
+
+    groups: tuple[tuple[Chart, ...], ...]
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(chart for group in self.groups for chart in group)
+
+
+def revisions(books: tuple[Book, Book]) -> dict[str, tuple[int, int]]:
+    """The probes that have rows of different revisions in two runs: a revision changes what a number means."""
+    first, second = ({row.probe: row.revision for row in book.index.rows} for book in books)
+    return {name: (first[name], second[name]) for name in first if second.get(name, first[name]) != first[name]}
+
+
+def comparable(books: tuple[Book, Book]) -> tuple[Book, Book]:
+    """Both without the rows of probes whose revisions differ, and without the levels of memory that came of them."""
+    without = revisions(books)
+    first, second = (_without(book, without) for book in books)
+    return first, second
+
+
+def _without(book: Book, probes: Collection[str]) -> Book:
+    index = book.index
+    gone = [row for row in index.rows if row.probe in probes]
+    levels = () if with_meaning(gone, book.probes, "latency-of-size") else index.hierarchy
+    kept = {name: tuple(one for one in getattr(index, name) if one.probe not in probes) for name in ("rows", "tolls")}
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(index, hierarchy=levels, **kept))
+
+
+def paired(books: tuple[Book, Book]) -> list[tuple[Bench, Bench]]:
+    """The places of two runs that have one kind of clock: the two machines themselves, whatever they are called, and
+    other places of one name. Each bench knows the rows of both."""
+    others = {_place(bench): bench for bench in benches(books[1])}
+    found = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
+    both = [(*one.rows, *other.rows) for one, other in found]
+    return [(replace(one, compared=rows), replace(other, compared=rows))
+            for (one, other), rows in zip(found, both, strict=True)]  # fmt: skip
+
+
+def unpaired(books: tuple[Book, Book]) -> tuple[list[Bench], list[Bench]]:
+    """The places that one run alone has."""
+    first, second = benches(books[0]), benches(books[1])
+    places = {_place(bench) for bench in first} & {_place(bench) for bench in second}
+    return [one for one in first if _place(one) not in places], [one for one in second if _place(one) not in places]
+
+
+def _place(bench: Bench) -> tuple[str, str]:
+    return ("", bench.clock) if bench.is_the_machine else (bench.target, bench.clock)
+
+
+def matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
+    """Charts of one name and title are of one thing; then those that one run alone has."""
+    one, other = ({(chart.name, chart.title): chart for chart in charts} for charts in (first, second))
+    pairs = [(chart, other[key]) for key, chart in one.items() if key in other]
+    return pairs, ([one[key] for key in one if key not in other], [other[key] for key in other if key not in one])
+
+
+def beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
+    """One chart of both runs; or two, with the run in the title of each."""
+    drawings = pair[0].drawing.beside(pair[1].drawing, runs)
+    if len(drawings) == 1:
+        said = " ".join(f"{side}: {chart.said}" for side, chart in zip(SIDES, pair, strict=True) if chart.said)
+        probes = tuple(sorted({*pair[0].probes, *pair[1].probes}))
+        return (replace(pair[0], drawing=drawings[0], probes=probes, said=said),)
+    return tuple(
+        replace(chart, drawing=drawing, name=f"{chart.name}-{side.lower()}", title=f"{chart.title}: {run}")
+        for chart, drawing, side, run in zip(pair, drawings, SIDES, runs, strict=True)
+    )
