@@ -757,6 +757,28 @@ def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float)
     )
 
 
+SLOWER = 1.25
+"""What each time of `another_machine` is of the small book's."""
+
+
+def another_machine(**changes: object) -> Book:
+    """A machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times as long."""
+    book = small()
+    rows = [_slower(row) for row in book.index.rows]
+    outcomes = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, target="ssh:box"))
+                for told in book.outcomes]  # fmt: skip
+    machine = _machine(cpu="Another 9000", kernel="Linux 6.1", core_clock_hz=CLOCK_HZ / SLOWER)
+    run = _run(id="2026-11-21-default", folder="runs/2026-11-21-default")
+    index = msgspec.structs.replace(book.index, rows=tuple(rows), machine=machine, run=run)
+    return derived(msgspec.structs.replace(book, index=index, outcomes=tuple(outcomes), **changes))
+
+
+def _slower(row: Row) -> Row:
+    factor = SLOWER if row.better == "less" else 1 / SLOWER
+    told = {name: (getattr(row, name) or 0.0) * factor for name in ("median", "low", "high", "minimum")}
+    return msgspec.structs.replace(row, target="ssh:box", **told)
+
+
 def large() -> Book:
     """100,000 samples."""
     return healthy(visits=4000, samples=25)

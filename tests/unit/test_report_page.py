@@ -20,6 +20,7 @@ import books
 from pace import within_units
 from tollmeter.model import Book, Failure
 from tollmeter.report import bundle as bundles
+from tollmeter.report import overlay
 from tollmeter.report.page import island, render, write
 
 MOST_BYTES = 2_000_000
@@ -70,8 +71,20 @@ def hostile() -> Reader:
     return Reader(render(books.hostile()))
 
 
-def test_every_element_is_closed(page: Reader, hostile: Reader) -> None:
-    assert page.open == [] == hostile.open
+@pytest.fixture(scope="module")
+def both() -> Reader:
+    """Two runs on one page."""
+    return Reader(overlay.render(overlay.two((books.small(), books.another_machine()))))
+
+
+@pytest.fixture(scope="module")
+def pages(page: Reader, hostile: Reader, both: Reader) -> list[Reader]:
+    beside_hostile = overlay.two((books.hostile(), books.another_machine()))
+    return [page, hostile, both, Reader(overlay.render(beside_hostile))]
+
+
+def test_every_element_is_closed(pages: list[Reader]) -> None:
+    assert [page.open for page in pages] == [[]] * len(pages)
 
 
 def test_the_answer_comes_first(page: Reader) -> None:
@@ -90,24 +103,25 @@ def test_the_answer_comes_first(page: Reader) -> None:
     )
 
 
-def test_everything_inline_is_pinned_by_its_hash_and_nothing_else_may_run(page: Reader) -> None:
-    policy = page.policy()
-    assert policy.startswith("default-src 'none';")
-    assert "unsafe" not in policy and "http" not in policy and "*" not in policy
-    scripts = [text for text, (_, a) in zip(page.raw["script"], _of(page, "script"), strict=True) if "type" not in a]
-    assert len(scripts) == 2 and len(page.raw["style"]) == 1
-    for text in (*scripts, *page.raw["style"]):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in policy
-    assert policy.count("sha256-") == 3
+def test_everything_inline_is_pinned_by_its_hash_and_nothing_else_may_run(page: Reader, both: Reader) -> None:
+    for one in (page, both):
+        policy = one.policy()
+        assert policy.startswith("default-src 'none';")
+        assert "unsafe" not in policy and "http" not in policy and "*" not in policy
+        scripts = [text for text, (_, a) in zip(one.raw["script"], _of(one, "script"), strict=True) if "type" not in a]
+        assert len(scripts) == 2 and len(one.raw["style"]) == 1
+        for text in (*scripts, *one.raw["style"]):
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
+        assert policy.count("sha256-") == 3
 
 
 def _of(reader: Reader, tag: str) -> list[tuple[str, dict[str, str | None]]]:
     return [(name, attributes) for name, attributes in reader.tags if name == tag]
 
 
-def test_nothing_outside_the_page_is_named(page: Reader, hostile: Reader) -> None:
-    for reader in (page, hostile):
+def test_nothing_outside_the_page_is_named(pages: list[Reader]) -> None:
+    for reader in pages:
         for tag, attributes in reader.tags:
             assert tag not in {"img", "link", "iframe", "object", "embed", "base", "form"}, tag
             assert "src" not in attributes and "style" not in attributes
@@ -115,17 +129,18 @@ def test_nothing_outside_the_page_is_named(page: Reader, hostile: Reader) -> Non
             assert str(attributes.get("href", "#")).startswith("#")
 
 
-def test_every_link_leads_somewhere(page: Reader) -> None:
-    ids = [a["id"] for _, a in page.tags if a.get("id")]
-    assert len(ids) == len(set(ids))
-    links = [str(a["href"]) for t, a in page.tags if t == "a"]
-    assert links and {link[1:] for link in links} <= set(ids)
+def test_every_link_leads_somewhere(pages: list[Reader]) -> None:
+    for page in pages:
+        ids = [a["id"] for _, a in page.tags if a.get("id")]
+        assert len(ids) == len(set(ids))
+        links = [str(a["href"]) for t, a in page.tags if t == "a"]
+        assert links and {link[1:] for link in links} <= set(ids)
 
 
-def test_hostile_names_are_words(hostile: Reader) -> None:
-    text = "".join(hostile.words)
-    assert text.count(books.HOSTILE) > 10
-    assert len(_of(hostile, "script")) == 3
+def test_hostile_names_are_words(hostile: Reader, pages: list[Reader]) -> None:
+    for reader, least in ((hostile, 10), (pages[-1], 2)):
+        assert "".join(reader.words).count(books.HOSTILE) > least
+        assert len(_of(reader, "script")) == 3
 
 
 @pytest.mark.parametrize("make", [books.healthy, books.hostile, books.failed, books.emulated, books.many_cpus])
@@ -179,10 +194,13 @@ def test_a_page_of_a_default_run_is_small() -> None:
     book = books.small()
     assert 250 <= len(book.index.rows) <= 400
     assert len(render(book).encode()) < MOST_BYTES
+    assert len(overlay.render(overlay.two((book, books.another_machine()))).encode()) < MOST_BYTES
 
 
 def test_a_page_of_64_cpus_is_small_too() -> None:
-    assert len(render(books.many_cpus(64)).encode()) < MOST_BYTES
+    book = books.many_cpus(64)
+    assert len(render(book).encode()) < MOST_BYTES
+    assert len(overlay.render(overlay.two((book, books.many_cpus(32)))).encode()) < MOST_BYTES
 
 
 def test_the_same_run_makes_the_same_page() -> None:

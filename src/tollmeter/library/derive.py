@@ -46,6 +46,15 @@ def open_run(folder: Path) -> Book:
     return book
 
 
+def open_two(folders: Sequence[Path]) -> tuple[Book, Book]:
+    """Two runs that are to be seen together. Raises Failure as `open_run`, and 2 where there are not two of them."""
+    if len(folders) != 2:
+        raise Failure(f"two runs are meant, and {len(folders)} are given")
+    if _fingerprint(folders[0]) == _fingerprint(folders[1]):
+        raise Failure(f"{folders[0]} and {folders[1]} are the same run: two are meant")
+    return open_run(folders[0]), open_run(folders[1])
+
+
 def _kept(folder: Path, made_of: str) -> Index | None:
     """The kept index, if it is that of what stands in the folder now. What was modelled stands in a file of its own."""
     found = index.load(folder, made_of)

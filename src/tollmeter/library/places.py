@@ -206,14 +206,15 @@ def suites() -> dict[str, Suite]:
 
 def new_folder(suite: str) -> Path:
     """runs/DATE-SUITE, or with the first free number behind it."""
-    name = f"{date.today().isoformat()}-{_plain(suite)}"  # noqa: DTZ011  the person's own day
+    name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
         say(f"{ROOT} belongs to somebody else: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """The text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
 
 

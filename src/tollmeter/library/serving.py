@@ -11,14 +11,15 @@ import html
 import os
 import secrets
 import threading
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tollmeter.library import places
-from tollmeter.library.derive import open_index, open_run
+from tollmeter.library.derive import open_index, open_run, open_two
 from tollmeter.model import Failure
 from tollmeter.report import look
 from tollmeter.report.worth import called
@@ -46,7 +47,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int, token: str | None = None) -> None:
         """Raises Failure (5) where the port is taken."""
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._kept: dict[Path, tuple[tuple[float, bool], bytes]] = {}
+        self._kept: dict[tuple[Path, ...], tuple[list[tuple[float, bool]], bytes]] = {}
         self._making = threading.Lock()
         try:
             super().__init__((LOOPBACK, port), Handler)
@@ -57,20 +58,26 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
-    def page(self, folder: Path) -> bytes:
-        """A run's page as it is now. Raises Failure where the run cannot be read."""
-        from tollmeter.report.page import render
-
-        stamp = (folder / NAME).stat().st_mtime, _is_measured(folder)
+    def page(self, *folders: Path) -> bytes:
+        """The page of a run as it is now, or of two. Raises Failure where one cannot be read, or nothing is of both."""
+        stamps = [((folder / NAME).stat().st_mtime, _is_measured(folder)) for folder in folders]
         with self._making:
-            kept = self._kept.get(folder)
-            if kept is None or kept[0] != stamp:
-                self._kept[folder] = kept = stamp, render(open_run(folder)).encode()
+            kept = self._kept.get(folders)
+            if kept is None or kept[0] != stamps:
+                self._kept[folders] = kept = stamps, _rendered(folders).encode()
         return kept[1]
 
     def listed(self) -> bytes:
         with self._making:
             return _list_of_runs().encode()
+
+
+def _rendered(folders: Sequence[Path]) -> str:
+    from tollmeter.report import overlay, page
+
+    if len(folders) == 1:
+        return page.render(open_run(folders[0]))
+    return overlay.render(overlay.two(open_two(folders)))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,18 +90,22 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """`/TOKEN/` is the list, `/TOKEN/NAME` a run."""
-        token, _, name = urlsplit(self.path).path.lstrip("/").partition("/")
+        """`/TOKEN/` is the list, `/TOKEN/NAME` a run, `/TOKEN/?run=A&run=B` two that were ticked in the list."""
+        asked = urlsplit(self.path)
+        token, _, name = asked.path.lstrip("/").partition("/")
+        ticked = parse_qs(asked.query).get("run", [])
         if not self._is_asked_here():
             self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
         elif self.path == "/favicon.ico":
             self._answer(HTTPStatus.NO_CONTENT, b"", KIND)
         elif not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.NOT_FOUND, b"the address that `toll serve` printed is needed\n", "text/plain")
+        elif ticked and not name:
+            self._runs(*ticked)
         elif not name:
             self._answer(HTTPStatus.OK, self.server.listed(), KIND, _renewed(any(map(_is_measured, _folders()))))
         else:
-            self._run(unquote(name))
+            self._runs(unquote(name))
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -103,18 +114,22 @@ class Handler(BaseHTTPRequestHandler):
         port = self.server.server_port
         return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
 
-    def _run(self, name: str) -> None:
-        if name not in places.run_names():
-            self._answer(HTTPStatus.NOT_FOUND, f"no run is called {name!r}\n".encode(), "text/plain; charset=utf-8")
+    def _runs(self, *names: str) -> None:
+        """The page of one run, or of two."""
+        unknown = set(names) - set(places.run_names())
+        if unknown:
+            self._say(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
             return
-        folder = places.RUNS / name
+        folders = [places.RUNS / name for name in names]
         try:
-            page = self.server.page(folder)
+            page = self.server.page(*folders)
         except (Failure, OSError) as error:
-            sentence = error.sentence if isinstance(error, Failure) else str(error)
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
+            self._say(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
             return
-        self._answer(HTTPStatus.OK, page, KIND, _renewed(_is_measured(folder)))
+        self._answer(HTTPStatus.OK, page, KIND, _renewed(any(map(_is_measured, folders))))
+
+    def _say(self, status: HTTPStatus, sentence: str) -> None:
+        self._answer(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -129,6 +144,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Nothing: the person sees the browser, and the token stays out of logs."""
+
+
+def _status(error: Failure | OSError, names: Sequence[str]) -> HTTPStatus:
+    """A pair that makes no page is the person's choice; a run that cannot be read is not."""
+    chosen = len(names) > 1 and isinstance(error, Failure) and error.exit_code in (2, 4)
+    return HTTPStatus.BAD_REQUEST if chosen else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _renewed(measuring: bool) -> dict[str, str]:
@@ -149,7 +170,10 @@ def _list_of_runs() -> str:
     lines = "".join(map(_line, _folders()))
     light, dark = (f":root{{{look.variables(palette)}}}" for palette in (look.LIGHT, look.DARK))
     style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
-    table = f"<table><thead><tr><th>run<th>began<th>verdict<th>known</thead><tbody>{lines}</tbody></table>"
+    table = (
+        "<form><table><thead><tr><th><th>run<th>began<th>verdict<th>known</thead>"
+        f"<tbody>{lines}</tbody></table><p><button>Draw two ticked runs in the same charts</button></form>"
+    )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>runs · tollmeter</title><style>{style}{STYLE}</style><h1>Runs</h1>"
@@ -158,15 +182,17 @@ def _list_of_runs() -> str:
 
 
 def _line(folder: Path) -> str:
-    link = f'<a href="{quote(folder.name)}">{html.escape(folder.name)}</a>'
+    name = html.escape(folder.name)
+    tick = f'<td><input type="checkbox" name="run" value="{name}" aria-label="{name}">'
+    link = f'<td><a href="{quote(folder.name)}">{name}</a>'
     if _is_measured(folder):
-        return f"<tr><td>{link}<td><td>measuring now<td></tr>"
+        return f"<tr>{tick}{link}<td><td>measuring now<td></tr>"
     try:
         run = open_index(folder).run
     except Failure as failure:
-        return f"<tr><td>{html.escape(folder.name)}<td colspan=3>{html.escape(failure.sentence)}</tr>"
+        return f"<tr><td><td>{name}<td colspan=3>{html.escape(failure.sentence)}</tr>"
     cells = (run.started[:16].replace("T", " "), called(run), f"{run.settled} of {run.points} points")
-    return f"<tr><td>{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
+    return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 
 def serve(port: int, tell: Any) -> None:

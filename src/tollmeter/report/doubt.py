@@ -54,7 +54,7 @@ def size_of_level(level: Level) -> Figure:
     """How much it holds; of too few visits two digits."""
     if not level.few_samples or not level.size_bytes:
         return size(level.size_bytes, level.size_low, level.size_high)
-    return _guess(level.size_bytes, "B")
+    return guess(level.size_bytes, "B")
 
 
 def reading_of_level(level: Level) -> Figure:
@@ -62,7 +62,7 @@ def reading_of_level(level: Level) -> Figure:
     if level.read_bytes_per_second is None:
         return NOTHING
     if level.read_low is None:
-        return _guess(level.read_bytes_per_second, "B/s")
+        return guess(level.read_bytes_per_second, "B/s")
     return replace(rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high), sure="")
 
 
@@ -77,7 +77,8 @@ def cycles_of_toll(toll: Toll) -> str:
     return cycles(toll.cycles, 2 if few else digits(toll.value or 0.0, toll.low, toll.high))
 
 
-def _guess(value: float, unit: str) -> Figure:
+def guess(value: float, unit: str) -> Figure:
+    """Of too few visits for an interval: two digits."""
     figure = two_digits(value, unit)
     return Figure(f"~ {figure.number}", figure.unit)
 

@@ -77,7 +77,7 @@ THINGS = {
     "x86_64": 0, "ia32": 1, "x32": 2, "aarch64": 0, "arm-soft": 3, "arm-hard": 4, "arm-fpa": 5,
     "hardware": 0, "emulated": 1, "trapped": 2, "forward": 0, "backward": 1, "random": 2,
     "whole core": 0, "core shared": 1, "not seen": 5, "here": 0, "published": 1,
-    "portable": 0, "libc": 1, "avx512": 2, "avx2": 3, "sse2": 4, "neon": 2,
+    "portable": 0, "libc": 1, "avx512": 2, "avx2": 3, "sse2": 4, "neon": 2, "A": 0, "B": 1,
 }  # fmt: skip
 """The colour of a thing, by its first words: the same in every chart and on every page."""
 
@@ -154,6 +154,13 @@ def config(colour: Colour, font: str) -> dict[str, Any]:
     }
 
 
+def stacked(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with legends below each other, which no screen is too narrow for: Vega takes it, and
+    Vega-Lite's schema does not name it."""
+    layout = {"top": {"anchor": "start", "direction": "vertical"}}
+    return {**config, "legend": {**config["legend"], "layout": layout}}
+
+
 def _axis(colour: Colour) -> dict[str, Any]:
     return {
         "domainColor": colour("line"),
@@ -186,6 +193,8 @@ def _legend(colour: Colour) -> dict[str, Any]:
         "symbolSize": 60,
         "columnPadding": 16,
         "symbolOpacity": 1,
+        "symbolBaseFillColor": colour("muted"),
+        "symbolBaseStrokeColor": colour("muted"),
         "offset": 34,
         "rowPadding": 5,
         "labelLimit": 320,
@@ -197,7 +206,7 @@ def _styles(colour: Colour) -> dict[str, Any]:
     return {
         "interval": {"opacity": 0.18, "strokeOpacity": 0},
         "whisker": {"strokeWidth": 1.2, "strokeOpacity": 0.7},
-        "curve": {"strokeWidth": 2, "strokeJoin": "round", "strokeCap": "round"},
+        "curve": {"strokeWidth": 2, "strokeJoin": "round", "strokeCap": "butt"},
         "dot": {"size": 22, "filled": True, "opacity": 1},
         "visit": {"color": colour("accent"), "size": 14, "opacity": 0.55},
         "target": {"size": 260, "opacity": 0, "filled": True},

@@ -49,7 +49,10 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 
 def write(book: Book, path: Path) -> None:
     """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
-    text = render(book)
+    put(render(book), path)
+
+
+def put(text: str, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
@@ -60,17 +63,22 @@ def write(book: Book, path: Path) -> None:
 def render(book: Book) -> str:
     """The page's text."""
     drawn = [chart for chart in charts(book) if not chart.name.startswith(LADDER)]
-    style, script, drawing = _style(), _template_text("page.js"), bundle() if drawn else ""
+    return rendered("page.html", drawn, _words(book, drawn))
+
+
+def rendered(template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str) -> str:
+    """A page of these charts and words. sheets: styles beyond the page's own."""
+    style, script, drawing = _style(*sheets), _template_text("page.js"), bundle() if drawn else ""
     return str(
         _environment()
-        .get_template("page.html")
+        .get_template(template)
         .render(
-            **_words(book, drawn),
+            **words,
             policy=_policy(style, [drawing, script] if drawn else []),
             style=Markup(style),
             script=Markup(script),
             bundle=Markup(drawing),
-            data=Markup(island({"config": look.config(look.by_variable, look.PAGE_FONT), "charts": _specs(drawn)})),
+            data=Markup(island({"config": _config(), "charts": _specs(drawn)})),
             every_chart=drawn,
         )
     )
@@ -163,11 +171,25 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
     return [(name, said) for name, said in told if said]
 
 
+def _config() -> dict[str, Any]:
+    return look.stacked(look.config(look.by_variable, look.PAGE_FONT))
+
+
 def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
-    return {
-        chart.name: _by_variable({**chart.spec, "description": f"{chart.title}. {chart.said or chart.question}"})
-        for chart in drawn
-    }
+    return {chart.name: _by_variable(_spec(chart)) for chart in drawn}
+
+
+def _spec(chart: Chart) -> dict[str, Any]:
+    """With its description, and its data by column: without the names again in each of thousands of rows they take half
+    as much room."""
+    data = {name: columns(rows) for name, rows in chart.spec["datasets"].items()}
+    return {**chart.spec, "datasets": data, "description": f"{chart.title}. {chart.said or chart.question}"}
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The values of each name, None where a row has none."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 _VARIABLES = {look.LIGHT[name]: look.by_variable(name) for name in (*look.HEAT, *look.SERIES)}
@@ -200,11 +222,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def _style() -> str:
-    """The palettes before the sheet that uses them; on paper it is always light."""
+def _style(*sheets: str) -> str:
+    """The palettes before the sheets that use them; on paper it is always light."""
     light, dark = look.variables(look.LIGHT), look.variables(look.DARK)
     grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
-    return f"{grounds}\n{_template_text('page.css')}"
+    return "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
 
 
 @cache

@@ -26,7 +26,7 @@ from tollmeter.report.charts.marks import (
     of_runs,
     ordered,
     panelled,
-    run_colour,
+    run_and_series,
     series_colour,
     values,
 )
@@ -43,8 +43,8 @@ Name = Callable[[Row], str]
 class Curves:
     """What to draw: rows over the parameter `axis`, a line for each name of `series`, a panel for each of `panel`.
 
-    more holds further layers (rules, labels) that bring their own data; they go with a single panel of one run only.
-    banded: where points are close, their intervals make one band.
+    more holds further layers that bring their own data, told such that are of one machine (rules, labels): they go with
+    a single panel only, and told with one run only. banded: where points are close, their intervals make one band.
     """
 
     axis: str
@@ -56,6 +56,7 @@ class Curves:
     legend: str | None = None
     height: int = 340
     more: Sequence[alt.Chart] = field(default=())
+    told: Sequence[alt.Chart] = field(default=())
     banded: bool = True
 
 
@@ -78,7 +79,7 @@ class Lines(Drawing):
     def spec(self) -> Spec:
         layers, panels = curve_layers(self._curve(), self._colour()), ordered(self.data, "panel")
         if len(panels) == 1:
-            return finished(alt.layer(*self.curves.more, *layers), self.curves.height)
+            return finished(alt.layer(*self.curves.told, *self.curves.more, *layers), self.curves.height)
         bare = [layer.properties(data=alt.Undefined) for layer in layers]
         return panelled(alt.layer(*bare, data=layers[0].data).properties(height=220, width=300), panels)
 
@@ -86,19 +87,20 @@ class Lines(Drawing):
         series = {d["series"] for one in (self, other) if isinstance(one, Lines) for d in one.data}
         if not isinstance(other, Lines) or other.unit != self.unit or len(series) > len(RUN_SHAPES):
             return self, other
-        curves = replace(self.curves, log=self.curves.log or other.curves.log, more=())
+        more = (*self.curves.more, *other.curves.more)
+        curves = replace(self.curves, log=self.curves.log or other.curves.log, more=more, told=())
         tips = tuple(dict.fromkeys((("run", "run"), *self.tips, *other.tips)))
         return (replace(self, data=of_runs((self.data, other.data), runs), curves=curves, tips=tips),)
 
     def _colour(self) -> Spec:
         series, runs = (ordered(self.data, key) for key in ("series", "run"))
         if len(runs) > 1:
-            return run_colour(runs, series, self.curves.legend)
+            return run_and_series(runs, series, self.curves.legend)
         return series_colour("series", series, self.curves.legend)
 
     def _curve(self) -> Curve:
         series, panels, runs = (len(ordered(self.data, key)) for key in ("series", "panel", "run"))
-        headroom, above = (HEADROOM if self.curves.more else 1.0), (ABOVE if panels == 1 else {})
+        headroom, above = (HEADROOM if self.curves.told or self.curves.more else 1.0), (ABOVE if panels == 1 else {})
         return Curve(
             data=values(self.data),
             x=self.x([d["x"] for d in self.data]),

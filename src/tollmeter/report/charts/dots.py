@@ -24,8 +24,9 @@ from tollmeter.report.charts.marks import (
     log_ticks,
     of_runs,
     ordered,
+    point,
     powers_of_two,
-    series_colour,
+    run_colour,
     values,
     within_reach,
 )
@@ -131,13 +132,13 @@ def _marks(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
 
 def _marks_of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
     """The dots of a line below each other, told apart by colour and shape."""
-    by, tips = series_colour("run", runs), hover(("label", "boundary"), ("run", "run"))
+    by, tips = run_colour(runs), hover(("label", "boundary"), ("run", "run"))
     marks = []
     for turn, run in enumerate(runs):
         of_run = base.transform_filter(alt.FieldEqualPredicate(field="run", equal=run))
         down = DOT_DOWN + turn * RUN_STEP
         reach = of_run.mark_rule(style="whisker", yOffset=down, clip=True)
-        dot = of_run.mark_point(style="rung", yOffset=down)
+        dot = point(of_run, "rung", by, yOffset=down)
         marks += [reach.encode(_low(x), alt.X2("hi:Q"), _y(), by["color"]),
                   dot.encode(x, _y(), by["color"], by["shape"], tooltip=tips)]  # fmt: skip
     told, room = base.transform_filter("isValid(datum.said)"), f"width < {NARROW} ? {BARE_ROOM} : {BOTH_ROOM}"

@@ -35,6 +35,7 @@ TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
 REACH = 3.0
 RUN_SHAPES = (*SHAPES, "triangle-right", "triangle-left")
 """Of series that two runs share: their colours are the runs'."""
+STROKE_SIZE, HOLLOW_WIDTH = 400, 1.4
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
 
@@ -194,13 +195,13 @@ def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
     return [2**exponent for exponent in range(first, last + 1, every)]
 
 
-def series_colour(field: str, order: Sequence[str], title: str | None = None) -> Spec:
+def series_colour(field: str, order: Sequence[str], title: str | None = None, **legend: Any) -> Spec:
     """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
 
     A colour belongs to a thing, whatever stands beside it. From the seventh series on colours come again, with another
-    shape and dash.
+    shape and dash. legend: how it is drawn.
     """
-    shown = alt.Legend(title=title, columns=_legend_columns(order)) if len(order) > 1 else None
+    shown = alt.Legend(title=title, columns=_legend_columns(order), **legend) if len(order) > 1 else None
     domain, turns = list(order), [place + place // 6 for place in places(order)]
     colours = alt.Scale(domain=domain, range=[by_value(SERIES[turn % 6]) for turn in places(order)])
     shapes = alt.Scale(domain=domain, range=[SHAPES[turn % 6] for turn in turns])
@@ -213,15 +214,24 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None) ->
     }
 
 
-def run_colour(runs: Sequence[str], series: Sequence[str], title: str | None = None) -> Spec:
-    """Two runs by colour and dash, the same in every chart of a page, and their series by shape; of one series the
-    shape is the run's too."""
-    by = series_colour("run", runs)
-    if len(series) == 1:
-        return by
+def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
+    """Two runs by colour and dash, and by marks that are filled or hollow, the same in every chart of a page: so one
+    that lies on the other is seen."""
+    by = series_colour("run", runs, **legend)
+    filled = [by_value(SERIES[places(runs)[0]]), *["transparent"] * (len(runs) - 1)]
+    return {
+        **by, "fill": alt.Fill("run:N", scale=alt.Scale(domain=list(runs), range=filled), legend=by["color"]["legend"])
+    }  # fmt: skip
+
+
+def run_and_series(runs: Sequence[str], series: Sequence[str], title: str | None) -> Spec:
+    """Two runs, and the series of each by shape."""
+    by = run_colour(runs, symbolType="stroke", symbolSize=STROKE_SIZE)
     shapes = alt.Scale(domain=list(series), range=[RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))])
-    shown = alt.Legend(title=title, columns=_legend_columns(series))
-    return {**by, "shape": alt.Shape("series:N", scale=shapes, legend=shown), "alone": ["run", "series"]}
+    several = len(series) > 1
+    shown = alt.Legend(title=title, columns=_legend_columns(series)) if several else None
+    shape = alt.Shape("series:N", scale=shapes, legend=shown)
+    return {**by, "shape": shape, "alone": ["run", "series"] if several else ["run"]}
 
 
 def _legend_columns(names: Sequence[str]) -> int:
@@ -270,9 +280,17 @@ def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     return [
         line.add_params(*params),
         around.encode(x, *ends, color=by["color"]).transform_filter(alone),
-        base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"], opacity=faded),
+        point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded),
         base.mark_point(style="target").encode(x, y, tooltip=list(curve.tips)),
     ]
+
+
+def point(base: alt.Chart, style: str, by: Spec, **more: Any) -> alt.Chart:
+    """A filled point; of two runs the second's is hollow."""
+    if "fill" in by:
+        base, more = base.encode(fill=by["fill"]), {**more, "filled": False, "strokeWidth": HOLLOW_WIDTH}
+    drawn: alt.Chart = base.mark_point(style=style, **more)
+    return drawn
 
 
 def panelled(layered: Any, panels: Sequence[str]) -> Spec:

@@ -63,7 +63,7 @@ def latency(bench: Bench) -> Iterator[Chart]:
         series=_pages,
         y_title=_y_title(rows, "one dependent load"),
         x_title="bytes wandered through in random order",
-        more=[*knees_found(bench), *sizes_told(bench, rows)] if bench.is_the_machine else (),
+        told=[*knees_found(bench), *sizes_told(bench, rows)] if bench.is_the_machine else (),
         height=380,
     )
     yield from charted(bench, rows, LATENCY, curves)
@@ -97,7 +97,7 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
         series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
         y_title="bytes counted a second",
         x_title="bytes of each buffer",
-        more=[*knees_found(bench), *sizes_told(bench, chosen)] if bench.is_the_machine else (),
+        told=[*knees_found(bench), *sizes_told(bench, chosen)] if bench.is_the_machine else (),
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
 
@@ -170,7 +170,7 @@ def line(bench: Bench) -> Iterator[Chart]:
         y_title=_y_title(rows, "the second touch"),
         x_title="bytes from the first touch to the second",
         height=260,
-        more=lines_told(bench, rows) if bench.is_the_machine else (),
+        told=lines_told(bench, rows) if bench.is_the_machine else (),
     )
     yield from charted(bench, rows, LINE, curves)
 

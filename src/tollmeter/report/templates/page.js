@@ -5,8 +5,18 @@
 (() => {
   const PANEL_LEAST = 205, PANEL_MOST = 3, AXIS = 84, GAP = 34, LEGEND_WIDTH = 720, SETTLED_MS = 200, ERRORS_ONLY = 1;
   const island = JSON.parse(document.getElementById("data").textContent);
+  for (const { datasets } of Object.values(island.charts)) {
+    for (const [name, columns] of Object.entries(datasets)) datasets[name] = rowsOf(Object.entries(columns));
+  }
+
   const plots = [...document.querySelectorAll(".plot")];
   const refuse = () => Promise.reject(new Error("this page loads nothing"));
+
+  // Data come by column; a row has what is not null.
+  function rowsOf(columns) {
+    const told = (place) => columns.filter(([, values]) => values[place] !== null).map(([name, values]) => [name, values[place]]);
+    return (columns[0]?.[1] ?? []).map((_, place) => Object.fromEntries(told(place)));
+  }
 
   function part(name, text) {
     const made = document.createElement(name);

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of both.
+
+It claims no verdict: it says ratios, and no "faster" or "slower".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.model import Book, Failure, Row, Toll
+from tollmeter.report import tables, worth
+from tollmeter.report.charts import Overlay, overlaid
+from tollmeter.report.charts.chart import benches
+from tollmeter.report.charts.files import pictures
+from tollmeter.report.charts.overlaid import SIDES, comparable, revisions
+from tollmeter.report.doubt import HEAPS, guess, of_toll
+from tollmeter.report.groups import best_known
+from tollmeter.report.numbers import DASH, Figure, quantity, size
+from tollmeter.report.page import put, rendered
+from tollmeter.report.tables import Column, Line, Table, table
+
+CANNOT_TELL = 4
+MOST_NAMED = 6
+STATES = {"whole": "on a whole core", "shared": "on a shared core", "unknown": "where the core's state was not seen"}
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two runs with the charts of both. labels: what the runs are called in them, beginning with A and with B."""
+
+    books: tuple[Book, Book]
+    labels: tuple[str, str]
+    drawn: Overlay
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs, as the head and the memory part show it."""
+
+    letter: str
+    label: str
+    over: str
+    facts: tuple[str, ...]
+    verdict: str
+    unfinished: str
+    memory: Table | None
+    no_levels: str
+
+
+def two(books: tuple[Book, Book]) -> Two:
+    """Raises Failure (4) where no chart is of what both measured: how steady a machine was every run has."""
+    named = labels(books)
+    drawn = overlaid(books, named)
+    if not any(chart.probes for chart in drawn.charts):
+        first, second = map(_name, books)
+        raise Failure(f"{first} and {second} have no chart in common: {_why_none(books)}", CANNOT_TELL)
+    return Two(books, named, drawn)
+
+
+def write(pair: Two, path: Path) -> None:
+    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
+    put(render(pair), path)
+
+
+def render(pair: Two) -> str:
+    """The page's text."""
+    return rendered("overlay.html", pair.drawn.charts, _words(pair), "overlay.css")
+
+
+def save(pair: Two, folder: Path) -> tuple[Path, ...]:
+    """Pictures of all charts of both runs. Raises Failure (5) where they cannot be written."""
+    return pictures(pair.drawn.charts, pair.books, folder)
+
+
+def labels(books: tuple[Book, Book]) -> tuple[str, str]:
+    """By what tells the two apart first: the CPU, the kernel, or the run."""
+    first, second = (
+        [tables.short_cpu(book.index.machine.cpu), book.index.machine.kernel, _name(book), book.index.run.started]
+        for book in books
+    )
+    told = next((both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2]))
+    return f"{SIDES[0]} · {told[0]}", f"{SIDES[1]} · {told[1]}"
+
+
+def _name(book: Book) -> str:
+    return Path(book.index.run.folder).resolve().name
+
+
+def _why_none(books: tuple[Book, Book]) -> str:
+    clocks = [{bench.clock for bench in benches(book)} for book in books]
+    probes = [{row.probe for row in book.index.rows if row.status == "ok"} for book in books]
+    if not probes[0] & probes[1]:
+        return "no probe has a number in both"
+    if not clocks[0] & clocks[1]:
+        return "they were timed by clocks of different kinds"
+    if not probes[0] & probes[1] - {*revisions(books)}:
+        return "all probes of both have different revisions"
+    return "too few points were measured in both"
+
+
+def _words(pair: Two) -> dict[str, Any]:
+    sides = [_side(book, letter, label) for book, letter, label in zip(pair.books, SIDES, pair.labels, strict=True)]
+    differ, others, same = differences(pair.books)
+    return {
+        "run": pair.books[0].index.run,
+        "sides": sides,
+        "differ": differ,
+        "others": others,
+        "same": same,
+        "apart": apart(pair.books),
+        "tolls": tolls_table(pair.books, whole=False),
+        "all_tolls": tolls_table(pair.books, whole=True),
+        "groups": [group for group in pair.drawn.groups if group[0].general],
+        "single": [group for group in pair.drawn.groups if not group[0].general],
+        "only": [(letter, titles) for letter, titles in zip(SIDES, pair.drawn.only, strict=True) if titles],
+    }
+
+
+def _side(book: Book, letter: str, label: str) -> Side:
+    run, index = book.index.run, book.index
+    return Side(
+        letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(book)} · {tables.extent(book)}",
+        facts=tables.machine_facts(book), verdict=f"{worth.called(run)}: {worth.meaning(book)}",
+        unfinished="" if index.run.verdict == "interrupted" else tables.unfinished(book),
+        memory=tables.memory_table(book), no_levels=tables.no_levels(book),
+    )  # fmt: skip
+
+
+# ---- what differs ---------------------------------------------------------------------------------------------------
+
+
+def differences(books: tuple[Book, Book]) -> tuple[Table | None, Table | None, str]:
+    """What differs between the runs, what else the two systems say of themselves that does, and what is the same."""
+    first, second = (_facts(book) for book in books)
+    differ = [name for name in first if first[name] != second[name]]
+    same = [f"{name} {value}" for name, value in first.items() if name not in differ and value]
+    told, also = (book.index.machine.facts for book in books)
+    others = [name for name in sorted({*told, *also}) if told.get(name) != also.get(name)]
+    return (
+        _side_by_side("What differs", differ, first, second),
+        _side_by_side("facts", others, told, also),
+        "; ".join(same),
+    )
+
+
+def _facts(book: Book) -> dict[str, str]:
+    machine, run = book.index.machine, book.index.run
+    return {
+        "run": _name(book),
+        "suite": run.suite,
+        "CPU": tables.short_cpu(machine.cpu),
+        "CPUs": str(machine.cpus),
+        "memory": str(size(machine.memory_bytes)),
+        "kernel": machine.kernel,
+        "hypervisor": machine.hypervisor or "none seen",
+        "core clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
+        "pages": str(size(machine.page_bytes)),
+        "ABIs": ", ".join(sorted({row.abi for row in book.index.rows if row.status == "ok"})),
+        "clocks": ", ".join(sorted({bench.clock for bench in benches(book)})),
+        "verdict": worth.called(run),
+        "Tollmeter": run.tollmeter,
+    }
+
+
+def _side_by_side(
+    title: str, names: Sequence[str], first: Mapping[str, str], second: Mapping[str, str]
+) -> Table | None:
+    lines = [Line((name.replace("_", " "), first.get(name) or DASH, second.get(name) or DASH)) for name in names]
+    return table(title, [Column(title), *map(Column, SIDES)], lines) if lines else None
+
+
+def apart(books: tuple[Book, Book]) -> list[str]:
+    """Which probes are not compared, and which executables of the same probes are not the same."""
+    moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(books).items()]
+    told = [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
+    first, second = ({(build.probe, build.abi): build.sha256 for build in book.builds} for book in books)
+    both = [key for key in first if key in second]
+    other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
+    if other:
+        told.append(f"{len(other)} of {len(both)} executables that both have are not the same: {_named(other)}.")
+    return told
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+# ---- tolls ----------------------------------------------------------------------------------------------------------
+
+
+def tolls_table(books: tuple[Book, Book], *, whole: bool) -> Table | None:
+    """Every toll that either run has a number for, A's first and cheapest first, with what B's is of A's. whole: or
+    else the few that stand for all."""
+    both = comparable(books)
+    first, second = ({_key(toll): toll for toll in book.index.tolls} for book in both)
+    few = [_key(toll) for book in both for toll in best_known(book) if {_key(toll)} <= first.keys() & second.keys()]
+    pairs = [(first.get(key), second.get(key)) for key in {**first, **second} if whole or key in few]
+    lines = [_line(both, *pair) for pair in pairs if any(toll and toll.value is not None for toll in pair)]
+    columns = [Column("Tolls"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
+    return table("Tolls", columns, lines) if lines else None
+
+
+def _key(toll: Toll) -> tuple[object, ...]:
+    return toll.probe, toll.metric, tuple(sorted(toll.parameters.items()))
+
+
+def _line(books: tuple[Book, Book], first: Toll | None, second: Toll | None) -> Line:
+    cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in (first, second)]
+    ratio, note = _ratio(books, first, second)
+    named = first or second
+    assert named is not None
+    return Line((named.toll, *cells, ratio), note)
+
+
+def _ratio(books: tuple[Book, Book], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
+    """B's toll over A's, with its interval where both have one; or why there is none."""
+    for toll, letter in ((first, SIDES[0]), (second, SIDES[1])):
+        if toll is None or toll.value is None:
+            return DASH, f"no number in {letter}: {toll.reason if toll and toll.reason else 'not measured'}"
+    assert first is not None and second is not None
+    states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
+    if any(state in HEAPS for state in states):
+        return DASH, "one of two costs, by turns"
+    note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
+    found = ratio_of(_in_ns(books[0], first), _in_ns(books[1], second))
+    if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(found.high):
+        return guess(found.value, "ratio"), note
+    return quantity(found.value, "ratio", found.low, found.high), note
+
+
+def _in_ns(book: Book, toll: Toll) -> Row:
+    """The row that a toll is of, in the toll's unit."""
+    row = next(row for row in book.index.rows if _is_of(row, toll))
+    return msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
+
+
+def _is_of(row: Row, toll: Toll) -> bool:
+    place = (row.probe, row.metric, row.abi, row.target, row.parameters)
+    return row.clock == "hardware" and place == (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters)
