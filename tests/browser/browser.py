@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tollmeter.model import Book
-from tollmeter.report.page import write
+from tollmeter.report import overlay, page
 
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DRAWN_WITHIN_MS = 60_000
@@ -74,22 +74,23 @@ def chromium() -> Iterator[Browser]:
 
 
 class Gallery:
-    """Books as pages on disk, each written once."""
+    """Books, and pairs of them, as pages on disk, each written once."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
         self._browser = browser
         self._folder = folder
 
-    def path(self, make: Callable[[], Book]) -> Path:
+    def path(self, make: Callable[[], Book | overlay.Two]) -> Path:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
-            write(make(), path)
+            made = make()
+            overlay.write(made, path) if isinstance(made, overlay.Two) else page.write(made, path)
         return path
 
     @contextlib.contextmanager
     def show(
         self,
-        make: Callable[[], Book],
+        make: Callable[[], Book | overlay.Two],
         *,
         width: int = 1280,
         scheme: Literal["light", "dark"] = "light",

@@ -166,6 +166,46 @@ def test_the_page_and_its_charts_are_written_where_asked(done: Toll, root: Path)
     assert all((root / line).is_file() for line in told.out.splitlines())
 
 
+def test_two_runs_are_drawn_on_one_page(done: Toll, root: Path) -> None:
+    """Each of the four probes is a toll, so that the ladder is a chart of both."""
+    tree(root, enter="good", loop="good", gate="good", call="good")
+    for name in ("a", "b"):
+        done("run", "--quiet", "--out", name)
+    told = done("report", "a", "b")
+    assert (told.code, told.out, told.said) == (0, "a/beside-b.html\n", "")
+    assert (root / "a/beside-b.html").stat().st_size > 10_000
+    lines = done("report", "a", "b", "--out", "two.html", "--charts", "charts").out.splitlines()
+    assert lines[0] == "two.html" and "charts/ladder.svg" in lines
+    assert all((root / line).is_file() for line in lines)
+    picture = (root / "charts/ladder.svg").read_text(encoding="utf-8")
+    assert "A · a" in picture and "B · b" in picture
+
+
+def test_runs_that_make_no_pair_are_one_line_each(done: Toll, root: Path) -> None:
+    for name, probe in (("a", "kernel.enter"), ("b", "kernel.loop")):
+        done("run", probe, "--quiet", "--out", name)
+    shutil.copytree(root / "a", root / "copied")
+    shutil.copytree(root / "a", root / "damaged")
+    (root / "damaged" / NAME).write_text("{}\n")
+    pairs = (("a", "a"), 2), (("a", "copied"), 2), (("a", "b", "copied"), 2), (("a", "none"), 2), (("a", "damaged"), 5)
+    for names, code in (*pairs, (("a", "b"), 4)):
+        told = done("report", *names)
+        assert told.code == code, told
+        assert one_line(told) and not told.out
+    assert not list(root.rglob("beside-*"))
+
+
+def test_an_interrupted_run_is_drawn_beside_another_and_says_so(done: Toll, root: Path) -> None:
+    tree(root, enter="good", loop="good", gate="good", call="good")
+    for name in ("a", "b"):
+        done("run", "--quiet", "--out", name)
+    *begun, last, _ = (root / "b" / NAME).read_bytes().splitlines(keepends=True)
+    assert last.startswith(b'{"k":"run"')
+    (root / "b" / NAME).write_bytes(b"".join(begun))
+    assert done("report", "a", "b").code == 0
+    assert "interrupted: the run was stopped before its end" in (root / "a/beside-b.html").read_text(encoding="utf-8")
+
+
 def test_listing_loads_nothing_heavy(root: Path) -> None:
     heavy = "{'numpy', 'scipy', 'altair', 'duckdb'}"
     tell = f"import atexit, sys\natexit.register(lambda: print(sorted({heavy} & {{*sys.modules}})))\n"

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import fcntl
 import http.client
+import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
+import books
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
 from tollmeter.library.derive import open_run
@@ -113,6 +117,36 @@ def test_a_damaged_run_is_a_sentence_and_not_the_end(server: serving.Server, run
     (run / "run.toml").write_text("format = 99")
     assert asked(server, f"/{server.token}/{run.name}")[0] == 500
     assert asked(server, f"/{server.token}/")[0] == 200
+
+
+def test_two_runs_that_are_ticked_in_the_list_are_one_page(
+    server: serving.Server, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = run.with_name("other run")
+    shutil.copytree(run, other)
+    (other / "run.toml").write_text((other / "run.toml").read_text().replace("4711", "4712"))
+    monkeypatch.setattr(serving, "open_two", lambda _: (books.small(), books.another_machine()))
+    _, listed, _ = asked(server, f"/{server.token}/")
+    ticked = re.findall(r'<input type="checkbox" name="run" value="([^"]+)"', listed)
+    assert sorted(ticked) == ["other run", run.name] and "<form>" in listed
+    status, page, headers = asked(server, f"/{server.token}/?{urlencode([('run', name) for name in ticked])}")
+    assert status == 200 and 'id="side-a"' in page and 'id="side-b"' in page and "Refresh" not in headers
+    with (other / NAME).open("r+b") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        query = urlencode([("run", name) for name in ticked])
+        assert asked(server, f"/{server.token}/?{query}")[2]["Refresh"] == str(serving.RENEW_S)
+
+
+def test_what_makes_no_pair_is_a_sentence(server: serving.Server, run: Path) -> None:
+    """These two have too few points for a chart."""
+    other = run.with_name("other")
+    shutil.copytree(run, other)
+    (other / "run.toml").write_text((other / "run.toml").read_text().replace("4711", "4712"))
+    for names, status in (([run.name] * 2, 400), ([run.name, "other"], 400), ([run.name, "other", run.name], 400),
+                          ([run.name, "none"], 404)):  # fmt: skip
+        told = asked(server, f"/{server.token}/?{urlencode([('run', name) for name in names])}")
+        assert told[0] == status and told[1].count("\n") == 1 and "<" not in told[1], told
+    assert asked(server, f"/{server.token}/?run={run.name}")[1].startswith("<!doctype html>")
 
 
 def test_two_browsers_at_once_have_their_lists_one_after_the_other(

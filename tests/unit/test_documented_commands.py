@@ -37,6 +37,7 @@ ELSEWHERE = {
     "toll new probe kernel.getrandom": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),
     "toll list abis": ("tests/unit/test_abis.py", "survey"),
     "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),
+    "toll report A B": ("tests/faults/test_run.py", '"report", "a", "b"'),
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
     "toll selftest": ("src/tollmeter/cli/main.py", "selftest"),
     "toll run bench.planted_4 bench.planted_again --against bench.planted_0": ("bench/tomorrow.py", "planted_again"),

@@ -7,7 +7,7 @@ It claims no verdict: it says ratios, and no "faster" or "slower".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -126,12 +126,12 @@ def _words(pair: Two) -> dict[str, Any]:
 
 
 def _side(book: Book, letter: str, label: str) -> Side:
-    run, index = book.index.run, book.index
+    run, memory = book.index.run, tables.memory_table(book)
     return Side(
         letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(book)} · {tables.extent(book)}",
         facts=tables.machine_facts(book), verdict=f"{worth.called(run)}: {worth.meaning(book)}",
-        unfinished="" if index.run.verdict == "interrupted" else tables.unfinished(book),
-        memory=tables.memory_table(book), no_levels=tables.no_levels(book),
+        unfinished="" if run.verdict == "interrupted" else tables.unfinished(book),
+        memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(book),
     )  # fmt: skip
 
 
@@ -206,8 +206,8 @@ def tolls_table(books: tuple[Book, Book], *, whole: bool) -> Table | None:
     few = [_key(toll) for book in both for toll in best_known(book) if {_key(toll)} <= first.keys() & second.keys()]
     pairs = [(first.get(key), second.get(key)) for key in {**first, **second} if whole or key in few]
     lines = [_line(both, *pair) for pair in pairs if any(toll and toll.value is not None for toll in pair)]
-    columns = [Column("Tolls"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
-    return table("Tolls", columns, lines) if lines else None
+    columns = [Column("toll"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
+    return table("All tolls" if whole else "Tolls", columns, lines) if lines else None
 
 
 def _key(toll: Toll) -> tuple[object, ...]:

@@ -276,11 +276,13 @@ def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     line = firm.mark_line(style="curve", clip=True).encode(
         x, y, color=by["color"], strokeDash=by["dash"], opacity=faded
     )
-    # The layer that the legend chooses from comes first: Vega-Lite takes a legend's manners from the first it meets.
+    points = point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded)
+    # The layer that a legend chooses from has what that legend explains (colour and dash here, shape there), and comes
+    # first: Vega-Lite takes a legend's manners from the first it meets.
     return [
-        line.add_params(*params),
+        line.add_params(params[0]),
         around.encode(x, *ends, color=by["color"]).transform_filter(alone),
-        point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded),
+        points.add_params(*params[1:]),
         base.mark_point(style="target").encode(x, y, tooltip=list(curve.tips)),
     ]
 

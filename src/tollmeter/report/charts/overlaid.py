@@ -73,10 +73,18 @@ def _place(bench: Bench) -> tuple[str, str]:
 
 
 def matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
-    """Charts of one name and title are of one thing; then those that one run alone has."""
-    one, other = ({(chart.name, chart.title): chart for chart in charts} for charts in (first, second))
-    pairs = [(chart, other[key]) for key, chart in one.items() if key in other]
-    return pairs, ([one[key] for key in one if key not in other], [other[key] for key in other if key not in one])
+    """Charts of one name and title are of one thing where a probe is in both, or none in either; then those that one
+    run alone has."""
+    others = {_thing(chart): chart for chart in second}
+    found = [(chart, others[_thing(chart)]) for chart in first if _thing(chart) in others]
+    pairs = [(one, other) for one, other in found if not one.probes or {*one.probes} & {*other.probes}]
+    things = {_thing(one) for one, _ in pairs}
+    one, other = ([chart for chart in charts if _thing(chart) not in things] for charts in (first, second))
+    return pairs, (one, other)
+
+
+def _thing(chart: Chart) -> tuple[str, str]:
+    return chart.name, chart.title
 
 
 def beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
