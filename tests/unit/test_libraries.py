@@ -63,13 +63,20 @@ variable = "IT_SOURCE"
 """
 
 
-def archive(name: str = HELD) -> bytes:
+def archive(name: str = HELD, *others: tarfile.TarInfo) -> bytes:
+    """One file of four bytes, and what a test adds. Members without content are added as they are."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:xz") as made:
-        entry = tarfile.TarInfo(f"it-1.0/{name}")
-        entry.size = 4
-        made.addfile(entry, io.BytesIO(b"int;"))
+        for entry in (member(f"it-1.0/{name}"), *others):
+            entry.size = 4 if entry.isreg() else 0
+            made.addfile(entry, io.BytesIO(b"int;"))
     return raw.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, leads_to: str = "") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, leads_to
+    return entry
 
 
 @pytest.fixture
@@ -180,6 +187,35 @@ def test_what_is_not_what_was_pinned_is_left_out(root: Path, served: bytes, pinn
     table(root, pinned=pinned)
     with pytest.raises(Failure, match=said):
         bring(root, "it")
+    assert [one.name for one in (root / "build/libraries").iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [member("{outside}/landed")],
+        [member("../landed")],
+        [member("it-1.0/../../landed")],
+        [member("it-1.0/folder", tarfile.SYMTYPE, "{outside}"), member("it-1.0/folder/landed")],
+        [member("it-1.0/file", tarfile.SYMTYPE, "{outside}/landed"), member("it-1.0/file")],
+        [member("it-1.0/file", tarfile.LNKTYPE, "{outside}/kept"), member("it-1.0/file")],
+        [member("it-1.0/pipe", tarfile.FIFOTYPE)],
+        [member("it-1.0/zero", tarfile.CHRTYPE)],
+    ],
+)
+def test_nothing_of_an_archive_lands_outside_its_folder(root: Path, hostile: list[tarfile.TarInfo]) -> None:
+    outside = root / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    for one in hostile:
+        one.name, one.linkname = (text.replace("{outside}", str(outside)) for text in (one.name, one.linkname))
+    served = archive(HELD, *hostile)
+    (root / "tools/it_1.0.orig.tar.xz").write_bytes(served)
+    table(root, pinned=served)
+    with pytest.raises(Failure, match="cannot be unpacked"):
+        bring(root, "it")
+    assert not [*root.rglob("landed"), *root.rglob("pipe"), *root.rglob("zero")]
+    assert (outside / "kept").read_text() == "kept"
     assert [one.name for one in (root / "build/libraries").iterdir()] == ["lock"]
 
 
