@@ -20,10 +20,43 @@ _SHIPPED = _PACKAGE / "_sources"
 IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
+def user_folder(variable: str, at_home: str) -> Path:
+    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home in the home folder."""
+    named = os.environ.get(variable)
+    return (Path(named) if named else _home(at_home) / at_home) / "tollmeter"
+
+
+def _home(at_home: str) -> Path:
+    """The home folder, or a substitute among the temporary files: in a container a user id often has neither HOME nor an
+    entry in /etc/passwd, or a home folder that it may not write to.
+    """
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path("/nonexistent")
+    if os.path.exists(home / at_home / "tollmeter") or may_write(home / at_home):  # noqa: PTH110
+        return home
+    substitute = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
+    with contextlib.suppress(OSError):
+        substitute.mkdir(mode=0o700)
+    # A folder that another user made under this name could hold ABI files, which name programs to start.
+    with contextlib.suppress(OSError):
+        if substitute.lstat().st_uid == os.geteuid():
+            return substitute
+    return home
+
+
+def may_write(folder: Path) -> bool:
+    """Whether this user may write there, or may make the folder where it does not exist. A folder that may not be
+    searched hides what is in it; Path.exists raises then.
+    """
+    nearest = next(one for one in (folder, *folder.absolute().parents) if os.path.exists(one))  # noqa: PTH110
+    return os.access(nearest, os.W_OK)
+
+
 def _linked() -> Path:
     """The folder of links for this installation, made where it is not there yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    root = cache / "tollmeter" / f"{zlib.crc32(str(_SHIPPED).encode()):08x}"
+    root = user_folder("XDG_CACHE_HOME", ".cache") / f"{zlib.crc32(str(_SHIPPED).encode()):08x}"
     root.mkdir(parents=True, exist_ok=True)
     for source in _SHIPPED.iterdir():
         with contextlib.suppress(FileExistsError):

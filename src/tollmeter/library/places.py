@@ -35,11 +35,11 @@ LAST = "LAST"
 
 
 def _runs() -> Path:
-    """The checkout's own folder, or the person's where another owns the checkout, or there is none."""
+    """The checkout's own folder, or the user's where the checkout cannot be written, or there is none."""
     shared = ROOT / "runs"
-    nearest = shared if shared.is_dir() else ROOT
-    own = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "tollmeter/runs"
-    return shared if root.IS_CHECKOUT and os.access(nearest, os.W_OK) else own
+    if root.IS_CHECKOUT and root.may_write(shared):
+        return shared
+    return root.user_folder("XDG_DATA_HOME", ".local/share") / "runs"
 
 
 RUNS = _runs()
@@ -205,10 +205,12 @@ def suites() -> dict[str, Suite]:
 
 
 def new_folder(suite: str) -> Path:
-    """runs/DATE-SUITE, or with the first free number behind it."""
+    """runs/DATE-SUITE, or with the first free number behind it. Raises Failure (5) where no run can be kept."""
+    if not root.may_write(RUNS):
+        raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        say(f"{ROOT} belongs to somebody else: runs are kept in {RUNS}")
+        say(f"{ROOT} cannot be written: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.model import Failure
+from tollmeter.root import user_folder
 
 _APT_S = 300
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -47,7 +48,7 @@ class Kernel(NamedTuple):
 
 def cache_folder() -> Path:
     """Where downloads are kept: $XDG_CACHE_HOME/tollmeter, or ~/.cache/tollmeter."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tollmeter"
+    return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 def cached(wanted: Wanted) -> Kernel | None:

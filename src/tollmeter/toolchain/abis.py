@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tollmeter.counting import Counting
 from tollmeter.model import Abi, Clock, Failure
-from tollmeter.root import typed
+from tollmeter.root import typed, user_folder
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_target
 from tollmeter.toolchain import libraries, zig
@@ -58,7 +58,7 @@ class Standing(NamedTuple):
 def folders(root: Path) -> list[Path]:
     """Where ABI files may stand: the checkout's and the person's own, and last the folder in which the person is, which
     may be from elsewhere."""
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tollmeter/abis"
+    own = user_folder("XDG_CONFIG_HOME", ".config") / "abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
