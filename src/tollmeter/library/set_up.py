@@ -19,6 +19,7 @@ from tollmeter.counting import Counting
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
 from tollmeter.toolchain import libraries
+from tollmeter.toolchain.accepting import write
 from tollmeter.toolchain.build import Gap, Made, build_all, for_cpu, read_abis
 
 NOTHING_RAN, INTERRUPTED = 6, 130
@@ -41,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        _say(f"{error.filename} cannot be written: {error.strerror}")
+        _say(f"{error.filename or ROOT / 'build'} cannot be written: {error.strerror or error}")
         return 5
     return 0
 
@@ -97,11 +98,14 @@ def bring(name: str, tell: Callable[[str], None]) -> None:
 
 
 def _leave(gaps: list[Gap], begun: float) -> None:
-    (ROOT / "build/gaps").write_text("".join(f"{_sentence(gap)}\n" for gap in gaps), encoding="utf-8")
-    stamp = ROOT / "build/stamp"
-    stamp.write_text(f"{platform.machine()}\n", encoding="utf-8")
-    # A source saved while the build ran is younger than the stamp, and so built the next time.
-    os.utime(stamp, (begun, begun))
+    write(ROOT / "build/gaps", "".join(f"{_sentence(gap)}\n" for gap in gaps).encode())
+    # A source saved while the build ran is younger than the stamp, and so built the next time. Of a file that another
+    # user made, nobody else may set the time, even where all may write to it.
+    half = ROOT / "build/stamp.half"
+    half.unlink(missing_ok=True)
+    half.write_text(f"{platform.machine()}\n", encoding="utf-8")
+    os.utime(half, (begun, begun))
+    half.replace(ROOT / "build/stamp")
 
 
 def _tell(made: list[Made], gaps: list[Gap], seconds: float) -> None:
