@@ -326,7 +326,7 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     assert update.endswith("update")
     assert fetch.replace(" --download-only", "") == unpack
     assert "--no-install-recommends" in unpack
-    assert {"chromium", "clang-14", "qemu-user", "g++-12-arm-linux-gnueabihf", "gcc-12-multilib"} <= set(unpack.split())
+    assert {"chromium", "clang", "qemu-user", "g++-12-arm-linux-gnueabihf", "gcc-12-multilib"} <= set(unpack.split())
     would_start = Path("/run/systemd/system").is_dir() or Path("/run/initctl").is_fifo()
     assert ("openssh-server" in unpack.split()) != would_start
     assert not {"make", "shellcheck"} & set(unpack.split())
