@@ -21,29 +21,36 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home in the home folder."""
-    named = os.environ.get(variable)
-    return (Path(named) if named else _home(at_home) / at_home) / "tollmeter"
-
-
-def _home(at_home: str) -> Path:
-    """The home folder, or a substitute among the temporary files: in a container a user id often has neither HOME nor an
-    entry in /etc/passwd, or a home folder that it may not write to.
+    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home in the home folder.
+    In a container the home folder is often one that the user may not write to: then a substitute holds it.
     """
+    if named := os.environ.get(variable):
+        return Path(named) / "tollmeter"
+    home = Path.home()
+    if not (os.path.exists(home / at_home / "tollmeter") or may_write(home / at_home)):  # noqa: PTH110
+        home = _substitute_home()
+    return home / at_home / "tollmeter"
+
+
+def have_home() -> None:
+    """Gives a user id that has neither HOME nor an entry in /etc/passwd a HOME: libraries ask for one when imported."""
     try:
-        home = Path.home()
+        Path.home()
     except RuntimeError:
-        home = Path("/nonexistent")
-    if os.path.exists(home / at_home / "tollmeter") or may_write(home / at_home):  # noqa: PTH110
-        return home
-    substitute = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
+        os.environ["HOME"] = str(_substitute_home())
+
+
+def _substitute_home() -> Path:
+    """A folder of this user's among the temporary files. A folder that another user made under its name is not used: it
+    could hold ABI files, which name programs to start.
+    """
+    folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
     with contextlib.suppress(OSError):
-        substitute.mkdir(mode=0o700)
-    # A folder that another user made under this name could hold ABI files, which name programs to start.
+        folder.mkdir(mode=0o700)
     with contextlib.suppress(OSError):
-        if substitute.lstat().st_uid == os.geteuid():
-            return substitute
-    return home
+        if folder.lstat().st_uid == os.geteuid():
+            return folder
+    return Path("/nonexistent")
 
 
 def may_write(folder: Path) -> bool:
@@ -63,6 +70,8 @@ def _linked() -> Path:
             (root / source.name).symlink_to(source)
     return root
 
+
+have_home()
 
 COMMAND = os.environ.get("TOLL_COMMAND", "./toll") if IS_CHECKOUT else "toll"
 """What a person types here, as ./toll was started: a checkout puts nothing on the PATH."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -62,30 +63,27 @@ def test_a_wheel_s_runs_are_the_person_s_without_a_word(
 
 @pytest.fixture
 def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary files of a user id without HOME and without an entry in /etc/passwd."""
-
-    def none() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", none)
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+    """The folder for temporary files, the only one to write to, of a user id without HOME and an entry in /etc/passwd."""
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).is_relative_to(tmp_path) and may(path, mode))
+    tollmeter_root.have_home()
     return tmp_path
 
 
 def test_without_a_home_folder_runs_are_kept_among_temporary_files(homeless: Path) -> None:
-    runs = places._runs()
-    assert runs.is_relative_to(homeless / f"tollmeter-{os.geteuid()}")
-    assert (homeless / f"tollmeter-{os.geteuid()}").stat().st_mode & 0o777 == 0o700
-    assert places._runs() == runs
+    substitute = homeless / f"tollmeter-{os.geteuid()}"
+    assert Path.home() == substitute
+    assert places._runs().is_relative_to(substitute)
+    assert substitute.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_home_folder_that_cannot_be_written_is_only_read(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = homeless.parent / "a home that is only read"
-    monkeypatch.setattr(Path, "home", lambda: home)
+    monkeypatch.setenv("HOME", str(home))
     assert places._runs().is_relative_to(homeless)
     (home / ".local/share/tollmeter").mkdir(parents=True)
     assert places._runs() == home / ".local/share/tollmeter/runs"
@@ -95,6 +93,7 @@ def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch
     other = os.geteuid() + 1
     (homeless / f"tollmeter-{other}").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: other)
+    monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setattr(places, "RUNS", places._runs())
     assert not places.RUNS.is_relative_to(homeless)
     with pytest.raises(Failure, match="--out"):
