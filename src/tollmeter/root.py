@@ -21,7 +21,7 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home in the home folder.
+    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home at home.
     In a container the home folder is often one that the user may not write to: then a substitute holds it.
     """
     if named := os.environ.get(variable):

@@ -63,7 +63,7 @@ def test_a_wheel_s_runs_are_the_person_s_without_a_word(
 
 @pytest.fixture
 def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary files, the only one to write to, of a user id without HOME and an entry in /etc/passwd."""
+    """The folder for temporary files, the only one to write to, of a user id without a home folder."""
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
