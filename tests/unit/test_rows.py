@@ -394,7 +394,7 @@ def test_a_time_that_does_not_follow_the_clock_is_left_as_it_was_read() -> None:
 costs = st.lists(st.lists(st.floats(1.0, 1e3), min_size=2, max_size=5), min_size=1, max_size=9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(costs, st.sampled_from(["ns", "B/s"]), st.lists(st.sampled_from([2.4, 4.0]), min_size=9, max_size=9))
 def test_a_rows_numbers_stand_in_their_order(drawn: list[list[float]], unit: str, widths: list[float]) -> None:
     """Whatever was seen: the minimum is no more than the lower quartile, and the interval holds its median."""
