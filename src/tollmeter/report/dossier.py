@@ -17,6 +17,8 @@ from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
 from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
+TYPED = ("command", "anew")
+"""Of what was asked: the same as one command, which stands by itself."""
 HINTS = (
     (r"cache|huge|page|tlb|latency|l[123]", "latency"),
     (r"bandwidth|prefetch|stream", "bandwidth"),
@@ -218,7 +220,7 @@ def provenance(book: Book) -> list[tuple[str, str]]:
         *((f"L{cache.level} {cache.kind}, as the system says", _cache(cache)) for cache in machine.caches),
         *sorted(machine.facts.items()),
         *((name, str(getattr(run, name))) for name in RUN_FACTS),
-        *((f"asked: {name}", _list(value)) for name, value in book.request.items()),
+        *((f"asked: {name}", _list(value)) for name, value in book.request.items() if name not in TYPED),
     ]
     return [(name, value) for name, value in lines if value]
 

@@ -8,11 +8,10 @@ person types here in its place is put in when the sentence is shown.
 from __future__ import annotations
 
 import re
-import shlex
 import textwrap
 from collections.abc import Iterator
 
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
 NUMBER = re.compile(r"(?<![\w/.-])([+-]?\d[\d.,]*) (?=[\w%])")
@@ -44,4 +43,4 @@ def parts(text: str) -> Iterator[tuple[str, bool]]:
 
 def spoken(text: str) -> str:
     """With Tollmeter's own commands as they are typed here."""
-    return re.sub(r"`(?:\./)?toll ", lambda _: f"`{shlex.quote(COMMAND)} ", text)
+    return re.sub(r"`(?:\./)?toll ", lambda _: f"`{typed()} ", text)
