@@ -5,6 +5,7 @@
 #   make probes   every probe for every ABI that can be built here, into build/ABI/FAMILY.NAME
 #   make test     sets up what the tests need, then lint and all tests
 #   make lint     formats and warnings of C, Python and sh
+#   make format   rewrites C and Python as lint wants them
 #   make faults   kill it, feed it what is damaged, deny it system calls: COUNT=10 for a short one
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs

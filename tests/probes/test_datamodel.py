@@ -105,7 +105,7 @@ def test_an_emulator_sees_how_far_apart_the_loads_of_a_list_lie(abi: str) -> Non
     if target is None or emulator_of(target.partition(":")[2]) is None:
         pytest.skip("no emulator of one process runs this ABI here")
     open_here(ROOT, target, (DISTANCES,)).close()
-    told = apart(target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 20, ROOT / "build/emulator")
+    told = apart(target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 200, ROOT / "build/emulator")
     footprint, near = 8192 * 4 * pointer_bytes(abi), 4096
     far = [(size, foreseen, others) for size, foreseen, others in told.loads if size > near]
     count = sum(others for _, _, others in far)
