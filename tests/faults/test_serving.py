@@ -20,6 +20,7 @@ from tollmeter.cli import watching
 from tollmeter.library import places, serving
 from tollmeter.library.derive import open_run
 from tollmeter.model import Failure
+from tollmeter.report.page import render
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import Tail, is_written
 from waiting import LONG_S
@@ -35,6 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     recorded = next(path.parent for path in sorted(RECORDED.rglob(NAME)))
     for file in (NAME, "run.toml"):
         (folder / file).write_bytes((recorded / file).read_bytes())
+    monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "RUNS", folder.parent)
     return folder
 
@@ -65,6 +67,7 @@ def test_the_list_leads_to_each_run_and_its_page(server: serving.Server, run: Pa
     assert status == 200 and f'href="{run.name}"' in listed
     status, page, headers = asked(server, f"/{server.token}/{run.name}")
     assert status == 200 and page.startswith("<!doctype html>") and 'id="provenance"' in page
+    assert 'href="./"' in page and 'href="./"' not in render(open_run(run)), "back to the list, where there is one"
     assert "Refresh" not in headers and headers["Cache-Control"] == "no-store"
     assert {path: path.read_bytes() for path in before} == before
     assert not (run / "report.html").exists()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,13 @@ from tollmeter import saying
 from tollmeter.library import places
 from tollmeter.model import Abi, Failure
 from tollmeter.store.journal import NAME as JOURNAL
+
+
+def made(folder: Path) -> Path:
+    """A run of which there is no more than a journal."""
+    folder.mkdir(parents=True)
+    (folder / JOURNAL).touch()
+    return folder
 
 
 @pytest.fixture
@@ -42,13 +50,35 @@ def test_runs_of_somebody_else_s_checkout_are_the_person_s(
     assert folder.parent == tmp_path / "data/tollmeter/runs"
     (line,) = said
     assert str(folder.parent) in line
-    (shared / "runs/theirs").mkdir(parents=True)
-    (shared / "runs/theirs" / JOURNAL).touch()
-    assert places.find_run("theirs") == shared / "runs/theirs"
-    folder.mkdir(parents=True)
-    (folder / JOURNAL).touch()
+    theirs = made(shared / "runs/theirs")
+    (theirs.parent / places.LAST).symlink_to(theirs.name)
+    assert places.find_run("theirs") == theirs
+    assert places.find_run(places.LAST) == theirs, "the checkout's, while the person has none"
+    assert places.run_folders() == [theirs]
+    made(folder)
     places.remember(folder)
     assert (folder.parent / places.LAST).resolve() == folder
+    assert places.find_run(places.LAST) == folder
+    assert set(places.run_folders()) == {theirs, folder}
+    namesake = made(folder.parent / "theirs")
+    assert places.find_run("theirs") == namesake and theirs not in places.run_folders()
+
+
+@pytest.mark.parametrize(
+    ("read_only", "owner", "why"),
+    [(True, 0, "mounted read-only"), (False, 1, "belongs to another user"), (False, 0, "is not writable")],
+)
+def test_why_a_checkout_cannot_keep_runs_is_what_is_true(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool, owner: int, why: str
+) -> None:
+    """A read-only mount of one's own checkout was said to belong to somebody else."""
+    said: list[str] = []
+    monkeypatch.setattr(saying, "_listeners", [said.append])
+    mount = SimpleNamespace(f_flag=os.ST_RDONLY if read_only else 0)
+    monkeypatch.setattr(os, "statvfs", lambda _: mount)
+    monkeypatch.setattr(os, "geteuid", lambda: shared.stat().st_uid + owner)
+    places.new_folder("default")
+    assert why in said[0] and sum(other in said[0] for other in ("read-only", "another user", "not writable")) == 1
 
 
 @pytest.mark.usefixtures("shared")

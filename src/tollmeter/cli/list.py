@@ -67,12 +67,12 @@ def _runs() -> Columns:
     from tollmeter.store.request import read_request
 
     rows = []
-    for name in places.run_names():
+    for folder in places.run_folders():
         try:
-            request = read_request(places.RUNS / name)
-            rows.append((name, request.started, request.suite.question))
+            request = read_request(folder)
+            rows.append((folder.name, request.started, request.suite.question))
         except Failure as failure:
-            rows.append((name, "", failure.sentence))
+            rows.append((folder.name, "", failure.sentence))
     return Columns(("run", "started", "question"), rows)
 
 

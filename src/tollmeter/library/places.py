@@ -42,6 +42,12 @@ def _runs() -> Path:
     return root.user_folder("XDG_DATA_HOME", ".local/share") / "runs"
 
 
+def _nearest() -> Path:
+    """The folder that has to be writable for runs to be kept in the checkout."""
+    shared = ROOT / "runs"
+    return shared if shared.is_dir() else ROOT
+
+
 RUNS = _runs()
 
 
@@ -210,9 +216,16 @@ def new_folder(suite: str) -> Path:
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        say(f"{ROOT} cannot be written: runs are kept in {RUNS}")
+        say(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
+
+
+def _why_unwritable(folder: Path) -> str:
+    """Of a folder that this process cannot write to."""
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return "is on a file system that is mounted read-only"
+    return "is not writable" if folder.stat().st_uid == os.geteuid() else "belongs to another user"
 
 
 def plain(text: str) -> str:
@@ -229,14 +242,21 @@ def find_run(name: str) -> Path:
             return shown(folder.resolve()) if name == LAST else folder
     known = run_names()
     if name == LAST or not known:
-        raise Failure(f"no run is called {name!r}: there is none in {shown(RUNS)} yet")
+        where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
+        raise Failure(f"no run is called {name!r}: there is none in {where} yet")
     raise catalog.unknown("run", name, known)
 
 
 def run_names() -> list[str]:
-    """Runs of the checkout, the oldest first."""
-    found = [path.parent for path in RUNS.glob(f"*/{JOURNAL}") if path.parent.name != LAST]
-    return [folder.name for folder in sorted(found, key=lambda folder: ((folder / JOURNAL).stat().st_mtime, folder))]
+    """Of all runs that are found by their names, the oldest first."""
+    return [folder.name for folder in run_folders()]
+
+
+def run_folders() -> list[Path]:
+    """The person's runs and those of the checkout, the oldest first. Of two with one name the person's is meant."""
+    found = {path.parent.name: path.parent for place in (ROOT / "runs", RUNS) for path in place.glob(f"*/{JOURNAL}")}
+    found.pop(LAST, None)
+    return sorted(found.values(), key=lambda folder: ((folder / JOURNAL).stat().st_mtime, folder))
 
 
 def remember(folder: Path) -> None:

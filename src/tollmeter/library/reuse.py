@@ -59,9 +59,11 @@ def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -
 
 
 def _recent() -> Iterator[Path]:
-    """Default runs that ended within the hour, the newest first."""
-    for name in reversed(places.run_names()):
-        journal = places.RUNS / name / NAME
+    """Default runs of the person that ended within the hour, the newest first."""
+    for folder in reversed(places.run_folders()):
+        journal = folder / NAME
+        if folder.parent != places.RUNS:
+            continue
         if time.time() - journal.stat().st_mtime > MOST_AGE_S:
             return
         if not is_written(journal):

@@ -76,7 +76,7 @@ def _rendered(folders: Sequence[Path]) -> str:
     from tollmeter.report import overlay, page
 
     if len(folders) == 1:
-        return page.render(open_run(folders[0]))
+        return page.render(open_run(folders[0]), runs="./")
     return overlay.render(overlay.two(open_two(folders)))
 
 
@@ -116,11 +116,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _runs(self, *names: str) -> None:
         """The page of one run, or of two."""
-        unknown = set(names) - set(places.run_names())
+        known = {folder.name: folder for folder in places.run_folders()}
+        unknown = set(names) - set(known)
         if unknown:
             self._say(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
             return
-        folders = [places.RUNS / name for name in names]
+        folders = [known[name] for name in names]
         try:
             page = self.server.page(*folders)
         except (Failure, OSError) as error:
@@ -158,7 +159,7 @@ def _renewed(measuring: bool) -> dict[str, str]:
 
 
 def _folders() -> list[Path]:
-    return [places.RUNS / name for name in reversed(places.run_names())]
+    return places.run_folders()[::-1]
 
 
 def _is_measured(folder: Path) -> bool:

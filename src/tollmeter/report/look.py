@@ -223,6 +223,7 @@ def _styles(colour: Colour) -> dict[str, Any]:
         },
         "rung": {"color": colour("accent"), "filled": True, "size": 60, "opacity": 1},
         "rung-aside": {"color": colour("faint"), "filled": True, "size": 60, "opacity": 1},
+        "between": {"color": colour("grid"), "strokeWidth": 1},
         "rung-line": {"color": colour("muted"), "strokeWidth": 2, "strokeOpacity": 0.6},
         "aside": {"color": colour("warn"), "size": 30, "strokeWidth": 1.4, "filled": False},
         "beside": {"color": colour("faint"), "fillOpacity": 0.5},

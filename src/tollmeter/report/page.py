@@ -60,10 +60,10 @@ def put(text: str, path: Path) -> None:
         raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
 
 
-def render(book: Book) -> str:
-    """The page's text."""
+def render(book: Book, runs: str = "") -> str:
+    """The page's text. runs: where the list of runs is, for a page that is served."""
     drawn = [chart for chart in charts(book) if not chart.name.startswith(LADDER)]
-    return rendered("page.html", drawn, _words(book, drawn))
+    return rendered("page.html", drawn, {**_words(book, drawn), "runs": runs})
 
 
 def rendered(template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str) -> str:

@@ -14,10 +14,10 @@ from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
 from tollmeter.report.charts.curves import named_by
-from tollmeter.report.charts.marks import finished, series_colour, values
+from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
 
-STEP = 24
+STEP = 28
 MOST_LINES = 30
 
 ABI_RATIOS = Subject(
@@ -36,8 +36,9 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     order = tuple(dict.fromkeys(str(d["series"]) for d in data))
     by = series_colour("series", order)
     base = alt.Chart(values(data))
-    x = alt.X("y:Q", title="times what the machine's own ABI takes", scale=alt.Scale(type="log", nice=False, padding=8))
-    y = alt.Y("label:N", title=None, sort=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False))
+    scale, axis = alt.Scale(type="log", nice=False, padding=8), alt.Axis(**BESIDE_WORDS)
+    x = alt.X("y:Q", title="times what the machine's own ABI takes", scale=scale, axis=axis)
+    y = alt.Y("label:N", title=None, sort=None, axis=words_axis())
     tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in
             (("label", "of"), ("series", "ABI"), ("value", "ratio"))]  # fmt: skip
     one = alt.Chart(values([{"one": 1}])).mark_rule(style="told").encode(alt.X("one:Q"))

@@ -10,12 +10,12 @@ import altair as alt
 
 from tollmeter.model import Profile, Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import finished, hover, series_colour, values
+from tollmeter.report.charts.marks import by_width, finished, hover, series_colour, values
 from tollmeter.report.numbers import time
 from tollmeter.report.profiles import title_of, verdict
 from tollmeter.report.ways_out import Even, break_evens, pairs
 
-STEP = 26
+STEP, BAR = 44, 16
 MOST_FUNCTIONS = 5
 OTHERS = "all others"
 MOST_THINGS, POINTS = 64, 25
@@ -38,13 +38,16 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     names = _names(own)
     data = [datum for one in own for datum in _bar(one, names)]
     x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
-    y = alt.Y("label:N", title=None, sort=None, axis=alt.Axis(labelLimit=420, ticks=False, domain=False))
+    y = alt.Y("label:N", sort=None, axis=None)
     by = series_colour("series", [*names, OTHERS])
     tips = hover(("label", "of"), ("series", "function"), ("value", "share"))
-    drawn = alt.Chart(values(data)).mark_bar().encode(x, y, by["color"], order="rank:Q", tooltip=tips)
+    base = alt.Chart(values(data)).encode(y)
+    bars = base.mark_bar(height=BAR, yOffset=BAR / 2).encode(x, by["color"], order="rank:Q", tooltip=tips)
+    said = base.mark_text(style="label", dy=-BAR / 2, fontSize=by_width(9.5, 12), limit=alt.expr("width"))
+    named = said.encode(text="label:N", x=alt.value(0)).transform_filter("datum.rank == 0")
     probes = {one.probe for one in own}
     rows = [row for row in bench.rows if row.probe in probes]
-    yield PROFILES.chart(finished(drawn, len(own) * STEP + 20), rows, _change(bench, own))
+    yield PROFILES.chart(finished(alt.layer(bars, named), len(own) * STEP + 20), rows, _change(bench, own))
 
 
 def _change(bench: Bench, own: list[Profile]) -> str:

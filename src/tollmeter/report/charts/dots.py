@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Each stands under its own
-label, so that a long one costs no width on a phone.
+"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Label, dot and value stand
+on one line; where that is too narrow, the dot stands under its label, and a rule parts the lines.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import altair as alt
 
@@ -17,6 +18,7 @@ from tollmeter.model import Level, Row
 from tollmeter.report.charts.chart import Bench, Datum, Drawing, Spec
 from tollmeter.report.charts.marks import (
     bounds,
+    by_width,
     datum,
     finished,
     hover,
@@ -34,8 +36,12 @@ from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.numbers import DASH, cycles, time
 
 STEP, RUN_STEP = 34, 8
-LABEL_UP, DOT_DOWN = -8, 6
-NARROW, VALUE_ROOM = 460, 92  # pixels
+BRIEF_ROOM = 92  # pixels
+LABEL_ROOM, VALUE_ROOM = 290, 180
+"""Of a wide chart: the scale is between them."""
+LABEL_UP, DOT_DOWN = by_width(-8, 0), by_width(7, 0)
+REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
+RUNS_UP, RUNS_DOWN = -8, 6
 BARE_ROOM, BOTH_ROOM = 150, 250
 """For the values of two runs, without their intervals and with them."""
 
@@ -90,7 +96,8 @@ class Rungs(Drawing):
         base = alt.Chart(values(ranked))
         ticks = powers_of_two(floor, top, 6) if self.unit == "B" else log_ticks((floor, top))
         axis = alt.Axis(values=ticks, labelExpr=label_of(self.unit), orient="top", titleAnchor="start")
-        scale = alt.Scale(type="log", domain=[floor, top], nice=False, clamp=True)
+        reach: Any = alt.Undefined if len(runs) > 1 else REACH
+        scale = alt.Scale(type="log", domain=[floor, top], range=reach, nice=False, clamp=True)
         x = alt.X("y:Q", title=self.x_title, scale=scale, axis=axis)
         marks = _marks_of_runs(base, x, runs) if len(runs) > 1 else _marks(base, x, ordered(ranked, "tone"))
         step = STEP + RUN_STEP * (len(runs) - 1)
@@ -127,7 +134,7 @@ def _in_words(line: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
 
 def _marks(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
     reach = base.mark_rule(style="rung-line", yOffset=DOT_DOWN, clip=True).encode(_low(x), alt.X2("hi:Q"), _y())
-    return [reach, *(_dot(base, x, tone) for tone in tones), *_words(base, str(VALUE_ROOM))]
+    return [_between(base), reach, *(_dot(base, x, tone) for tone in tones), *_words(base)]
 
 
 def _marks_of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
@@ -136,13 +143,12 @@ def _marks_of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.C
     marks = []
     for turn, run in enumerate(runs):
         of_run = base.transform_filter(alt.FieldEqualPredicate(field="run", equal=run))
-        down = DOT_DOWN + turn * RUN_STEP
+        down = RUNS_DOWN + turn * RUN_STEP
         reach = of_run.mark_rule(style="whisker", yOffset=down, clip=True)
         dot = point(of_run, "rung", by, yOffset=down)
         marks += [reach.encode(_low(x), alt.X2("hi:Q"), _y(), by["color"]),
                   dot.encode(x, _y(), by["color"], by["shape"], tooltip=tips)]  # fmt: skip
-    told, room = base.transform_filter("isValid(datum.said)"), f"width < {NARROW} ? {BARE_ROOM} : {BOTH_ROOM}"
-    return [*marks, *_words(told, room)]
+    return [*marks, *_words_of_runs(base.transform_filter("isValid(datum.said)"))]
 
 
 def _low(x: alt.X) -> alt.X:
@@ -150,7 +156,13 @@ def _low(x: alt.X) -> alt.X:
 
 
 def _y() -> alt.Y:
-    return alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.2))
+    return alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.1))
+
+
+def _between(base: alt.Chart) -> alt.Chart:
+    """A rule above each line."""
+    rule: alt.Chart = base.mark_rule(style="between", yOffset=-STEP / 2)
+    return rule.encode(_y(), x=alt.value(0), x2=alt.value("width"))
 
 
 def _dot(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
@@ -159,9 +171,21 @@ def _dot(base: alt.Chart, x: alt.X, tone: str) -> alt.Chart:
     return dot
 
 
-def _words(base: alt.Chart, room: str) -> list[alt.Chart]:
-    """The label at the left and the value at the right, both above the dot. room: pixels that are the value's."""
-    label = base.mark_text(style="label", dy=LABEL_UP, limit=alt.expr(f"width - ({room})"))
-    brief_or_said = alt.expr(f"width < {NARROW} ? datum.brief : datum.said")
+def _words(base: alt.Chart) -> list[alt.Chart]:
+    """The label at the left and the value at the right."""
+    room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
+    label = base.mark_text(style="label", dy=LABEL_UP, fontSize=by_width(10.5, 12), limit=room)
+    return _said(base, label, LABEL_UP)
+
+
+def _words_of_runs(base: alt.Chart) -> list[alt.Chart]:
+    """The label at the left and the values at the right, both above the dots."""
+    room = by_width(f"width - {BARE_ROOM}", f"width - {BOTH_ROOM}")
+    return _said(base, base.mark_text(style="label", dy=RUNS_UP, limit=room), RUNS_UP)
+
+
+def _said(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
+    brief_or_said = by_width("datum.brief", "datum.said")
+    said = base.mark_text(style="value", dy=up, text=brief_or_said)
     said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)
     return [label.encode(_y(), x=alt.value(0), text="label:N"), said.encode(_y(), x=alt.value("width"))]

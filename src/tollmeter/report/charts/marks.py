@@ -40,6 +40,27 @@ LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
 
 
+NARROW = 560
+"""Pixels of a chart's inside, below which words take a line of their own."""
+
+
+def by_width(narrow: object, wide: object) -> alt.ExprRef:
+    """An expression of Vega, since only the page knows how wide a chart is."""
+    return alt.ExprRef(f"width < {NARROW} ? {narrow} : {wide}")
+
+
+LABEL_LETTERS = 28
+"""Of one line of words beside an axis: as many as half the width of a phone takes."""
+WRAPPED = f"split(trim(replace(datum.label, regexp('(.{{1,{LABEL_LETTERS}}})( |$)', 'g'), '$1\\n')), '\\n')"
+BESIDE_WORDS: Spec = {"titleAnchor": "end"}
+"""Where words take the left half of a chart, the title below it needs both."""
+
+
+def words_axis(**more: Any) -> alt.Axis:
+    """Beside lines that are named in words: a long name takes two lines, and none is cut or left out."""
+    return alt.Axis(labelExpr=WRAPPED, labelLineHeight=12, labelOverlap=False, ticks=False, domain=False, **more)
+
+
 def rate_label(suffix: str) -> str:
     """A decimal prefix and the unit: 40 GB/s."""
     steps = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))

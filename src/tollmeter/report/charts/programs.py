@@ -11,7 +11,7 @@ import altair as alt
 
 from tollmeter.judgement.attribution import Attribution, Part
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
-from tollmeter.report.charts.marks import finished, series_colour, values
+from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
 from tollmeter.report.programs import largest, named
 
@@ -41,8 +41,8 @@ def _bars(told: Sequence[Attribution]) -> dict[str, object]:
     rows = [_datum(one, part, place) for one in told for place, part in enumerate(one.parts) if part.ns]
     bar = alt.Chart(values(rows)).mark_bar(height=16)
     bars = bar.encode(
-        alt.X("share:Q", title="saved, % of the first's CPU time", stack="zero"),
-        alt.Y("label:N", title=None, sort=None, axis=alt.Axis(labelLimit=260)),
+        alt.X("share:Q", title="saved, % of the first's CPU time", stack="zero", axis=alt.Axis(**BESIDE_WORDS)),
+        alt.Y("label:N", title=None, sort=None, axis=words_axis()),
         order="place:Q",
         tooltip=[alt.Tooltip(field=name, type="nominal", title=title) for name, title in TIPS],
         color=series_colour("part", order, "made of")["color"],

@@ -12,10 +12,10 @@ import altair as alt
 from tollmeter.judgement.studies import TURNS
 from tollmeter.model import Claim
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import finished, hover, series_colour, values
+from tollmeter.report.charts.marks import BESIDE_WORDS, finished, hover, series_colour, values, words_axis
 from tollmeter.report.numbers import plain, quantity
 
-STEP = 30
+STEP = 40
 LEAST_CLAIMS = 2
 TITLES = {"ratio": "ratio", TURNS: "turns of the control loop"}
 ORDER = ("published", "here")
@@ -36,8 +36,8 @@ def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str) -> Chart:
     data = [datum for claim in told for datum in _data(claim)]
     by = series_colour("series", ORDER)
     base = alt.Chart(values(data))
-    x = alt.X("y:Q", title=title, scale=alt.Scale(type="log", nice=True, padding=12))
-    y = alt.Y("label:N", title=None, sort=None, axis=alt.Axis(labelLimit=300, ticks=False, domain=False, grid=True))
+    x = alt.X("y:Q", title=title, scale=alt.Scale(type="log", nice=True, padding=12), axis=alt.Axis(**BESIDE_WORDS))
+    y = alt.Y("label:N", title=None, sort=None, axis=words_axis(grid=True))
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
     dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=hover(("label", "figure"))[:-1])
     subject = Subject(

@@ -16,7 +16,17 @@ from tollmeter.judgement.attempts import listing as listed
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
-from tollmeter.report.charts.marks import COUNT_LABEL, bounds, finished, hover, log_ticks, series_colour, values
+from tollmeter.report.charts.marks import (
+    BESIDE_WORDS,
+    COUNT_LABEL,
+    bounds,
+    finished,
+    hover,
+    log_ticks,
+    series_colour,
+    values,
+    words_axis,
+)
 from tollmeter.report.numbers import MINUS, plain, quantity
 from tollmeter.report.profiles import part_like
 from tollmeter.report.ways_out import Pair, pairs
@@ -136,7 +146,7 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
     order, labels = sorted(series, key=_is_ours), list(dict.fromkeys(str(d["label"]) for d in data))
     by, base = series_colour("series", order), alt.Chart(values(data))
     x, beside = _x(figure, data, log=log), alt.YOffset("series:N", sort=order)
-    y = alt.Y("label:N", title=None, sort=labels, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
+    y = alt.Y("label:N", title=None, sort=labels, axis=words_axis())
     reach = base.mark_rule(style="whisker", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, beside, by["color"])
     tips = hover(("label", "of"), ("series", "whose"))[:-1]
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
@@ -149,9 +159,10 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
 def _x(figure: StudyFigure, data: Sequence[Datum], *, log: bool) -> alt.X:
     ends = [float(d[end]) for d in data for end in ("lo", "hi")]
     if not log:
-        return alt.X("y:Q", title=figure.title, scale=alt.Scale(domain=[0, max(ends)], nice=True))
+        scale = alt.Scale(domain=[0, max(ends)], nice=True)
+        return alt.X("y:Q", title=figure.title, scale=scale, axis=alt.Axis(**BESIDE_WORDS))
     domain = bounds(ends)
-    axis = alt.Axis(values=log_ticks(domain), labelExpr=COUNT_LABEL)
+    axis = alt.Axis(values=log_ticks(domain), labelExpr=COUNT_LABEL, **BESIDE_WORDS)
     return alt.X("y:Q", title=figure.title, scale=alt.Scale(type="log", domain=list(domain), nice=False), axis=axis)
 
 

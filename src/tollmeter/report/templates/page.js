@@ -89,8 +89,7 @@
 
   // ---- drawing -------------------------------------------------------------------------------------------------
 
-  // A legend in as many columns as fit, words beside an axis in no more than half the width, and panels in as many as
-  // stay readable.
+  // A legend in as many columns as fit, and panels in as many as stay readable.
   function fitted(spec, width) {
     const fit = structuredClone(spec);
     fitWords(fit, width);
@@ -123,7 +122,6 @@
     if (node.legend && node.legend.columns) {
       node.legend.columns = Math.max(1, Math.floor((node.legend.columns * Math.min(width, LEGEND_WIDTH)) / LEGEND_WIDTH));
     }
-    if (node.axis && node.axis.labelLimit) node.axis.labelLimit = Math.min(node.axis.labelLimit, Math.floor(width / 2));
     for (const [name, inner] of Object.entries(node)) if (name !== "data" && name !== "datasets") fitWords(inner, width);
   }
 
@@ -203,8 +201,39 @@
 
   const search = document.getElementById("search"), every = document.getElementById("all-tolls");
   const sought = [...document.querySelectorAll("#tolls tbody tr, article, #families figure")];
-  const words = new Map(sought.map((one) => [one, one.textContent.toLowerCase()]));
+  const LISTED = "#memory tbody tr, #inferred tbody tr, .findings > li, #tolls tbody tr:not(.group), main figure";
+  const listed = [...document.querySelectorAll(LISTED)].filter((one) => !one.closest("#families"));
+  listed.forEach((one, place) => { one.id ||= `found-${place}`; });
+  const hits = document.getElementById("hits"), MOST_HITS = 12;
+  const ALSO = {
+    "memory": "dram ram main", "system call": "syscall", "switch": "context switch", "page fault": "pagefault",
+    "core shared": "smt hyperthread", "translation": "tlb", "prefetch": "prefetcher", "create and end": "fork exec spawn",
+    "ask an object": "ipc call round trip", "floating": "flops fpu",
+  };
+
+  // All that a person may call it: its words, those of its columns, its table, and other common names.
+  function namesOf(one) {
+    const columns = [...one.querySelectorAll("[data-name]")].map((cell) => cell.dataset.name);
+    const said = one.textContent.toLowerCase();
+    const also = Object.keys(ALSO).filter((name) => said.includes(name)).map((name) => ALSO[name]);
+    return [said, one.closest("table")?.id ?? "", ...columns, ...also].join(" ").toLowerCase();
+  }
+  const words = new Map([...sought, ...listed].map((one) => [one, namesOf(one)]));
   const folded = [...document.querySelectorAll("#families > details")];
+
+  const joined = (node, less) => [...node.childNodes].filter((one) => !one.matches?.(less)).map((one) => one.textContent).join(" ").trim();
+
+  // A row by its name and what was sought of it; all else by its heading.
+  function hit(one, wanted) {
+    const cells = [...one.querySelectorAll("td[data-name]")].filter((cell) => wanted.some((word) => cell.dataset.name.includes(word)));
+    const values = cells.map((cell) => `${cell.dataset.name} ${joined(cell.querySelector(".figure") ?? cell, "small")}`);
+    const link = part("a", [joined(one.querySelector("th, h3, .claim"), "small, .own, .sign"), ...values].join(" \u00b7 "));
+    link.href = `#${one.id}`;
+    const item = document.createElement("li");
+    item.append(link);
+    return item;
+  }
+
   function seek() {
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (one) => wanted.every((word) => words.get(one).includes(word));
@@ -215,7 +244,9 @@
       family.hidden = wanted.length > 0 && !found;
       if (found) family.open = true;
     }
-    const number = sought.filter((one) => !one.hidden).length;
+    const fitting = wanted.length ? listed.filter(fits) : [];
+    hits.replaceChildren(...fitting.slice(0, MOST_HITS).map((one) => hit(one, wanted)));
+    const number = new Set([...sought.filter((one) => !one.hidden), ...fitting]).size;
     document.getElementById("found").textContent = wanted.length ? `${number} found` : "";
   }
   if (search) {
