@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock systems without a compiler, a Python or a home folder: `make test-roots`."""

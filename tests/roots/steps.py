@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each kind of user does in a bare system, and what must come of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from roots import watching
+from roots.system import COLLEAGUE, NAMELESS, ORDINARY, ROOT, System, User
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+THERE = "/srv/tollmeter"
+DONE, UNANSWERED, INFRASTRUCTURE, NOTHING_RAN = 0, 1, 5, 6
+# A short run on a busy machine need not have an answer, and no machine runs every ABI that a study asks for.
+MEASURED = (DONE, UNANSWERED)
+STUDIED = (DONE, UNANSWERED, INFRASTRUCTURE, NOTHING_RAN)
+
+# Left out: arithmetic and drawing by libraries that are the same in every system. They take most of the time, and
+# `make test` runs them too.
+_SLOW = """compare curves effort_beside_a_neighbour floats pairs recorded_curves report_charts report_new_charts
+  report_of_any_rows report_page"""
+PYTEST = " ".join(
+    [".venv/bin/python -m pytest -q -n 2 --dist loadfile tests/tidy tests/unit"]
+    + [f"--ignore tests/unit/test_{name}.py" for name in _SLOW.split()]
+)
+
+
+class Unusable(Exception):
+    """A step failed without which the later ones mean nothing."""
+
+
+class Visit:
+    """What happened in one system."""
+
+    def __init__(self, system: System) -> None:
+        self.system, self.passed, self.complaints = system, 0, list[str]()
+
+    def check(self, title: str, wrong: str | None, needed: bool = False) -> None:
+        if wrong is None:
+            self.passed += 1
+            return
+        self.complaints.append(f"{self.system.name}: {title}: {wrong}")
+        watching.tell(f"FAILED {self.complaints[-1]}")
+        if needed:
+            raise Unusable
+
+    def does(
+        self, user: User, command: str, ends: Sequence[int] = (DONE,), says: str = "", *, needed: bool = False,
+        folder: str = THERE,
+    ) -> str:  # fmt: skip
+        """Returns what was said, and shows all of it where it is not what it should be."""
+        log = f"{self.passed + len(self.complaints):02}-{user.name}-{re.sub('[^a-z0-9]+', '-', command)[:40]}"
+        status, said = self.system.run(user, folder, command, log)
+        wrong = complaint(status, said, ends, says)
+        if wrong is not None:
+            watching.tell(said)
+        self.check(f"{user.name}: {command}", wrong, needed)
+        return said
+
+    def clones(self, owner: User) -> None:
+        """A fresh clone of what is committed here."""
+        there = _inside(self.system, THERE)
+        words = ["git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", CHECKOUT, there]
+        subprocess.run(words, check=True)
+        self.system.lend_packages(there / "build/fetched")
+        _give(there, owner)
+        _give(self.system.kept / "pip", owner)
+
+
+def complaint(status: int, said: str, ends: Sequence[int], says: str) -> str | None:
+    """What is wrong with how a command ended and with what it said."""
+    if "Traceback (most recent call last)" in said:
+        return "a traceback"
+    if "None cannot be written" in said:
+        return "a file without a name"
+    if status not in ends:
+        return f"status {status}, not {' or '.join(map(str, ends))}"
+    return None if re.search(says, said) else f"it does not say {says!r}"
+
+
+def _inside(system: System, path: str) -> Path:
+    return system.folder / path.lstrip("/")
+
+
+def _give(tree: Path, owner: User) -> None:
+    user, group = map(int, owner.ids.split(":"))
+    for path in (tree, *tree.rglob("*")):
+        os.chown(path, user, group, follow_symlinks=False)
+
+
+def debian_12(visit: Visit) -> None:
+    """Root needs nothing that the system does not have; others read root's checkout."""
+    visit.clones(ROOT)
+    visit.does(ROOT, "./toll run --budget 20s", MEASURED, "Page", needed=True)
+    visit.does(ROOT, "[ ! -s build/gaps ]")
+    visit.does(ROOT, "make set-up-tests", needed=True)
+    _tests(visit, ROOT)
+    _studies(visit, ROOT)
+    _reads(visit, ORDINARY, "/home/ordinary/.local/share/tollmeter")
+    _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
+
+
+def debian_13(visit: Visit) -> None:
+    """A user who is not root is told what to type, which root then types; others read and write this user's checkout."""
+    visit.clones(ORDINARY)
+    visit.does(NAMELESS, "./toll --help", (INFRASTRUCTURE,), "is not set up yet")
+    _types_what_it_says(visit, "./toll run", (INFRASTRUCTURE,))
+    visit.does(ORDINARY, "./toll run --budget 20s", MEASURED, "Page", needed=True)
+    visit.does(ORDINARY, "[ ! -s build/gaps ]")
+    visit.does(ORDINARY, "make set-up-tests", says="apt-get install", needed=True)
+    _tests(visit, ORDINARY)
+    _studies(visit, ORDINARY)
+    _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
+    visit.does(ORDINARY, "chmod -R g+w . && touch probes/kernel/loop.c")
+    visit.does(COLLEAGUE, "./toll run kernel.loop --budget 5s", MEASURED, "built 1 of")
+    _has_its_own(visit, NAMELESS)
+
+
+def _types_what_it_says(visit: Visit, command: str, ends: Sequence[int]) -> None:
+    said = visit.does(ORDINARY, command, ends)
+    lines = re.findall(r"^    (apt-get .*)$", said, re.MULTILINE)
+    visit.check("the line to type", None if len(lines) == 1 else f"{len(lines)} lines", needed=True)
+    visit.does(ROOT, lines[0], needed=True)
+
+
+def _tests(visit: Visit, owner: User) -> None:
+    visit.does(owner, '[ "$(.venv/bin/python --version)" = "$(/usr/bin/python3 --version)" ]')
+    visit.does(owner, PYTEST, says=r"\d+ passed")
+
+
+def _studies(visit: Visit, owner: User) -> None:
+    for suite in ("rtems-2005", "x32-2013"):
+        visit.does(owner, f"./toll run {suite} --budget 10s", STUDIED, "Page")
+
+
+def _reads(visit: Visit, user: User, runs: str) -> None:
+    """What a user does who may not write to the checkout, and whose own runs are kept elsewhere."""
+    visit.does(user, "./toll --help", says="Measures the toll")
+    visit.does(user, "./toll show LAST", says="Page")
+    visit.does(user, "./toll run kernel.loop --budget 5s", MEASURED, f"runs are kept in {runs}")
+    visit.does(user, "./toll list runs", says="kernel.loop")
+    visit.does(user, "./toll show LAST --format json", says='"kernel.loop"')
+    visit.does(user, "./toll report LAST")
+    visit.does(user, "./toll run kernel.loop --budget 5s --out /etc/run", (INFRASTRUCTURE,), "/etc/run")
+
+
+def _has_its_own(visit: Visit, user: User) -> None:
+    """A checkout of this user's own, without .venv: pip is started too."""
+    own = f"{THERE}-of-{user.name}"
+    left_out = shutil.ignore_patterns(".venv", "runs")
+    _give(
+        shutil.copytree(_inside(visit.system, THERE), _inside(visit.system, own), symlinks=True, ignore=left_out), user
+    )
+    visit.does(user, "./toll run kernel.loop --budget 5s", MEASURED, rf"show {own}/runs|Page +{own}|Next", folder=own)
+    visit.does(user, "./toll list runs", says="kernel.loop", folder=own)
