@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from debians import program
 from tollmeter.cli.main import main
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain.casts import Cast, casts, ranked, units_of
@@ -35,6 +36,13 @@ struct header *made(void) { struct header *at = malloc(4), *none = NULL; return 
 void handed_on(struct header *at, void (*with)(void *)) { with(at); }
 """
 LAID = "  const volatile struct ip_header *header = (const void *)at;"
+# Up to version 13 gcc writes its JSON in one line, and then in many. The words that it adds are no JSON.
+GCC = """#!/bin/sh
+gcc "$@" 2>"$0.said"
+{0} <"$0.said" >&2
+echo >&2
+echo 'compilation terminated.' >&2
+"""
 HOST = Abi(name="host", summary="", compiler=("gcc",))
 
 
@@ -53,12 +61,23 @@ def tree(folder: Path, **sources: str) -> Path:
     return folder
 
 
-def places(folder: Path) -> list[tuple[str, int]]:
-    return [(Path(one.file).name, one.line) for one in casts(units_of(folder), HOST, "gcc").casts]
+def places(folder: Path, compiler: str = "gcc") -> list[tuple[str, int]]:
+    return [(Path(one.file).name, one.line) for one in casts(units_of(folder), HOST, compiler).casts]
 
 
 def test_planted_casts_are_found_and_no_other(tmp_path: Path) -> None:
     assert places(tree(tmp_path, planted=PLANTED)) == [("planted.c", 3), ("planted.c", 6)]
+
+
+def test_what_a_compiler_says_may_stand_in_one_line_or_in_many(tmp_path: Path) -> None:
+    tree(tmp_path, planted=PLANTED)
+    program(tmp_path / "flat", GCC.format("tr -d '\\n'"))
+    program(tmp_path / "indented", GCC.format("sed 's/{\"/{\\n  \"/g'"))
+    assert (
+        places(tmp_path, f"{tmp_path}/flat")
+        == places(tmp_path, f"{tmp_path}/indented")
+        == [("planted.c", 3), ("planted.c", 6)]
+    )
 
 
 def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path) -> None:

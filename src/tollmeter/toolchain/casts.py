@@ -9,10 +9,12 @@ or how often the line runs: the latter a profile tells.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from tollmeter.toolchain.void_casts import CASTS, errors, overlays
 
 DATABASE = "compile_commands.json"
 _LASTS_S = 120
+_ARRAY, _JSON = re.compile(r"^\[", re.MULTILINE), json.JSONDecoder()
 _TAKES_A_WORD = ("-o", "-MF", "-MT", "-MQ")
 _OWN_CPU = ("-m", "-W", "-O", "-g", "-fsanitize", "-fcf-protection")
 
@@ -109,7 +112,15 @@ def _read(unit: Unit, abi: Abi, compiler: str) -> Found:
 
 def _told(words: Sequence[str], unit: Unit, text: str | None = None) -> list[dict[str, Any]]:
     done = _run([*words, "-fsyntax-only", f"{CASTS}=strict", "-fdiagnostics-format=json"], unit, text)
-    return [one for line in done.stderr.splitlines() if line.startswith("[") for one in msgspec.json.decode(line)]
+    return list(_diagnostics(done.stderr))
+
+
+def _diagnostics(said: str) -> Iterator[dict[str, Any]]:
+    """gcc writes one JSON array for each file that it reads: up to version 13 in one line, and then over many."""
+    end = 0
+    while found := _ARRAY.search(said, end):
+        array, end = _JSON.raw_decode(said, found.start())
+        yield from array
 
 
 def _run(words: Sequence[str], unit: Unit, text: str | None = None) -> subprocess.CompletedProcess[str]:
