@@ -4,6 +4,7 @@
 #
 #   make probes   every probe for every ABI that can be built here, into build/ABI/FAMILY.NAME
 #   make test     sets up what the tests need, then lint and all tests
+#   make test-roots  stock Debian 12 and 13, made anew as root: README.md's commands in them, by three kinds of user
 #   make lint     formats and warnings of C, Python and sh
 #   make format   rewrites C and Python as lint wants them
 #   make faults   kill it, feed it what is damaged, deny it system calls: COUNT=10 for a short one

@@ -81,6 +81,15 @@ SEED  ?= 4711
 faults:
 	@TOLL_INSTALL=no PYTHONPATH=tests:src $(PYTHON) -m storm --count $(COUNT) --seed $(SEED)
 
+# ---- stock systems ------------------------------------------------------------------------------------------------
+# Names in SYSTEMS choose among them: debian-12 debian-13. What they download is kept in ~/.cache/tollmeter/roots, or below
+# $XDG_CACHE_HOME. What each command said stays in build/roots/logs.
+
+SYSTEMS ?=
+.PHONY: test-roots
+test-roots: set-up-tests
+	@PYTHONPATH=tests:src $(PYTHON) -m roots $(SYSTEMS)
+
 bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done

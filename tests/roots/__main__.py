@@ -85,10 +85,10 @@ def clear(work: Path) -> None:
 
 def main(words: list[str]) -> int:
     """words: names of systems, all where there are none."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if why := lacking():
         print(why)
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     work, kept = steps.CHECKOUT / "build/roots", user_folder("XDG_CACHE_HOME", ".cache") / "roots"
     kept.mkdir(parents=True, exist_ok=True)
     work.mkdir(parents=True, exist_ok=True)

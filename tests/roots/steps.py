@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -64,12 +63,12 @@ class Visit:
 
     def clones(self, owner: User) -> None:
         """A fresh clone of what is committed here."""
-        there = _inside(self.system, THERE)
-        words = ["git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", CHECKOUT, there]
+        there = self.system.inside(THERE)
+        words = ["git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", f"{CHECKOUT}", f"{there}"]
         subprocess.run(words, check=True)
-        self.system.lend_packages(there / "build/fetched")
-        _give(there, owner)
-        _give(self.system.kept / "pip", owner)
+        self.system.lend_packages(f"{THERE}/build/fetched")
+        self.system.give(there, owner)
+        self.system.give_downloads(owner)
 
 
 def complaint(status: int, said: str, ends: Sequence[int], says: str) -> str | None:
@@ -83,16 +82,6 @@ def complaint(status: int, said: str, ends: Sequence[int], says: str) -> str | N
     return None if re.search(says, said) else f"it does not say {says!r}"
 
 
-def _inside(system: System, path: str) -> Path:
-    return system.folder / path.lstrip("/")
-
-
-def _give(tree: Path, owner: User) -> None:
-    user, group = map(int, owner.ids.split(":"))
-    for path in (tree, *tree.rglob("*")):
-        os.chown(path, user, group, follow_symlinks=False)
-
-
 def debian_12(visit: Visit) -> None:
     """Root needs nothing that the system does not have; others read root's checkout."""
     visit.clones(ROOT)
@@ -101,18 +90,18 @@ def debian_12(visit: Visit) -> None:
     visit.does(ROOT, "make set-up-tests", needed=True)
     _tests(visit, ROOT)
     _studies(visit, ROOT)
-    _reads(visit, ORDINARY, "/home/ordinary/.local/share/tollmeter")
+    _reads(visit, ORDINARY, r".*/ordinary/\.local/share/tollmeter")
     _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
 
 
 def debian_13(visit: Visit) -> None:
-    """A user who is not root is told what to type, which root then types; others read and write this user's checkout."""
+    """A user who is not root is told what to type, and root types it; others use this user's checkout."""
     visit.clones(ORDINARY)
     visit.does(NAMELESS, "./toll --help", (INFRASTRUCTURE,), "is not set up yet")
-    _types_what_it_says(visit, "./toll run", (INFRASTRUCTURE,))
+    _types_what_it_says(visit, "./toll run", INFRASTRUCTURE)
     visit.does(ORDINARY, "./toll run --budget 20s", MEASURED, "Page", needed=True)
     visit.does(ORDINARY, "[ ! -s build/gaps ]")
-    visit.does(ORDINARY, "make set-up-tests", says="apt-get install", needed=True)
+    _types_what_it_says(visit, "make set-up-tests", DONE)
     _tests(visit, ORDINARY)
     _studies(visit, ORDINARY)
     _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
@@ -121,8 +110,8 @@ def debian_13(visit: Visit) -> None:
     _has_its_own(visit, NAMELESS)
 
 
-def _types_what_it_says(visit: Visit, command: str, ends: Sequence[int]) -> None:
-    said = visit.does(ORDINARY, command, ends)
+def _types_what_it_says(visit: Visit, command: str, ends: int) -> None:
+    said = visit.does(ORDINARY, command, (ends,), needed=True)
     lines = re.findall(r"^    (apt-get .*)$", said, re.MULTILINE)
     visit.check("the line to type", None if len(lines) == 1 else f"{len(lines)} lines", needed=True)
     visit.does(ROOT, lines[0], needed=True)
@@ -152,9 +141,8 @@ def _reads(visit: Visit, user: User, runs: str) -> None:
 def _has_its_own(visit: Visit, user: User) -> None:
     """A checkout of this user's own, without .venv: pip is started too."""
     own = f"{THERE}-of-{user.name}"
-    left_out = shutil.ignore_patterns(".venv", "runs")
-    _give(
-        shutil.copytree(_inside(visit.system, THERE), _inside(visit.system, own), symlinks=True, ignore=left_out), user
-    )
+    system, left_out = visit.system, shutil.ignore_patterns(".venv", "runs")
+    shutil.copytree(system.inside(THERE), system.inside(own), symlinks=True, ignore=left_out)
+    system.give(system.inside(own), user)
     visit.does(user, "./toll run kernel.loop --budget 5s", MEASURED, rf"show {own}/runs|Page +{own}|Next", folder=own)
     visit.does(user, "./toll list runs", says="kernel.loop", folder=own)

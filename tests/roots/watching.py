@@ -18,7 +18,6 @@ _LOOKS_EVERY_S = 0.1
 _LONGEST_S = 1200.0
 _SHOWN = 90
 
-_running: set[subprocess.Popen[bytes]] = set()
 _stopping = threading.Event()
 _turn = threading.Lock()
 
@@ -31,11 +30,9 @@ def tell(sentence: str) -> None:
 def stop() -> None:
     """Ends what runs, and lets nothing more begin."""
     _stopping.set()
-    for process in list(_running):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
-def ended(title: str, words: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> int:
+def ended(title: str, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
     """The exit status of a command. What it says is in the log."""
     if _stopping.is_set():
         raise KeyboardInterrupt
@@ -43,11 +40,7 @@ def ended(title: str, words: Sequence[str | Path], log: Path, environment: Mappi
     with log.open("wb") as said, subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, start_new_session=True
     ) as process:  # fmt: skip
-        _running.add(process)
-        try:
-            status = _awaited(process, title, log, began)
-        finally:
-            _running.discard(process)
+        status = _awaited(process, title, log, began)
     if _stopping.is_set():
         raise KeyboardInterrupt
     tell(f"{title}: status {status} after {time.monotonic() - began:.0f} s")
@@ -62,7 +55,7 @@ def _awaited(process: subprocess.Popen[bytes], title: str, log: Path, began: flo
         if now - told >= BEAT_S:
             tell(f"{title}: {now - began:.0f} s  {_last_line(log)}")
             told = now
-        if now - began > _LONGEST_S:
+        if _stopping.is_set() or now - began > _LONGEST_S:
             os.killpg(process.pid, signal.SIGKILL)
     return status
 
