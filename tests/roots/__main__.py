@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -72,7 +73,11 @@ def tour(names: list[str], work: Path, kept: Path) -> int:
     complaints = [one for visit in visits for one in visit.complaints]
     for one in complaints:
         print(one)
-    print(f"bare systems: {' '.join(names)} in {time.monotonic() - began:.0f} s; what was said is in {work / 'logs'}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"{' and '.join(names)}: {time.monotonic() - began:.0f} s, of the CPUs {used.ru_utime + used.ru_stime:.0f} s; "
+        f"what was said is in {work / 'logs'}"
+    )
     print(f"roots: {sum(visit.passed for visit in visits)} passed, {len(complaints)} failed")
     return int(bool(complaints))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 BEAT_S = 10.0
 _LOOKS_EVERY_S = 0.1
-_LONGEST_S = 1200.0
+_LONGEST_S = 2400.0
 _SHOWN = 90
 
 _stopping = threading.Event()
