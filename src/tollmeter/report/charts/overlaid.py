@@ -13,8 +13,6 @@ from tollmeter.numbers.meanings import with_meaning
 from tollmeter.report.charts.chart import Bench, Chart, benches
 
 SIDES = ("A", "B")
-
-
 Pair = tuple[Chart, Chart]
 
 
