@@ -188,8 +188,10 @@ void toll_crew_stop(struct toll_run *r);
 enum toll_status toll_marks_open(struct toll_run *r);
 bool toll_marks_are_on(void);
 uint64_t toll_marks_made(void);
-/* One byte, if the visit asked for marks. */
-void toll_mark(void);
+/* One byte, if the visit asked for marks. Returns this machine's own time right before it was written. */
+uint64_t toll_mark(void);
+/* Lets a kernel worker hand on the marks of a terminal, where a real-time probe keeps its CPU. */
+void toll_marks_let_pass(const struct toll_run *r);
 
 /* ---- sample.c ------------------------------------------------------------------------------------------------- */
 

@@ -92,8 +92,10 @@ static uint64_t iterations_of(struct toll_run *r, toll_batch *batch, uint64_t kn
 struct times {
   uint64_t iterations, ns[2];
 };
+enum { MOST_MARKS = 8 };
 struct sample {
-  uint64_t index, at_ns, first_mark;
+  uint64_t index, at_ns, first_mark, marked_ns[MOST_MARKS];
+  unsigned mark_count;
   struct times body, control;
   double width_between_hz;
   bool controlled;
@@ -110,33 +112,39 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
   if (some) batch(r, some);
 }
 
+static void mark(struct sample *s) {
+  s->marked_ns[s->mark_count++] = toll_mark();
+}
+
 /* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. In
  * the middle of what is timed one more look at the core: who shares it comes and goes within a millisecond. Its loop is
- * registers alone, and leaves the caches as the body needs them. A clock elsewhere, which times from mark to mark, would
- * take that look for a part of the batch. */
+ * registers alone, and leaves the caches as the body needs them. Marks are outside of the batches, whose times hold none
+ * of what a mark takes. */
 static void take(struct toll_run *r, struct sample *s) {
   const bool accounts = r->visit->probe->accounts;
   s->first_mark = toll_marks_made();
-  toll_mark();
-  toll_mark(); /* behind an empty test: what two marks are apart of themselves */
+  s->mark_count = 0;
+  mark(s);
+  mark(s); /* behind an empty test: what two marks are apart of themselves */
+  toll_marks_let_pass(r);
   warm(r, body_batch, s->body.iterations);
   const struct toll_account before = accounts ? toll_account_read() : (struct toll_account){0, 0, 0};
-  toll_mark();
+  mark(s);
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
-    if (turn && !s->controlled && !toll_marks_are_on()) s->width_between_hz = toll_width_measure();
+    if (turn && !s->controlled) s->width_between_hz = toll_width_measure();
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
-    toll_mark();
+    mark(s);
   }
   if (accounts) toll_account_body(&before, 3 * s->body.iterations);
   if (!s->controlled) return;
   s->width_between_hz = toll_width_measure();
   warm(r, control_batch, s->control.iterations);
-  toll_mark();
+  mark(s);
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
-    toll_mark();
+    mark(s);
   }
 }
 
@@ -144,6 +152,13 @@ static void emit_pair(const char *key, const uint64_t pair[2]) {
   toll_put_open(key, '[');
   toll_put_count(NULL, pair[0]);
   toll_put_count(NULL, pair[1]);
+  toll_put_close(']');
+}
+
+static void emit_marks(const struct sample *s) {
+  toll_put_count("mark", s->first_mark);
+  toll_put_open("marked", '[');
+  for (unsigned i = 0; i < s->mark_count; i++) toll_put_count(NULL, s->marked_ns[i]);
   toll_put_close(']');
 }
 
@@ -157,7 +172,7 @@ static void emit_sample(const struct sample *s) {
     toll_put_count("control_iterations", s->control.iterations);
     emit_pair("control", s->control.ns);
   }
-  if (toll_marks_are_on()) toll_put_count("mark", s->first_mark);
+  if (toll_marks_are_on()) emit_marks(s);
   if (s->lane_count) {
     toll_put_open("lanes", '[');
     for (unsigned i = 0; i < s->lane_count; i++) emit_pair(NULL, (uint64_t[]){s->lanes[i].iterations, s->lanes[i].ns});

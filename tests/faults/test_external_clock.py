@@ -46,15 +46,15 @@ def test_all_marks_come_over_a_pty_and_both_clocks_are_told(loop: str) -> None:
     assert (back.status, back.clock.kind, back.clock.source) == ("ok", "external", "pty"), back.reason
     assert back.marks and (back.marks.lost, back.marks.doubled, back.marks.inserted) == (0, 0, 0)
     assert back.marks.came == MARKS * len(back.samples)
-    assert back.marks.empty_ns is not None and back.marks.own_ratio is not None
+    assert back.marks.empty_ns is not None and back.marks.own_ratio == pytest.approx(1, abs=0.01)
 
 
-def test_what_a_line_loses_doubles_and_invents_is_counted_and_makes_no_number(loop: str) -> None:
+def test_what_a_line_loses_doubles_and_invents_is_counted_and_moves_no_number(loop: str) -> None:
     with noisy_line(Faults(lost=0.04, doubled=0.04, inserted=0.04), seed=3) as ends:
         back = visited(loop, open_line(f"serial:{ends.near}:{ends.far}"), samples=16)
     assert back.marks and min(back.marks.lost, back.marks.doubled, back.marks.inserted) > 0
-    assert back.status == "ok" and 0 < MARKS * len(back.samples) <= back.marks.came
-    assert all(min(one.body) > 0 for one in back.samples)
+    assert back.status == "ok" and back.marks.came < MARKS * len(back.samples)
+    assert back.marks.own_ratio == pytest.approx(1, abs=0.01)
 
 
 def test_a_line_that_says_nothing_is_a_reason_within_the_visit(loop: str) -> None:

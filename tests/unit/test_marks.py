@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks stamped at the other end of a line: which came, and the visit in their times."""
+"""Marks stamped at the other end of a line: which came, and the visit in the line's time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tollmeter.model import Marks, Outcome
-from tollmeter.protocol import Damaged, Stamp, outcome, retimed
+from tollmeter.model import Outcome
+from tollmeter.protocol import Damaged, NotTimed, Stamp, outcome, retimed
 from tollmeter.protocol.framing import seal
 from tollmeter.protocol.marks import MARK, arrived
 
@@ -54,30 +54,34 @@ def test_any_faults_are_counted_and_no_stamp_is_another_marks(seed: int) -> None
 # ---- visits ---------------------------------------------------------------------------------------------------------
 
 
-def visit(samples: int, controlled: bool = True) -> tuple[bytes, list[Stamp]]:
-    """A visit's stream, and the stamps of its marks: the longer batch is the first one in each second sample."""
+def visit(samples: int, controlled: bool = True, late_ns: int = 0) -> tuple[bytes, list[Stamp]]:
+    """A visit's stream, and the stamps of its marks: the longer batch is the first one in each second sample. Every
+    third mark comes up to late_ns late."""
     head = {"k": "visit", "visit": 3, "round": 0, "probe": "any.probe", "revision": 1, "abi": "x86_64",
             "target": "local+pty", "parameters": {}}  # fmt: skip
-    records: list[dict[str, Any]] = [head, {"k": "clock", "source": "monotonic_raw", "kind": "hardware"}]
+    clock = {"k": "clock", "source": "monotonic_raw", "kind": "hardware", "resolution_ns": 40, "cost_ns": 30}
+    records: list[dict[str, Any]] = [head, clock, {"k": "control", "adds": 4 * BATCH_NS, "ns": round(BATCH_NS * SKEW)}]
     stamps: list[Stamp] = []
-    now = 0
+    now, rng = 0, random.Random(samples)
 
-    def mark(after_ns: int) -> None:
+    def mark(after_ns: int) -> int:
+        """The target's own time of it."""
         nonlocal now
         now += after_ns
-        stamps.append(Stamp(MARK | len(stamps) % MARK, now))
+        late = rng.randrange(late_ns + 1) if len(stamps) % 3 == 0 else 0
+        stamps.append(Stamp(MARK | len(stamps) % MARK, max(now + late, stamps[-1].ns if stamps else 0)))
+        return round(now * SKEW)
 
     for number in range(samples):
         own = [round(BATCH_NS * SKEW), round(2 * BATCH_NS * SKEW)]
-        record = {"k": "sample", "i": number, "iterations": 1000, "body": own, "mark": len(stamps)}
-        records.append(record | ({"control": own, "control_iterations": 1000} if controlled else {}))
-        records.append({"k": "witness", "i": number, "voluntary": number})
-        mark(0)
-        mark(EMPTY_NS)
+        first = len(stamps)
+        marked = [mark(0), mark(EMPTY_NS)]
         for _ in range(1 + controlled):
-            mark(77_000)
-            for turn in range(2):
-                mark(BATCH_NS << ((turn + number) & 1))
+            marked.append(mark(77_000))
+            marked += [mark(BATCH_NS << ((turn + number) & 1)) for turn in range(2)]
+        record = {"k": "sample", "i": number, "iterations": 1000, "body": own, "mark": first, "marked": marked}
+        records.append(record | ({"control": own, "control_iterations": 1000} if controlled else {}))
+        records.append({"k": "witness", "i": number, "voluntary": number, "control_hz": 4e9 / SKEW})
     return seal(records), stamps
 
 
@@ -86,26 +90,57 @@ def told(stream: bytes, stamps: list[Stamp]) -> Outcome:
 
 
 @pytest.mark.parametrize("controlled", [True, False])
-def test_a_visit_is_told_in_the_lines_times_and_its_own_stand_beside(controlled: bool) -> None:
+def test_a_visit_is_told_in_the_lines_time(controlled: bool) -> None:
+    """Its samples, and the rates of its control loops."""
     back = told(*visit(4, controlled))
-    assert (back.status, back.clock.kind, back.clock.source, back.clock.cost_ns) == ("ok", "external", "pty", EMPTY_NS)
+    assert (back.status, back.clock.kind, back.clock.source, back.clock.cost_ns) == ("ok", "external", "pty", 30)
     assert [one.body for one in back.samples] == [(BATCH_NS, 2 * BATCH_NS)] * 4
     assert {one.control for one in back.samples} == {(BATCH_NS, 2 * BATCH_NS) if controlled else None}
-    marks = 4 * (8 if controlled else 5)
-    assert back.marks == Marks(came=marks, empty_ns=EMPTY_NS, own_ratio=SKEW)
+    assert back.controls == (4e9,)
+    assert [one.witness.control_hz for one in back.samples] == pytest.approx([4e9] * 4)
+    assert back.marks and (back.marks.came, back.marks.empty_ns) == (4 * (8 if controlled else 5), EMPTY_NS)
+    assert back.marks.own_ratio == pytest.approx(SKEW)
 
 
-def test_a_sample_that_lost_a_mark_goes_with_its_witness_and_the_rest_stays() -> None:
+def test_both_times_of_each_mark_and_the_targets_own_stand_beside() -> None:
+    stream, stamps = visit(3)
+    del stamps[9]
+    samples = [msgspec.json.decode(line) for line in retimed(stream, stamps, "pty").splitlines() if b'"sample"' in line]
+    assert [one["own"]["body"][0] for one in samples] == [round(BATCH_NS * SKEW)] * 3
+    assert samples[1]["stamped"][1] is None
+    assert samples[2]["stamped"] == pytest.approx([ns / SKEW for ns in samples[2]["marked"]])
+
+
+def test_late_marks_move_no_time() -> None:
+    back = told(*visit(8, late_ns=BATCH_NS))
+    assert [one.body for one in back.samples] == [(BATCH_NS, 2 * BATCH_NS)] * 8
+    assert back.marks and back.marks.own_ratio == pytest.approx(SKEW)
+
+
+def test_a_lost_mark_takes_no_sample_away() -> None:
     stream, stamps = visit(4)
     del stamps[8 + 3]
     back = told(stream, stamps)
-    assert [one.witness.voluntary for one in back.samples] == [0, 2, 3]
+    assert [one.body for one in back.samples] == [(BATCH_NS, 2 * BATCH_NS)] * 4
     assert back.marks and back.marks.lost == 1
 
 
-def test_a_silent_line_is_no_number_but_a_reason() -> None:
-    back = told(visit(2)[0], [])
-    assert (back.status, back.reason) == ("infrastructure", "nothing came over pty: of 16 marks each was lost")
+def test_a_line_that_is_silent_or_tells_too_little_makes_no_number_but_a_reason() -> None:
+    stream, stamps = visit(4)
+    with pytest.raises(NotTimed, match="nothing came over pty: of 32 marks each was lost"):
+        told(stream, [])
+    with pytest.raises(NotTimed, match="of 32 marks 27 were lost on pty"):
+        told(stream, stamps[:5])
+
+
+def test_stamps_of_which_the_halves_disagree_make_no_number() -> None:
+    """All marks of the second half wait for the last one, as behind a probe that kept their CPU."""
+    stream, stamps = visit(8)
+    half = len(stamps) // 2
+    waiting = [stamp._replace(ns=stamps[-1].ns) for stamp in stamps[half:]]
+    with pytest.raises(NotTimed, match=r"too few of 64 marks came over pty in time") as caught:
+        told(stream, [*stamps[:half], *waiting])
+    assert not caught.value.is_stopped
 
 
 def test_a_visit_without_samples_is_as_it_was() -> None:
@@ -118,19 +153,30 @@ def test_a_visit_without_samples_is_as_it_was() -> None:
     "told", [b'{"k":"other","x":}', b'{"k":"other","x":"\xe5"}', b'{"k":"other","x":' + b"[" * 9000]
 )
 def test_a_record_that_nobody_reads_and_that_is_no_json_is_refused(told: bytes) -> None:
-    lines = visit(1)[0].splitlines()
+    whole, stamps = visit(2)
+    lines = whole.splitlines()
     stream = [*lines[:-1], sealed_text(told, len(lines) - 1), seal([{"k": "x"}] * len(lines)).splitlines()[-1]]
     assert outcome(b"\n".join(stream)).samples
     with pytest.raises(Damaged, match="other: it is not JSON"):
-        retimed(b"\n".join(stream), [], "pty")
+        retimed(b"\n".join(stream), stamps, "pty")
 
 
 @pytest.mark.parametrize("mark", ["many", -1, 2**64 - 1, None, [1]])
 def test_a_sample_that_counts_its_marks_by_nothing_is_refused(mark: object) -> None:
-    records = [msgspec.json.decode(line) for line in visit(1)[0].splitlines()[:-1]]
-    records = [{**record, "mark": mark} if record["k"] == "sample" else record for record in records]
     with pytest.raises(Damaged, match="counts no marks"):
-        retimed(seal([{key: told for key, told in one.items() if key not in "nc"} for one in records]), [], "pty")
+        retimed(with_samples(mark=mark), [], "pty")
+
+
+@pytest.mark.parametrize("marked", ["now", [-1], [2**64 - 1], [1.5], None, [[1]]])
+def test_a_sample_that_does_not_tell_its_own_times_of_marks_is_refused(marked: object) -> None:
+    with pytest.raises(Damaged, match="does not tell when it made its marks"):
+        retimed(with_samples(marked=marked), [], "pty")
+
+
+def with_samples(**changes: object) -> bytes:
+    records = [msgspec.json.decode(line) for line in visit(1)[0].splitlines()[:-1]]
+    records = [{**record, **changes} if record["k"] == "sample" else record for record in records]
+    return seal([{key: told for key, told in one.items() if key not in "nc"} for one in records])
 
 
 def sealed_text(told: bytes, number: int) -> bytes:

@@ -31,6 +31,7 @@ from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
     RATIO_PRECISION,
+    REAL_CLOCKS,
     UNITS,
     Better,
     ClaimVerdict,
@@ -72,8 +73,8 @@ from tollmeter.model.profiled import Distances, Modelled, Profile, Share
 from tollmeter.model.samples import Columns, Lanes, Samples
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "UNITS", "Abi", "Archive", "Beside", "Better", "Book",
-    "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Beside", "Better",
+    "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns",
     "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
     "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled",
     "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",

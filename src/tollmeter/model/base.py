@@ -13,6 +13,8 @@ import msgspec
 Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
+REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
+"""Those that tell a real machine's time: its own, and a host's at the other end of a line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]

@@ -69,7 +69,8 @@ class ClockReading(Record, frozen=True):
 
 class Marks(Record, frozen=True):
     """What came of a visit's marks over a line whose other end has the clock. empty_ns: from one mark to the next with
-    nothing between; own_ratio: the target's own time over the line's, for the same work."""
+    nothing between. own_ratio: the target's own time over the line's. ratio_error: how far the ratios of the two halves
+    of the visit are off it, as a share."""
 
     came: int = 0
     lost: int = 0
@@ -77,6 +78,7 @@ class Marks(Record, frozen=True):
     inserted: int = 0
     empty_ns: float | None = None
     own_ratio: float | None = None
+    ratio_error: float | None = None
 
 
 class Outcome(Record, frozen=True):

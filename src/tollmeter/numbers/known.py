@@ -12,7 +12,7 @@ import numpy as np
 
 from tollmeter.experiment.core_states import cores_hz, full_width
 from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.model import PRECISION, Metric, Outcome, Point, Probe, Row, StateName
+from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
@@ -132,8 +132,8 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
-    """Core clock of each target: median over its visits by the hardware's clock."""
-    told = [one for one in outcomes if one.status == "ok" and one.clock.kind == "hardware"]
+    """Core clock of each target: median over its visits by a real clock."""
+    told = [one for one in outcomes if one.status == "ok" and one.clock.kind in REAL_CLOCKS]
     rates: dict[str, list[float]] = {}
     for outcome, rate in zip(told, cores_hz(told).tolist(), strict=True):
         if rate > 0:
@@ -145,7 +145,7 @@ def core_widths(outcomes: Iterable[Outcome]) -> dict[Place, float]:
     """Width of the whole core by target and ABI, whose registers bound it too."""
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        if outcome.status == "ok" and outcome.clock.kind == "hardware":
+        if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
     found = {place: full_width(group) for place, group in groups.items()}
     return {place: width for place, width in found.items() if width}

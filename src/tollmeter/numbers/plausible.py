@@ -13,7 +13,7 @@ from math import inf, isfinite
 
 import msgspec
 
-from tollmeter.model import Probe, Row
+from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import meaning, metric_of, with_meaning
 
 Probes = Mapping[str, Probe]
@@ -53,10 +53,10 @@ LEAST_CYCLES = {
 def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
     """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target. cpus: that a
     visit had at most."""
-    hardware = [row for row in rows if row.clock == "hardware"]
-    broken: Broken = {**_without_end(rows), **_more_than_all_cores(hardware, probes, core_clocks_hz, cpus)}
+    real = [row for row in rows if row.clock in REAL_CLOCKS]
+    broken: Broken = {**_without_end(rows), **_more_than_all_cores(real, probes, core_clocks_hz, cpus)}
     for rule in RULES:
-        for row_id, sentence in rule(hardware, probes, core_clocks_hz).items():
+        for row_id, sentence in rule(real, probes, core_clocks_hz).items():
             broken.setdefault(row_id, sentence)
     return tuple(_refuse(row, broken[id(row)]) if id(row) in broken else row for row in rows)
 
@@ -67,7 +67,7 @@ def notes(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[
     said = []
     for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
         smallest, clock = group[0], core_clocks_hz.get(group[0].target)
-        if clock and smallest.median and smallest.unit == "ns" and smallest.clock == "hardware":
+        if clock and smallest.median and smallest.unit == "ns" and smallest.clock in REAL_CLOCKS:
             cycles = smallest.median * clock / 1e9
             if abs(cycles - round(cycles)) > 0.03 * cycles:
                 said.append(f"the first cache answers after {cycles:.2f} cycles ({smallest.abi}), not a whole number: "
@@ -222,10 +222,17 @@ def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken
     for row in with_meaning(rows, probes, *LEAST_CYCLES):
         least, sentence = LEAST_CYCLES[meaning(row, probes) or ""]
         clock = clocks.get(row.target, 0.0)
-        factor = {"ns": clock / 1e9, "cycle": 1.0}.get(row.unit)
-        if clock and factor and _ends(row)[1] * factor * MARGIN < least:
+        if clock and _most_cycles(row, clock) * MARGIN < least:
             broken[id(row)] = sentence
     return broken
+
+
+def _most_cycles(row: Row, clock_hz: float) -> float:
+    """Of one operation, by the end of the row's interval that is the slower; infinite for other units."""
+    low, high = _ends(row)
+    if row.unit == "op/s":
+        return clock_hz / low if low > 0 else inf
+    return high * {"ns": clock_hz / 1e9, "cycle": 1.0}.get(row.unit, inf)
 
 
 RULES: tuple[Callable[[Sequence[Row], Probes, Clocks], Broken], ...] = (

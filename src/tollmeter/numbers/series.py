@@ -13,7 +13,7 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core_clock import follows_clock
 from tollmeter.experiment.core_states import usual
 from tollmeter.experiment.precision import LEAST_VISITS, middle_of
-from tollmeter.model import Metric, StateName
+from tollmeter.model import REAL_CLOCKS, Metric, StateName
 from tollmeter.numbers.readings import Overheads, Reading, costs
 
 _LEAST_VALUES = 4
@@ -92,7 +92,7 @@ def _stated_clock(
     """The clock that a time is stated at, if it follows the clock."""
     outcome = told[0][0].outcome
     stated = clocks_hz.get(outcome.point.target)
-    if stated is None or metric.unit == "cycle" or outcome.clock.kind != "hardware":
+    if stated is None or metric.unit == "cycle" or outcome.clock.kind not in REAL_CLOCKS:
         return None
     clocked = [(middle_of(found), read.clock_hz) for read, found in told if read.clock_hz]
     return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None

@@ -22,9 +22,9 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.model import Failure, Visit
-from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, retimed, words
+from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
 from tollmeter.targets.child import Ended
-from tollmeter.targets.external_clock import LEAST_SAMPLE_NS
+from tollmeter.targets.external_clock import timed_over
 from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.lines import Port
 
@@ -62,19 +62,24 @@ class SerialLine:
         return self._told(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        asked = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
-        if self._timed:
-            least_ns = max(visit.sample_ns, LEAST_SAMPLE_NS)
-            asked = msgspec.structs.replace(asked, sample_ns=least_ns, marks=_ITS_OUTPUT, priority="normal")
-        limit_s = visit.deadline_ms / 1000 + _GRACE_S
+        here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
+        if not self._timed:
+            return self._visited(executable, here, revision)
+
+        def attempt(asked: Visit) -> tuple[bytes, Sequence[Stamp]]:
+            marking = msgspec.structs.replace(asked, marks=_ITS_OUTPUT, priority="normal")
+            return self._visited(executable, marking, revision), self._stamps
+
+        return timed_over(self._port.name, here, revision, attempt)
+
+    def _visited(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended = self._asked([_over_there(executable), *words(asked)], limit_s)
+            ended = self._asked([_over_there(executable), *words(visit)], visit.deadline_ms / 1000 + _GRACE_S)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
             return refused(visit, revision, "infrastructure", failure.sentence)
-        stream = closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
-        return retimed(stream, self._stamps, self._port.name) if self._timed else stream
+        return closed(ended.output, visit, revision, trouble(ended, visit.deadline_ms))
 
     def interrupt(self) -> None:
         self._port.put(b"interrupt\n")
