@@ -22,6 +22,8 @@ OF_THE_DISTURBANCE = (
     "machine.run_is_held_back",
 )
 """What these say is about the neighbours themselves, which a busy run tells best."""
+OF_THE_MARKS = ("machine.clock_is_wrong",)
+"""What delays the marks of a visit is part of this finding's own interval, so that any run carries it."""
 
 
 class Carried(NamedTuple):
@@ -40,6 +42,8 @@ def carried(verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequen
 
 
 def _is_carried(verdict: RunVerdict, name: str) -> bool:
+    if name in OF_THE_MARKS:
+        return True
     if verdict in ("busy", "held back"):
         return name in OF_THE_DISTURBANCE
     return verdict != "too short"

@@ -45,6 +45,7 @@ class Row(Record, frozen=True):
     """One metric at one point. median, low and high are the estimate and its 95 % interval, in the row's state; states
     has every state that was seen often enough, this one's first. A time that follows the core's clock is one at
     clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
+    own_ratio: the target's own time over the line's, where a line's other end has the clock.
     """
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
@@ -72,6 +73,7 @@ class Row(Record, frozen=True):
     unadjusted: float | None = None
     clock_hz: float | None = None
     settled: bool = False
+    own_ratio: float | None = None
 
 
 class Level(Record, frozen=True):

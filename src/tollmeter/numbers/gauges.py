@@ -9,9 +9,10 @@ from math import isclose
 import numpy as np
 
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
-from tollmeter.model import Metric, Row
+from tollmeter.model import Metric, Outcome, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import BY_KERNEL
+from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.row_of import KERNEL_COUNTS, Told, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
 
@@ -26,7 +27,7 @@ _OF_THE_EMULATOR = (
 def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
     first, note = told.readings[0].outcome, told.note
     outcomes = [read.outcome for read in told.readings if metric.name in read.outcome.gauges]
-    said = [(outcome.gauges[metric.name], outcome.seed or -outcome.visit - 1) for outcome in outcomes]
+    said = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
     finite = [(value, layout) for value, layout in said if np.isfinite(value)]
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
         return bare(first, told.probe, metric, "unsupported", _OF_THE_EMULATOR)
@@ -41,6 +42,14 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
         samples=len(values),
     )  # fmt: skip
     return with_precision(row, len(values), known.precision)
+
+
+def _by_line(outcome: Outcome, metric: Metric) -> float:
+    """The probe's value. It is made by the target's own clock, also where a line's other end times the visit."""
+    value, ratio = outcome.gauges[metric.name], (outcome.marks.own_ratio if outcome.marks else None) or 1.0
+    if metric.unit == "ns":
+        return value / ratio
+    return value * ratio if metric.unit in RATES else value
 
 
 def _counted_once(value: float, metric: Metric) -> Estimate:

@@ -28,6 +28,7 @@ FLOPS_PER_CYCLE = 64
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 FASTEST_CLOCK_HZ = 1e10
 """Where a core's own is not known."""
+NO_TIME = "a batch took less than no time"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
     "B/s": (4 * WIDEST_LOAD_BYTES, "no core loads and stores more than four vectors of 64 bytes"),
@@ -54,7 +55,11 @@ def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: in
     """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target. cpus: that a
     visit had at most."""
     real = [row for row in rows if row.clock in REAL_CLOCKS]
-    broken: Broken = {**_without_end(rows), **_more_than_all_cores(real, probes, core_clocks_hz, cpus)}
+    broken: Broken = {
+        **_without_end(rows),
+        **_below_nothing(rows, probes),
+        **_more_than_all_cores(real, probes, core_clocks_hz, cpus),
+    }
     for rule in RULES:
         for row_id, sentence in rule(real, probes, core_clocks_hz).items():
             broken.setdefault(row_id, sentence)
@@ -185,6 +190,17 @@ def _without_end(rows: Sequence[Row]) -> Broken:
     """A rate of work that was declared as 1e300 bytes, or a cost that is none."""
     found = (row for row in rows if row.status == "ok")
     return {id(row): NO_NUMBER for row in found if not all(isfinite(end) for end in _numbers(row))}
+
+
+def _below_nothing(rows: Sequence[Row], probes: Probes) -> Broken:
+    """A difference of two times may be negative, and what a probe counted may be; a time may not."""
+    timed = (row for row in rows if row.status == "ok" and _is_timed(row, probes))
+    return {id(row): NO_TIME for row in timed if any(end < 0 for end in _numbers(row))}
+
+
+def _is_timed(row: Row, probes: Probes) -> bool:
+    metric = metric_of(row, probes)
+    return metric is not None and metric.source not in ("difference", "gauge")
 
 
 def _numbers(row: Row) -> list[float]:

@@ -23,6 +23,7 @@ from tollmeter.experiment.precision import common_scatter
 from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known
+from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import Told, bare, row_of
@@ -109,6 +110,8 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
         gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
         for metric in probe.metrics
     ]
+    ratio = own_ratio([one for one in outcomes if one.status == "ok"])
+    made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
     lacks = {what for told in outcomes if told.status == "ok" for what in unseen(told, probe)}
     return [_said_of_evidence(row, lacks) for row in made] if lacks else made
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a line's other end timed a probe: both clocks beside each other, and what became of the bytes."""
+"""Rows that a line's other end timed: both clocks beside each other, and what became of the marks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ def _marks(book: Book, row: Row) -> list[Marks]:
 
 
 def _line(row: Row, seen: list[Marks]) -> Line:
-    ratios = [marks.own_ratio for marks in seen if marks.own_ratio]
     empty = [marks.empty_ns for marks in seen if marks.empty_ns is not None]
-    ratio = median(ratios) if ratios else None
+    ratio = row.own_ratio
     own = row.median * (1 / ratio if row.unit in RATES else ratio) if ratio and row.median else None
     name = " ".join([row.probe, *(str(value) for value in row.parameters.values())])
     return Line(

@@ -10,6 +10,7 @@ from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
 from tollmeter.report import in_turns, tables, ways_out, worth
 from tollmeter.report.attempts import listings
+from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
@@ -32,7 +33,7 @@ def render(book: Book) -> str:
     parts = [_head(book), _in_turns(book), *_study(book)]
     parts += [
         _table(table)
-        for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book))
+        for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
         if table is not None
     ]
     parts += [

@@ -25,6 +25,7 @@ _PARQUET_TYPES = {
     "visit": "BIGINT", "round": "INTEGER", "sample": "INTEGER", "iterations": "BIGINT", "body_n_ns": "BIGINT",
     "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_iterations": "BIGINT",
     "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN",
+    "own_ratio": "DOUBLE",
     "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
     **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target whose own clock runs fast or slow by the clock at the other end of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tollmeter.experiment.precision import LEAST_VISITS, Estimate
+from tollmeter.model import Book, Evidence, Finding, Outcome
+from tollmeter.numbers.own_clock import own_ratio
+from tollmeter.numbers.percent import in_percent
+
+TOLERATED = 0.0025
+"""A crystal is off by 0.01 % at most, and one visit's ratio was off by up to 0.2 % on a busy machine."""
+
+
+def find(book: Book) -> Iterable[Finding]:
+    """Where the ratio of the two clocks, in three visits or more, is surely more than 0.25 % off 1."""
+    targets: dict[str, list[Outcome]] = {}
+    for outcome in book.outcomes:
+        if outcome.status == "ok" and outcome.marks and outcome.marks.own_ratio:
+            targets.setdefault(outcome.point.target, []).append(outcome)
+    for target, visits in targets.items():
+        ratio = own_ratio(visits)
+        if ratio and len(visits) >= LEAST_VISITS and (ratio.low > 1 + TOLERATED or ratio.high < 1 - TOLERATED):
+            yield _finding(target, ratio, visits)
+
+
+def _finding(target: str, ratio: Estimate, visits: Sequence[Outcome]) -> Finding:
+    inner, _, line = target.partition("+")
+    way = "fast" if ratio.value > 1 else "slow"
+    off = sorted(abs(end - 1) for end in (ratio.low, ratio.high))
+    return Finding(
+        name="machine.clock_is_wrong",
+        severity="error",
+        claim=f"the clock of {inner} runs {in_percent(abs(ratio.value - 1), 2)} {way} "
+        f"({in_percent(off[0], 2)} to {in_percent(off[1], 2)}) by the clock at the other end of {line}",
+        evidence=(
+            Evidence(what="own time over the line's", value=ratio.value, unit="ratio"),
+            Evidence(what="visits with marks", value=float(len(visits)), unit="count"),
+        ),
+        remedy="compare both clocks with a third one; times that were not taken over this line are off by as much",
+    )
