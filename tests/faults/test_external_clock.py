@@ -10,9 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import books
 from noisy_line import Faults, noisy_line
+from tollmeter.findings.clock_is_wrong import find
 from tollmeter.model import Abi, Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import external_clock
@@ -20,12 +23,25 @@ from tollmeter.targets.external_clock import ExternalClock
 from tollmeter.targets.lines import Line, Pty, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.ways import clock_of, clocked
+from tollmeter.toolchain.build import build_abi
 
 NAME = "local+pty"
 
 
 MARKS = 5
 """Of a sample without control."""
+WRONG_CLOCK = """
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  const long status = syscall(SYS_clock_gettime, clock, now);
+  const uint64_t ns = ((uint64_t)now->tv_sec * 1000000000u + (uint64_t)now->tv_nsec) / 1000 * THOUSANDTHS;
+  now->tv_sec = (time_t)(ns / 1000000000u);
+  now->tv_nsec = (long)(ns % 1000000000u);
+  return (int)status;
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +63,16 @@ def test_all_marks_come_over_a_pty_and_both_clocks_are_told(loop: str) -> None:
     assert back.marks and (back.marks.lost, back.marks.doubled, back.marks.inserted) == (0, 0, 0)
     assert back.marks.came == MARKS * len(back.samples)
     assert back.marks.empty_ns is not None and back.marks.own_ratio == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("thousandths", [1010, 900])
+def test_a_wrong_clock_of_the_target_is_found(tree: Path, own_abi: Abi, own_compiler: str, thousandths: int) -> None:
+    path = tree / "probes/kernel/loop.c"
+    path.write_text(path.read_text() + WRONG_CLOCK.replace("THOUSANDTHS", str(thousandths)))
+    build_abi(tree, own_abi, own_compiler)
+    told = [visited(str(tree / "build" / own_abi.name / "kernel.loop"), Pty()) for _ in range(4)]
+    (found,) = find(msgspec.structs.replace(books.small(), outcomes=tuple(told)))
+    assert found.evidence[0].value == pytest.approx(thousandths / 1000, rel=0.005)
 
 
 def test_what_a_line_loses_doubles_and_invents_is_counted_and_moves_no_number(loop: str) -> None:
