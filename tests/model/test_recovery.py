@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import comb
 
 import pytest
-from scipy.special import bdtr
 
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import CHAINS, Noise, chain_rows, crowded, described, description, latency_rows
@@ -42,13 +42,18 @@ def machines() -> list[Recovery]:
     return [recovered(random_machine(seed)) for seed in SEEDS]
 
 
+def _at_most(good: int, count: int, share: float) -> float:
+    """The chance of so many right ones, or fewer, where each is right with a chance of `share`."""
+    return sum(comb(count, one) * share**one * (1 - share) ** (count - one) for one in range(good + 1))
+
+
 def hold(right: Iterable[bool], share: float, what: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Prints the rate; fails where it is below its share, or too far below for so small a sample."""
     results = list(right)
     good, count = sum(results), len(results)
     with capsys.disabled():
         print(f"\n  {what}: {good} of {count}", end="")
-    enough = good >= share * count or (count < FULL and bdtr(good, count, share) > UNLIKELY)
+    enough = good >= share * count or (count < FULL and _at_most(good, count, share) > UNLIKELY)
     assert enough, f"{what}: {good} of {count}, and at least {share:.0%} should be"
 
 

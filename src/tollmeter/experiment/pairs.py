@@ -14,9 +14,9 @@ from math import exp, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from tollmeter.experiment.precision import Estimate, location, scale
+from tollmeter.maths.distributions import student_reach, student_tails
 
 LEAST_BLOCKS = 5
 _FLOOR_SD = 1e-5
@@ -50,8 +50,8 @@ def ratio(blocks: Sequence[float]) -> Ratio | None:
     logs = np.asarray(blocks)
     middle = location(logs)
     error = max(_FLOOR_SD, scale(logs)) / sqrt(_EFFICIENCY * count)
-    half = float(stdtrit(count - 1, 0.975)) * error
-    chance = 2 * float(stdtr(count - 1, -abs(middle) / error))
+    half = student_reach(count - 1) * error
+    chance = student_tails(count - 1, middle / error)
     return Ratio(Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half)), chance, count)
 
 

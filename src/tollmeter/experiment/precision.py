@@ -17,9 +17,9 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, polygamma, stdtrit
 
 from tollmeter.experiment.pairwise import middle_of_pairs
+from tollmeter.maths.distributions import digamma, student_reach, trigamma
 from tollmeter.model import Record
 
 Array = NDArray[np.float64]
@@ -113,18 +113,13 @@ def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Of the 95 % interval of the location."""
     spread, freedom = moderated(scale(logs), len(logs) - 1, scatter.visits_sd, scatter.freedom)
     error = spread / sqrt(0.955 * effective(layouts, scatter.layouts))
-    return sqrt((_quantile(freedom) * error) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
+    return sqrt((student_reach(freedom) * error) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
 
 
 def moderated(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
     """A standard deviation pulled to what is usual, and its degrees of freedom."""
     both = freedom + prior_freedom
     return max(_FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
-
-
-@lru_cache(maxsize=1024)
-def _quantile(freedom: float) -> float:
-    return float(stdtrit(freedom, 0.975))
 
 
 def effective(layouts: Sequence[int], shared: float) -> float:
@@ -140,7 +135,7 @@ def in_plain_numbers(visits: Sequence[float], layouts: Sequence[int], around: fl
     found = np.asarray(visits, dtype=float)
     middle = location(found)
     spread, freedom = moderated(scale(found), len(found) - 1, scatter.visits_sd * around, scatter.freedom)
-    error = _quantile(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
+    error = student_reach(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
     half = sqrt(error**2 + (_NORMAL * scatter.runs_sd * around) ** 2)
     return Estimate(value=middle, low=middle - half, high=middle + half)
 
@@ -163,14 +158,14 @@ def _usual_scatter(told: Sequence[tuple[float, int]]) -> tuple[float, float]:
     where all points have one variance, and by trigamma(d0/2) more where theirs come from a prior worth d0 (Smyth 2004,
     section 6.2; medians in place of means). told: standard deviation and degrees of freedom of each point.
     """
-    half = np.array([freedom / 2 for _, freedom in told])
-    logs = 2 * np.log([spread for spread, _ in told]) - digamma(half) + np.log(half)
+    expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in told])
+    logs = 2 * np.log([spread for spread, _ in told]) - expected
     if len(told) < _LEAST_POINTS:
         return max(_FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
-    excess = scale(logs) ** 2 - float(np.mean(polygamma(1, half)))
+    excess = scale(logs) ** 2 - float(np.mean([trigamma(freedom / 2) for _, freedom in told]))
     freedom = 2 / excess if excess > 0 else _MOST_FREEDOM  # trigamma(x) is about 1/x
     freedom = min(_MOST_FREEDOM, max(_LEAST_FREEDOM, freedom))
-    return max(_FLOOR_SD, exp((float(np.median(logs)) + float(digamma(freedom / 2)) - log(freedom / 2)) / 2)), freedom
+    return max(_FLOOR_SD, exp((float(np.median(logs)) + digamma(freedom / 2) - log(freedom / 2)) / 2)), freedom
 
 
 def _in_common(logs: Array, layouts: Sequence[int]) -> float | None:
@@ -205,8 +200,8 @@ def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> fl
     wanted, runs = log(1 + precision) ** 2, (_NORMAL * scatter.runs_sd) ** 2
     if wanted <= runs:
         return inf
-    of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / _quantile(seen - 1 + scatter.freedom) ** 2
+    of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
     found = float(LEAST_VISITS)
     for _ in range(_STEPS):
-        found = max(float(LEAST_VISITS), of_one * _quantile(round(found) - 1 + scatter.freedom) ** 2)
+        found = max(float(LEAST_VISITS), of_one * student_reach(round(found) - 1 + scatter.freedom) ** 2)
     return found

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from math import log
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from tollmeter.inference.pieces import best_cuts, piece_costs
+from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
@@ -50,8 +50,7 @@ def curve(
 
 def monotone(points: NoisyCurve) -> Array:
     """The nearest values in log that never fall (Barlow et al. 1972), weighted by their noise."""
-    fitted = isotonic_regression(np.log(points.values), weights=1 / points.noise**2)
-    return np.asarray(np.exp(fitted.x))
+    return np.asarray(np.exp(nearest_rising(np.log(points.values), 1 / points.noise**2)))
 
 
 def segments(points: NoisyCurve) -> tuple[int, ...]:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from scipy.optimize import isotonic_regression
-
 from tollmeter.inference.answers import Answer, asked, middle, ratio
+from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Record, Row, Value
 from tollmeter.numbers.stats import Estimate
 
@@ -87,7 +86,7 @@ def _knee(points: Sequence[LoadPoint]) -> Answer:
 
 def _crossing(traffic: Sequence[float], latency: Sequence[float], wanted: float) -> float | None:
     """By straight lines between the points of the nearest curve that never falls; None where it stays below."""
-    rising = list(isotonic_regression(latency).x)
+    rising = list(nearest_rising(latency))
     if rising[0] >= wanted:
         return traffic[0]
     for (left, below), (right, above) in pairwise(zip(traffic, rising, strict=True)):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from statistics import median_low
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import middle
 from tollmeter.inference.sweeps import inside, size_of
+from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
 from tollmeter.numbers.meanings import meaning, with_meaning
 from tollmeter.numbers.stats import Array
@@ -100,4 +100,4 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
 
 def _slower(rows: Sequence[Row]) -> Array:
     """Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one."""
-    return np.asarray(np.exp(isotonic_regression([-np.log(middle(row)) for row in rows]).x))
+    return np.asarray(np.exp(nearest_rising([-np.log(middle(row)) for row in rows])))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from math import ceil, floor, log2
 
 import numpy as np
-from scipy.optimize import nnls
 
 from tollmeter.inference.curves import NoisyCurve, bic, monotone
 from tollmeter.inference.shapes import Shape, miss_share
+from tollmeter.maths.fits import not_negative
 from tollmeter.numbers.stats import Array
 
 LEAST_RATIO = 1.35
@@ -58,8 +58,10 @@ class Search:
 
     def solve(self, knees: Sequence[Place]) -> tuple[Array, float]:
         """Costs of the levels, none below zero, and the squares that are left."""
-        costs, left = nnls(self.design(knees), self.target)
-        return np.asarray(costs), float(left**2)
+        design = self.design(knees)
+        costs = not_negative(design, self.target)
+        left = self.target - design @ costs
+        return costs, float(left @ left)
 
     def scale(self, squares: float, knees: int) -> float:
         """By how much the points scatter more than their noise says; at least one."""

@@ -5,8 +5,8 @@ A cache of capacity C with W ways is asked for every line of a buffer of size S 
 after lap. A set that k of those lines fall into keeps them all while k <= W. Beyond that,
 
 * true LRU keeps none: each line is evicted just before it is due. Random replacement keeps some: a line survives a
-  lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which is solved by
-  Lambert's W. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
+  lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one solution
+  above zero. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
   into the second: 1 is random replacement, infinity is LRU.
 * k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
   Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
@@ -22,8 +22,8 @@ from functools import lru_cache
 from math import inf, log
 
 import numpy as np
-from scipy.special import gammainc, gammaln, lambertw
 
+from tollmeter.maths.distributions import log_factorials, lower_gamma, survivors
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
 
@@ -74,25 +74,22 @@ def table(shape: Shape) -> Array:
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
     if shape.keenness == inf:
-        return np.asarray(gammainc(shape.ways, shape.ways * x))
+        return lower_gamma(shape.ways, shape.ways * x)
     return _over_colours(shape, x)
 
 
 def _set_share(load: Array, keenness: float) -> Array:
     """Share of misses in a set that `load` times its ways of lines fall into."""
-    excess = np.maximum(load - 1, 0)
-    if keenness == inf:
-        return np.asarray((excess > 0).astype(float))
-    stretched = 1 + excess * keenness
-    solved = 1 + np.real(lambertw(-stretched * np.exp(-stretched))) / stretched
-    return np.where(excess > 0, np.clip(solved, 0, 1), 0.0)
+    over, share = load > 1, np.zeros_like(load)
+    share[over] = 1.0 if keenness == inf else survivors(1 + (load[over] - 1) * keenness)
+    return share
 
 
 def _over_colours(shape: Shape, x: Array) -> Array:
     """Mean over a Poisson number of other lines in the set of a line; ways need not be whole."""
     mean = shape.ways * x[:, None]
     others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
-    chance = np.exp(others * np.log(mean) - mean - gammaln(others + 1))
+    chance = np.exp(others * np.log(mean) - mean - log_factorials(others[0, -1]))
     share = _set_share((others[0] + 1) / shape.ways, shape.keenness)
     return np.asarray(chance @ share / chance.sum(axis=1))
 
@@ -110,11 +107,13 @@ def _usual_of_two(x: Array, ways: float) -> Array:
     """Median over visits where pages fall at random into two colours: in most visits one of them overflows before the
     capacity is reached, and then all of its lines miss at once. Held on to where the other's later share is less."""
     usual = []
-    for pages in np.maximum(np.round(2 * ways * x), 1):
+    several = np.maximum(np.round(2 * ways * x), 1).astype(int)
+    factorials = log_factorials(several[-1])
+    for pages in several:
         one = np.arange(pages + 1)
         share = np.where(one > ways, one, 0) / pages + np.where(pages - one > ways, pages - one, 0) / pages
         order = np.argsort(share, kind="stable")
-        chance = np.exp(gammaln(pages + 1) - gammaln(one + 1) - gammaln(pages - one + 1) - pages * log(2))
+        chance = np.exp(factorials[pages] - factorials[one] - factorials[pages - one] - pages * log(2))
         reached = np.cumsum(chance[order])
         usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
     return np.maximum.accumulate(usual)

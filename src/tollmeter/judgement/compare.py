@@ -17,11 +17,10 @@ by now, are refused, never compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, inf, log
+from math import erfc, exp, inf, log, sqrt
 from typing import Literal
 
 import msgspec
-from scipy.special import ndtr
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
@@ -169,7 +168,7 @@ def _chance(ratio: Estimate) -> float:
         return 1.0
     error = log(ratio.high / ratio.low) / 2 / _NORMAL
     distance = abs(log(ratio.value))
-    return 2 * float(ndtr(-distance / error)) if error else float(distance == 0)
+    return erfc(distance / error / sqrt(2)) if error else float(distance == 0)
 
 
 def _verdict(pair: tuple[Row, Row], ratio: Estimate, adjusted: float, least: float) -> Verdict:

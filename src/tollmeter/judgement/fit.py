@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import lsq_linear
+
+from tollmeter.maths.fits import bounded
 
 _OFF, _APART = 0.01, 0.1
 """What a time is off by, and what an instruction takes more or less at another size: parts of itself."""
@@ -52,8 +53,8 @@ def fit(sizes: Sequence[Sequence[Observed]]) -> list[Fit]:
     alike[:, 3:] = np.eye(len(sizes)) / (_APART * usual)
     terms = np.vstack([np.array(rows), alike])
     free = [np.inf] * len(sizes)
-    bounds = ([0.0, 0.0, 0.0, *(-bound for bound in free)], [np.inf, 1.0, 1.0, *free])
-    found = lsq_linear(terms, np.append(wanted, np.zeros(len(sizes))), bounds, method="bvls").x
+    low, high = [0.0, 0.0, 0.0, *(-bound for bound in free)], [np.inf, 1.0, 1.0, *free]
+    found = bounded(terms, np.append(wanted, np.zeros(len(sizes))), low, high)
     shown = float(found[1]), float(found[2])
     return [Fit(float(found[0] + more), shown) for more in found[3:]]
 

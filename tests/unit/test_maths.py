@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributions against their closed forms and published values, fits against what their solutions must satisfy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import exp, factorial, inf, log, pi, sqrt, tan
+
+import numpy as np
+import pytest
+
+from tollmeter.maths.distributions import (
+    digamma,
+    log_factorials,
+    lower_gamma,
+    student_reach,
+    student_tails,
+    survivors,
+    trigamma,
+)
+from tollmeter.maths.fits import Array, bounded, nearest_rising, not_negative
+
+EULER = 0.5772156649015329
+FITS = 300
+
+
+def near(value: float, error: float = 1e-12) -> object:
+    return pytest.approx(value, rel=error)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "reach"),
+    [
+        (1, tan(0.475 * pi)), (2, 0.95 * sqrt(2 / (1 - 0.95**2))),  # closed forms
+        (0.5, 164.55767348048821), (3.7, 2.867520707191187), (5, 2.5705818356363141), (10, 2.2281388519862739),
+        (33.3, 2.0338192241340521), (500, 1.9647198374673675),
+    ],
+)  # fmt: skip
+def test_a_95_percent_interval_reaches_as_far_as_students_t(freedom: float, reach: float) -> None:
+    assert student_reach(freedom) == near(reach)
+    assert student_tails(freedom, student_reach(freedom)) == near(0.05)
+
+
+@pytest.mark.parametrize("t", [1e-9, 0.01, 0.5, 1.0, 3.0, 200.0])
+def test_tails_of_students_t_are_its_closed_forms(t: float) -> None:
+    assert student_tails(1, t) == near(2 / pi * np.arctan2(1, t))
+    assert student_tails(2, -t) == near(2 / (2 + t * t + t * sqrt(2 + t * t)))
+    assert student_tails(7, 0) == 1
+
+
+def test_digamma_and_trigamma_at_known_places() -> None:
+    assert digamma(1) == near(-EULER) and digamma(0.5) == near(-EULER - 2 * log(2))
+    assert digamma(12.5) == near(digamma(11.5) + 1 / 11.5) and digamma(1e6) == near(log(1e6) - 5e-7 - 1e-12 / 12)
+    assert trigamma(1) == near(pi**2 / 6) and trigamma(0.5) == near(pi**2 / 2)
+    assert trigamma(3) == near(pi**2 / 6 - 1 - 1 / 4)
+
+
+def test_the_lower_gamma_function_is_a_poisson_numbers_chance() -> None:
+    means = np.array([1e-3, 0.5, 1.0, 4.0, 30.0, 250.0])
+    for least in (1, 2, 16):
+        fewer = [sum(exp(k * log(mean) - mean) / factorial(k) for k in range(least)) for mean in means]
+        assert lower_gamma(least, means) == pytest.approx(1 - np.array(fewer), abs=1e-12)
+    assert lower_gamma(0.5, np.array([0.25])) == near(0.5204998778130465)  # erf(0.5)
+
+
+def test_log_factorials_by_hand() -> None:
+    assert log_factorials(20).tolist() == [near(log(factorial(number))) if number > 1 else 0.0 for number in range(21)]
+
+
+def test_survivors_solve_their_equation() -> None:
+    """Also close to a mean of 1, where twice the excess is left."""
+    means = np.array([1 + 1e-12, 1.001, 1.5, 2 * log(2), 3.0, 50.0])
+    found = survivors(means)
+    assert found == pytest.approx(1 - np.exp(-means * found), rel=1e-9, abs=1e-12)
+    assert found[0] == near(2e-12, 1e-3) and found[3] == near(0.5) and found[-1] == near(1.0)
+
+
+def best(terms: Array, wanted: Array, low: Array, high: Array) -> None:
+    """Inside their bounds the slope of an unknown is nothing; at a bound it leads out (Karush, Kuhn and Tucker)."""
+    found = bounded(terms, wanted, low, high)
+    assert np.all(found >= low) and np.all(found <= high)
+    slope = terms.T @ (wanted - terms @ found) / np.linalg.norm(terms, axis=0) / np.linalg.norm(wanted)
+    for value, least, most, along in zip(found, low, high, slope, strict=True):
+        assert (along < 1e-9 or value == most) and (along > -1e-9 or value == least)
+
+
+def test_a_bounded_fit_is_the_best_there_is() -> None:
+    random = np.random.default_rng(4711)
+    for _ in range(FITS):
+        rows, unknowns = random.integers(3, 40), random.integers(1, 8)
+        terms, wanted = random.standard_normal((rows, unknowns)), random.standard_normal(rows) * 3
+        low = np.where(random.random(unknowns) < 0.4, -inf, random.standard_normal(unknowns) - 1)
+        high = np.where(random.random(unknowns) < 0.4, inf, np.where(np.isfinite(low), low, 0) + 2)
+        best(terms, wanted, low, high)
+        best(np.abs(terms) ** 3, wanted, np.zeros(unknowns), np.full(unknowns, inf))
+
+
+def test_a_fit_of_what_cannot_be_told_apart_ends() -> None:
+    """Two columns are one: what both take together is all that is known."""
+    column = np.array([1.0, 2.0, 3.0])
+    found = not_negative(np.column_stack([column, column, -column]), 2 * column)
+    assert found[0] + found[1] - found[2] == near(2) and np.all(found >= 0)
+    assert not_negative(np.eye(2), np.array([-1.0, 3.0])) == pytest.approx([0, 3])
+
+
+def test_the_nearest_rising_values_are_the_least_of_the_greatest_means() -> None:
+    """max over starts of the min over ends of a stretch's weighted mean (Robertson, Wright and Dykstra 1988)."""
+    random = np.random.default_rng(4711)
+    for _ in range(30):
+        count = int(random.integers(1, 12))
+        values, weights = random.standard_normal(count), random.random(count) + 0.01
+        found = nearest_rising(values, weights)
+        for at in range(count):
+            means = [
+                min(np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(at, count))
+                for a in range(at + 1)
+            ]
+            assert found[at] == near(max(means))
+        assert all(left <= right for left, right in pairwise(found))
+    assert nearest_rising([3.0, 1.0, 2.0, 5.0]).tolist() == [2, 2, 2, 5]
