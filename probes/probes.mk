@@ -43,7 +43,6 @@ INCLUDES  = -I$(RUNTIME) -I$(<D)
 identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
 
 SOURCES  := $(filter-out $(RUNTIME)/%,$(wildcard probes/*/*.c probes/*/*.cc))
-PROBES   := $(subst /,.,$(patsubst probes/%,%,$(basename $(SOURCES))))
 
 # FAMILY/NAME=LIBRARY+LIBRARY for each probe that says so; what the host tool has brought of them (libraries.toml) is in
 # build/libraries. Whether it is there the probe asks itself; NAME.from is written when one came or went, so that the probe
@@ -82,37 +81,34 @@ $(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC
         cmp -s - $(COMMAND) || printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' > $(COMMAND))
 RECIPE   := Makefile probes/probes.mk $(COMMAND)
 
-.PHONY: all
-all: $(PROBES:%=$(OUT)/%) $(OUT)/layout.o
-
 # How the ABI lays out its types: read from the object file, never run. So it may be the old ARM ABI's own layout, though
 # nothing that is laid out so can be linked with the libraries of today.
 $(OUT)/layout.o: abis/layout.c $(RECIPE)
-	@$(CC) $(STD_C) $(CFLAGS) $(if $(filter -DTOLL_FPA,$(ABI_FLAGS)),-mabi=apcs-gnu) -c $< -o $@
+	@$(CC) $(STD_C) $(CFLAGS) $(if $(filter -DTOLL_FPA,$(ABI_FLAGS)),-mabi=apcs-gnu) -c $< -o $@ && echo $@
 
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
-	@rm -f $@ && $(AR) rcsD $@ $^
+	@rm -f $@ && $(AR) rcsD $@ $^ && echo $@
 
 $(OUT)/libsoft.a: $(LIBGCC_OF_SOFT)
 	@rm -f $@ && mkdir -p $(OBJ)/soft && $(AR) x --output $(OBJ)/soft $< $(SOFT_MEMBERS) && \
-	  $(AR) rcsD $@ $(SOFT_MEMBERS:%=$(OBJ)/soft/%)
+	  $(AR) rcsD $@ $(SOFT_MEMBERS:%=$(OBJ)/soft/%) && echo $@
 
 $(OBJ)/runtime/%.c.o: $(RUNTIME)/%.c $(RECIPE)
-	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@ && echo $@
 $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
-	@mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+	@mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@ && echo $@
 
 # $(call probe,FAMILY/NAME,FAMILY.NAME)
 define probe
 $(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(wildcard probes/$1.mk) $(call origins,$1)
-	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call origins,$1)
-	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
-	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@
+	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
            $(ARCHIVE) $(SOFT_OF_ARM)
-	@$(CC) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@
+	@$(CC) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@ && echo $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))

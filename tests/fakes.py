@@ -9,9 +9,12 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from tollmeter.toolchain import proven
+from tollmeter.toolchain.build import read_abi
 from waiting import in_time
 
 SCRIPT = Path(__file__).parent / "faults" / "fake_probe.py"
@@ -56,16 +59,32 @@ probe = "kernel.*"
 """
 
 
+ABI = """
+summary = "fakes"
+compiler = ["no-such-compiler"]
+runs_on = ["{machine}"]
+"""
+
+
 def tree(root: Path, **behaviours: str) -> Path:
-    """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite."""
-    abi = root / "build" / platform.machine()
-    paths = [fake(abi, f"kernel.{name}", behaviour) for name, behaviour in behaviours.items()]
+    """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite. As far
+    as anybody can see they are built of its sources, which are empty.
+    """
+    name = platform.machine()
+    folder = root / "build" / name
+    paths = [fake(folder, f"kernel.{probe}", behaviour) for probe, behaviour in behaviours.items()]
     made = {path.name: {"sha256": sha256(path), "size_bytes": path.stat().st_size} for path in paths}
-    (abi / "manifest.json").write_text(json.dumps(made))
-    (root / "suites").mkdir(exist_ok=True)
-    (root / "probes").mkdir(exist_ok=True)
-    (root / "probes" / "libraries.toml").touch()
-    (root / "suites" / "default.toml").write_text(SUITE)
+    (folder / "manifest.json").write_text(json.dumps(made))
+    for sources in ("suites", "abis", "probes/kernel"):
+        (root / sources).mkdir(parents=True, exist_ok=True)
+    for source in ("Makefile", "probes/libraries.toml", *(f"probes/kernel/{probe}.c" for probe in behaviours)):
+        (root / source).touch()
+    (root / "suites/default.toml").write_text(SUITE)
+    (root / f"abis/{name}.toml").write_text(ABI.format(machine=name))
+    (folder / "stamp").unlink(missing_ok=True)
+    proven.begin(root, read_abi(root / f"abis/{name}.toml"))
+    later = time.time() + 1
+    os.utime((folder / "stamp.begun").replace(folder / "stamp"), (later, later))
     return root
 
 
@@ -77,6 +96,7 @@ def change(root: Path, probe: str, behaviour: str) -> None:
 
 _TOLL = """
 import sys
+import time
 from tollmeter import starting
 starting.hold_signals()
 from pathlib import Path

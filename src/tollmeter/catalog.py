@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,23 +60,26 @@ class Catalog(Record, frozen=True):
         return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
 
 
-def load(build: Path, machine: str) -> Catalog:
-    """What is built. machine: the CPU's name, as `uname -m` has it. Raises Failure (5) where nothing is."""
+def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Catalog:
+    """What is built, of all ABIs unless some are named. machine: the CPU's name, as `uname -m` has it. Raises Failure
+    (5) where nothing is."""
     executables: dict[tuple[str, str], Executable] = {}
     broken: dict[tuple[str, str], str] = {}
-    gaps = _gaps(build / "gaps")
+    gaps: dict[str, str] = {}
     for manifest in sorted(build.glob("*/manifest.json")):
         abi = manifest.parent.name
+        if abis is not None and abi not in abis:
+            continue
         found = _executables(manifest)
-        if not found and abi not in gaps:
+        if not found:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
         left_out = _left_out(manifest.with_name("broken.json"))
         broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
         executables.update({(executable.probe.probe, abi): executable for executable in found})
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
-    abis = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
-    return Catalog(executables=executables, abis=tuple(abis), gaps=gaps, broken=broken)
+    runnable = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
+    return Catalog(executables=executables, abis=tuple(runnable), gaps=gaps, broken=broken)
 
 
 def _left_out(path: Path) -> dict[str, str]:
@@ -111,15 +114,6 @@ def _target(folder: Path) -> str:
     """What the ABI's probes described themselves on, where it was not this machine itself."""
     told = folder.with_name(f"{folder.name}.target")
     return str(clean(told.read_text(encoding="utf-8", errors="replace").strip())) if told.is_file() else "local"
-
-
-def _gaps(path: Path) -> dict[str, str]:
-    """What the build left out, a line each: `ABI (reason)...`."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    return {line.split(" ", 1)[0]: f"{clean(line)}" for line in lines if line.strip()}
 
 
 def check_unchanged(executables: Iterable[Executable]) -> None:

@@ -1,25 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far something is that takes long, on standard error: on a terminal in one line that is written over and at the
-end taken away, elsewhere in a line now and then.
+end taken away, elsewhere in a line now and then, each time after twice as long.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 
-_EVERY_S, _REDRAWN_EVERY_S = 5.0, 0.2
+_FIRST_S, _REDRAWN_EVERY_S = 5.0, 0.2
 _FROM_THE_LEFT = "\r\033[K"
 
 
+@contextlib.contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Says on a terminal what it is, as long as it lasts. The next line is written over it."""
+    redraws = _redraws()
+    try:
+        if redraws:
+            sys.stderr.write(f"{_FROM_THE_LEFT}toll: {what}\r")
+            sys.stderr.flush()
+        yield
+    finally:
+        if redraws:
+            sys.stderr.write(_FROM_THE_LEFT)
+            sys.stderr.flush()
+
+
+def _redraws() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
 class Counting:
-    """Is told how many are done, and of what. What is done before the first line would be due is never told of."""
+    """Is told how many are done, of how many. What is done before the first line would be due is never told of."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._redraws = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._due_s = time.monotonic() + self._pause_s()
+        self._redraws = _redraws()
+        self._pause_s = _REDRAWN_EVERY_S if self._redraws else _FIRST_S
+        self._due_s = time.monotonic() + self._pause_s
         self._drawn = False
 
     def __enter__(self) -> Counting:
@@ -30,14 +52,12 @@ class Counting:
             sys.stderr.write(_FROM_THE_LEFT)
             sys.stderr.flush()
 
-    def __call__(self, of: str, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         if time.monotonic() < self._due_s:
             return
-        self._due_s = time.monotonic() + self._pause_s()
+        self._pause_s *= 1 if self._redraws else 2
+        self._due_s = time.monotonic() + self._pause_s
         self._drawn = True
         before, after = (_FROM_THE_LEFT, "") if self._redraws else ("", "\n")
-        sys.stderr.write(f"{before}toll: {self._what} for {of}: {done} of {total}{after}")
+        sys.stderr.write(f"{before}toll: {self._what}: {done} of {total}{after}")
         sys.stderr.flush()
-
-    def _pause_s(self) -> float:
-        return _REDRAWN_EVERY_S if self._redraws else _EVERY_S

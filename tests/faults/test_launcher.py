@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./toll from anywhere, at once, read-only, with what is missing: it sets up what is stale, once, or says one line."""
+"""./toll from anywhere, at once, read-only, with what is missing: what is asked for is set up and built where it is
+stale, once, or one line says why not."""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -22,36 +22,19 @@ from waiting import LONG_S, in_time
 
 INFRASTRUCTURE, NOTHING_RAN, INTERRUPTED = 5, 6, 130
 EVERYWHERE = """sh bash env readlink dirname uname mkdir touch flock find cmp cp rm grep xargs sed tr sort paste
-  cat date sleep tail id"""
+  cat date sleep tail id awk"""
 ROOT = Path(__file__).resolve().parents[2]
-LONG_AGO, LATER = 1_000_000_000, 1_100_000_000
 ECHO = """import json, os, sys
 told = {'words': sys.argv[1:], 'cwd': os.getcwd(), 'path': sys.path, 'command': os.environ['TOLL_COMMAND']}
 print(json.dumps(told))
 """
-# Stands for the interpreter of .venv: it notes what it was asked, fails on demand, and pretends to have built.
+# Stands for the interpreter of .venv: it notes what it was asked, and fails on demand.
 PYTHON = """#!/bin/sh
 echo "$*" >>calls
 case "$*" in
-  *pip*) [ ! -e pip-fails ] ;;
-  *set_up*) uname -m >build/stamp ;;
-esac
-"""
-# The packages that are not needed to build wait for a build that has begun: without one they never come.
-BESIDE = """#!/bin/sh
-echo "$*" >>calls
-case "$*" in
-  *requirements.lock*)
-    for _ in 1 2 3 4 5 6 7 8 9 10; do [ ! -e build/stamp ] || exit 0; sleep 0.2; done
-    exit 1 ;;
-  *set_up*) uname -m >build/stamp ;;
-esac
-"""
-# Both last until they are ended.
-LASTING = """#!/bin/sh
-case "$*" in
-  *requirements.lock*) echo $$ >pip.pid; exec sleep 60 ;;
-  *set_up*) echo $$ >building; exec sleep 60 ;;
+  *installer*)
+    [ ! -e pip-fails ] || exit 1
+    printf '  %s-1-py3-none-any.whl (%s)\n' 'Downloading a' '1.5 MB' 'Using cached b' '300 kB' ;;
 esac
 """
 
@@ -73,18 +56,29 @@ def _set_up(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFact
     tree = tmp_path_factory.mktemp("set up") / "toll meter"
     shutil.copytree(_built_tree, tree)
     shutil.copytree(root / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    (tree / "src/tollmeter/__main__.py").write_text(ECHO)
+    for path in root.glob("requirements-*.lock"):
+        shutil.copy2(path, tree)
+    for script in root.glob("build/vega-*.js"):
+        shutil.copy2(script, tree / "build")
     (tree / ".venv").symlink_to(root / ".venv")
     done = start(tree, "--set-up")
     assert done.returncode == 0, done.stderr
+    assert "ready: 1 probes" in done.stderr
     return tree
 
 
 @pytest.fixture
 def ready(_set_up: Path, tmp_path: Path) -> Path:
-    """A checkout that is set up, with the real virtual environment and a command that echoes what it was given. It is
-    one test's alone: a copy, with the times of what it was copied from, so that nothing is stale."""
+    """A checkout that is set up, with the real virtual environment. It is one test's alone: a copy, with the times of
+    what it was copied from, so that nothing is stale."""
     return Path(shutil.copytree(_set_up, tmp_path / "toll meter", symlinks=True))
+
+
+@pytest.fixture
+def echoing(ready: Path) -> Path:
+    """Its command echoes what it was given."""
+    (ready / "src/tollmeter/__main__.py").write_text(ECHO)
+    return ready
 
 
 @pytest.fixture
@@ -92,26 +86,24 @@ def hollow(tree: Path) -> Path:
     """A checkout whose virtual environment only notes what it is asked to do, on a machine without packages."""
     program(tree / ".venv/bin/python", PYTHON)
     shutil.copy(tree / "requirements.lock", tree / ".venv")
-    (tree / "src/tollmeter/toolchain").mkdir(parents=True)
-    for name in ("build.py", "accepting.py", "making.py", "elf.py", "floats.py"):
-        (tree / "src/tollmeter/toolchain" / name).touch()
+    (tree / "src/tollmeter").mkdir(parents=True)
     (tree / "src/tollmeter/__main__.py").touch()
     return tree
 
 
-def test_words_and_folder_of_the_caller_arrive_unchanged(ready: Path, tmp_path: Path) -> None:
+def test_words_and_folder_of_the_caller_arrive_unchanged(echoing: Path, tmp_path: Path) -> None:
     words = ["run", "two words", "*", "--flag=", ""]
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the folder of the caller')\n")
     link = tmp_path / "link"
-    link.symlink_to(ready / "toll")
-    done = start(ready, *words, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    link.symlink_to(echoing / "toll")
+    done = start(echoing, *words, cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert (told["words"], told["cwd"]) == (words, str(tmp_path))
-    assert str(ready / "src") in told["path"]
+    assert str(echoing / "src") in told["path"]
     by_link = subprocess.run([link, "list"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(by_link.stdout)["words"] == ["list"]
-    assert (told["command"], json.loads(by_link.stdout)["command"]) == (str(ready / "toll"), str(link))
+    assert (told["command"], json.loads(by_link.stdout)["command"]) == (str(echoing / "toll"), str(link))
 
 
 def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, own_abi_name: str) -> None:
@@ -128,30 +120,11 @@ def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, 
 def test_a_probe_that_does_not_compile_stops_the_command(ready: Path) -> None:
     with (ready / "probes/kernel/loop.c").open("a") as source:
         source.write("static int unused;\n")
-    for done in (start(ready, "list"), start(ready, "list")):
+    for words in (["list"], ["run", "kernel.loop"]):
+        done = start(ready, *words)
         assert done.returncode == 1
         assert done.stdout == ""
         assert "loop.c" in done.stderr
-
-
-def test_probes_of_another_cpu_are_stale(ready: Path) -> None:
-    (ready / "build/stamp").write_text("pdp11\n")
-    assert start(ready, "list").stderr
-    assert (ready / "build/stamp").read_text().strip() == platform.machine()
-    assert not start(ready, "list").stderr
-
-
-def test_new_packages_are_a_reason_to_close_a_gap(ready: Path) -> None:
-    if not Path("/var/lib/dpkg/status").exists():
-        pytest.skip("this system has no dpkg")
-    for path in (ready / "abis", ready / "probes", *ready.rglob("*")):
-        if ".venv" not in path.parts:
-            os.utime(path, (LONG_AGO, LONG_AGO))
-    os.utime(ready / "build/stamp", (LATER, LATER))
-    assert not start(ready, "list").stderr
-    (ready / "build/gaps").write_text("ia32 cannot be built\n")
-    assert start(ready, "list").stderr
-    assert (ready / "build/gaps").read_text() == ""
 
 
 def without_compilers(tmp_path: Path) -> dict[str, str]:
@@ -167,17 +140,16 @@ def without_compilers(tmp_path: Path) -> dict[str, str]:
     "words",
     [["--help"], ["show", "there"], ["report", "there"], ["export", "there"], ["list", "runs"], ["run", "--help"]],
 )
-def test_what_only_reads_needs_no_compiler(ready: Path, tmp_path: Path, words: list[str]) -> None:
-    shutil.rmtree(ready / "build")
-    done = start(ready, *words, **without_compilers(tmp_path))
+def test_what_only_reads_needs_no_compiler(echoing: Path, tmp_path: Path, words: list[str]) -> None:
+    shutil.rmtree(echoing / "build")
+    done = start(echoing, *words, **without_compilers(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["words"] == words
-    assert not (ready / "build").exists()
+    assert not (echoing / "build").exists()
 
 
 def test_probes_are_listed_and_none_is_run_without_a_compiler(ready: Path, tmp_path: Path) -> None:
     shutil.rmtree(ready / "build")
-    (ready / "src/tollmeter/__main__.py").write_text((ROOT / "src/tollmeter/__main__.py").read_text())
     bare = without_compilers(tmp_path)
     listed = start(ready, "list", "probes", **bare)
     assert (listed.returncode, "kernel.loop" in listed.stdout) == (0, True), listed.stderr
@@ -195,7 +167,7 @@ def test_a_ctrl_c_in_the_build_is_one_word(ready: Path, own_abi: Abi) -> None:
     path = ready / f"abis/{own_abi.name}.toml"
     path.write_text(re.sub(r"(?m)^compiler = .*", 'compiler = ["slow-cc"]', path.read_text()))
     environment = {**os.environ, "PATH": f"{slow.parent}:{os.environ['PATH']}"}
-    words = [ready / "toll", "run"]
+    words = [ready / "toll", "run", "kernel.loop"]
     with subprocess.Popen(
         words, cwd=ready, env=environment, stderr=subprocess.PIPE, text=True, process_group=0
     ) as launcher:
@@ -215,7 +187,7 @@ def test_starts_at_once_set_up_once(ready: Path) -> None:
     ]
     said = [one.communicate(timeout=LONG_S) for one in started]
     assert [one.returncode for one in started] == [0] * 4
-    assert all(json.loads(out)["words"] == ["list"] for out, _ in said)
+    assert all("kernel.loop" in out for out, _ in said)
     assert sum("built" in err for _, err in said) == 1
 
 
@@ -231,13 +203,13 @@ def read_only(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
         subprocess.run(["chmod", "-R", "u+w", tree], check=True)
 
 
-def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path) -> None:
+def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path, own_abi_name: str) -> None:
     done = read_only(ready, "list")
     assert (done.returncode, done.stderr) == (0, "")
-    (ready / "build/stamp").unlink()
-    done = read_only(ready, "list")
+    (ready / f"build/{own_abi_name}/stamp").unlink()
+    done = read_only(ready, "run", "kernel.loop")
     assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
-    assert len(done.stderr.splitlines()) == 1
+    assert len(done.stderr.splitlines()) == 1 and "cannot be written to" in done.stderr
 
 
 def test_a_changed_lock_file_is_installed_by_hash_and_only_once(hollow: Path) -> None:
@@ -245,45 +217,9 @@ def test_a_changed_lock_file_is_installed_by_hash_and_only_once(hollow: Path) ->
         lock.write("# newer\n")
     for _ in range(2):
         assert start(hollow, "list", **fakes(hollow, 1000)).returncode == 0
-    first, rest = (call for call in calls(hollow) if "pip" in call)
-    assert "--require-hashes -r build/builders.lock" in first and "--require-hashes -r requirements.lock" in rest
+    (install,) = (call for call in calls(hollow) if "installer" in call)
+    assert install.endswith("--require-hashes -r requirements.lock")
     assert [call for call in calls(hollow) if call.endswith("tollmeter list")] == ["-I -m tollmeter list"] * 2
-
-
-def test_what_builds_needs_is_of_the_lock_and_the_rest_comes_while_it_builds(hollow: Path, root: Path) -> None:
-    shutil.copy(root / "requirements.lock", hollow / "requirements.lock")
-    (hollow / ".venv/requirements.lock").write_text("older\n")
-    program(hollow / ".venv/bin/python", BESIDE)
-    done = start(hollow, "list", **fakes(hollow, 1000))
-    assert done.returncode == 0, done.stderr
-    names = re.findall(r"^([a-z-]+)==", (hollow / "build/builders.lock").read_text(), re.MULTILINE)
-    assert names == ["capstone", "msgspec", "pyelftools", "typing-extensions"]
-    assert (hollow / "build/builders.lock").read_text().count("--hash=") > len(names)
-    assert (hollow / ".venv/requirements.lock").read_text() == (hollow / "requirements.lock").read_text()
-
-
-def test_packages_that_fail_while_it_builds_stop_the_command_behind_it(hollow: Path) -> None:
-    (hollow / ".venv/requirements.lock").write_text("older\n")
-    program(hollow / ".venv/bin/python", BESIDE.replace("exit 0;", "{ echo no such wheel; exit 1; };"))
-    for _ in range(2):
-        done = start(hollow, "list", **fakes(hollow, 1000))
-        assert done.returncode == INFRASTRUCTURE and "no such wheel" in done.stderr
-        assert not [call for call in calls(hollow) if call.endswith("tollmeter list")]
-
-
-def test_a_ctrl_c_in_the_build_ends_what_is_installed_beside_it(hollow: Path) -> None:
-    (hollow / ".venv/requirements.lock").write_text("older\n")
-    program(hollow / ".venv/bin/python", LASTING)
-    with subprocess.Popen(
-        [hollow / "toll", "list"], stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, **fakes(hollow, 1000)},
-    ) as launcher:  # fmt: skip
-        began = hollow / "pip.pid", hollow / "building"
-        assert in_time(lambda: all(one.is_file() and one.stat().st_size for one in began))
-        os.killpg(launcher.pid, signal.SIGINT)
-        _, told = launcher.communicate(timeout=LONG_S)
-    assert launcher.returncode == INTERRUPTED and told.splitlines()[-1] == "toll: interrupted"
-    assert in_time(lambda: not Path(f"/proc/{began[0].read_text().strip()}").exists())
 
 
 def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path) -> None:
@@ -292,7 +228,7 @@ def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path
     for _ in range(2):
         done = start(hollow, "list", **fakes(hollow, 1000))
         assert done.returncode == INFRASTRUCTURE
-        assert not [call for call in calls(hollow) if "set_up" in call]
+        assert not [call for call in calls(hollow) if call.endswith("tollmeter list")]
 
 
 def test_a_python_without_venv_is_one_sentence(hollow: Path) -> None:
@@ -302,18 +238,6 @@ def test_a_python_without_venv_is_one_sentence(hollow: Path) -> None:
     assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
     assert "python3-venv" in done.stderr.splitlines()[-1]
     assert not (hollow / ".venv").exists()
-
-
-def test_without_root_missing_packages_are_one_line_to_copy(hollow: Path) -> None:
-    (hollow / "build/stamp").unlink(missing_ok=True)
-    done = start(hollow, "list", **fakes(hollow, 1000))
-    assert done.returncode == 0
-    (line,) = (line for line in done.stderr.splitlines() if "apt-get install" in line)
-    assert not [call for call in calls(hollow) if call.startswith("-q")]
-    words = line.partition("--no-install-recommends ")[2].split()
-    assert any(word.startswith(("gcc", "musl")) for word in words)
-    assert "make" not in words
-    assert not start(hollow, "list", **fakes(hollow, 1000)).stderr
 
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
@@ -330,6 +254,14 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     would_start = Path("/run/systemd/system").is_dir() or Path("/run/initctl").is_fifo()
     assert ("openssh-server" in unpack.split()) != would_start
     assert not {"make", "shellcheck"} & set(unpack.split())
+
+
+def test_a_step_says_how_much_was_fetched(hollow: Path) -> None:
+    (hollow / ".venv/requirements.lock").write_text("older\n")
+    (line,) = start(hollow, "list", **fakes(hollow, 1000)).stderr.splitlines()
+    assert re.fullmatch(r"toll: installing the Python packages \.\.\. \d s, 1\.8 MB in 2 packages", line)
+    fetch = start(hollow, "--install", "qemu-user", **fakes(hollow, 0)).stderr.splitlines()[1]
+    assert re.fullmatch(r"toll: fetching qemu-user \.\.\. \d s, 97\.3 MB in 2 packages", fetch)
 
 
 # ---- packages by name -----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from debians import asked, calls, fakes, program
 from tollmeter.cli import layout
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.model import Failure
+from tollmeter.library.wanted import Asking
+from tollmeter.model import Failure, Select
 from tollmeter.toolchain import packages
 from waiting import LONG_S, in_time
 
@@ -29,6 +30,7 @@ packages = ["make", "{name}-compiler"]
 runs_on = ["{machine}"]
 runs = ["native", "{way}"]
 """
+LOOP = Asking([Select(probe="kernel.loop")])
 FETCH = ["install", "-y", "--no-install-recommends", "--download-only"]
 
 
@@ -64,7 +66,7 @@ def installed(tree: Path) -> list[list[str]]:
 
 
 def test_what_abis_miss_is_installed_at_once_and_nothing_else(debian: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    catalog = places.made_ready(["red", "blue"], [])
+    catalog = places.made_ready(["red", "blue"], [], LOOP)
     assert installed(debian) == [["blue-compiler", "red-compiler"]]
     assert {"red", "blue"} <= set(catalog.abis)
     assert not catalog.gaps
@@ -73,22 +75,22 @@ def test_what_abis_miss_is_installed_at_once_and_nothing_else(debian: Path, capf
 
 
 def test_neither_apt_nor_a_compiler_is_asked_where_all_is_ready(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places.made_ready(["red"], [])
+    places.made_ready(["red"], [], LOOP)
     before = calls(debian)
     monkeypatch.delattr(packages, "find_compiler")
-    places.made_ready(["red"], [])
-    places.made_ready([], [])
+    places.made_ready(["red"], [], LOOP)
+    places.made_ready([], [], LOOP)
     assert calls(debian) == before
 
 
 def test_an_emulator_comes_with_the_abi_that_needs_it(debian: Path) -> None:
-    places.made_ready(["far"], [])
+    places.made_ready(["far"], [], LOOP)
     assert installed(debian) == [["far-compiler", "qemu-user"]]
 
 
 def test_an_emulator_comes_after_a_compiler_that_shows_the_need(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tollmeter.toolchain.abis._kernel_runs", lambda *_: False)
-    packages.install_for(debian, ["red"], [], platform.machine())
+    packages.install_for(debian, {"red": ["kernel.loop"]}, [], platform.machine())
     assert installed(debian) == [["red-compiler"], ["qemu-user"]]
 
 
@@ -96,14 +98,15 @@ def test_targets_bring_what_they_need(debian: Path, monkeypatch: pytest.MonkeyPa
     abi(debian, "red", machine=platform.machine(), way="guest:x32")
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: real(name, **more) if name == "apt-get" else None)
-    packages.install_for(debian, ["red"], ["guest", "ssh:somewhere", "local"], platform.machine())
+    packages.install_for(debian, {"red": ["kernel.loop"]}, ["guest", "ssh:somewhere", "local"], platform.machine())
     assert installed(debian) == [["openssh-client", "qemu-system-x86", "red-compiler"]]
 
 
 def test_without_root_a_sentence_names_the_mend(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    fakes(debian, 1000)
     with pytest.raises(Failure, match="apt-get install --no-install-recommends make red-compiler") as caught:
-        places.made_ready(["red"], [])
+        places.made_ready(["red"], [], LOOP)
     assert caught.value.exit_code == 5
     assert calls(debian) == []
 
@@ -120,7 +123,7 @@ def test_tests_and_dry_runs_install_nothing(
 
 def test_an_abi_whose_packages_cannot_be_had_keeps_no_other_away(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APT_REFUSES", "red-compiler")
-    catalog = places.made_ready(["red", "blue"], [])
+    catalog = places.made_ready(["red", "blue"], [], LOOP)
     assert "apt-get install --no-install-recommends make red-compiler" in catalog.gaps["red"]
     assert "blue" in catalog.abis
     assert not (debian / "fakes/red-cc").exists()

@@ -279,11 +279,11 @@ def test_a_wrong_word_is_one_line_and_leaves_nothing(done: Toll, root: Path, wor
     assert not list(root.glob("runs/*/journal.jsonl"))
 
 
-def test_nothing_built_is_said(done: Toll, root: Path) -> None:
+def test_what_cannot_be_built_is_said(done: Toll, root: Path) -> None:
     shutil.rmtree(root / "build")
     told = done("run")
-    assert told.code == 5
-    assert "--set-up" in one_line(told)
+    assert told.code == 6
+    assert "no ABI can be built here" in one_line(told)
 
 
 def test_help_names_every_verb(done: Toll) -> None:

@@ -11,12 +11,15 @@ import msgspec
 import pytest
 
 from machines import catalog
+from tollmeter import saying
 from tollmeter.library import places
-from tollmeter.model import Failure
+from tollmeter.library.wanted import Asking
+from tollmeter.model import Failure, Select
 from tollmeter.targets import kvm, ways
-from tollmeter.toolchain import abis, zig
+from tollmeter.toolchain import abis, ready, zig
 
 ROOT = Path(__file__).parents[2]
+LOOP = {"kernel.loop"}
 MINE = """
 summary = "mine"
 compiler = ["{compiler}"]
@@ -58,18 +61,22 @@ def test_a_file_that_means_nothing_is_named_and_keeps_no_other_away(root: Path, 
     assert "mine" in found.abis and "typo" not in found.abis
 
 
-def test_an_abi_that_fails_keeps_no_other_from_being_made(tree: Path, own: Path) -> None:
+def test_an_abi_that_fails_keeps_no_other_from_being_made(
+    tree: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (own / "typo.toml").write_text("colour = 1\n")
     (own / "absent.toml").write_text(MINE.format(compiler="no-such-compiler"))
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
     said: list[str] = []
-    failures = abis.make_ready(tree, ["typo", "absent", "mine"], [], said.append)
+    monkeypatch.setattr(saying, "_listeners", [said.append])
+    failures = ready.make_ready(tree, dict.fromkeys(["typo", "absent", "mine"], LOOP))
     assert set(failures) == {"typo", "absent"}
     assert failures["typo"].exit_code == 2
     assert "apt-get update && apt-get install --no-install-recommends my-compiler" in failures["absent"].sentence
     assert (tree / "build/mine/kernel.loop.describe").is_file()
+    assert [line.partition(": ")[0] for line in said] == ["built kernel.loop for mine"]
     said.clear()
-    assert abis.make_ready(tree, ["mine"], [], said.append) == {}
+    assert ready.make_ready(tree, {"mine": LOOP}) == {}
     assert not said, "nothing has changed, and it was made again"
 
 
@@ -169,10 +176,10 @@ def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
 
 
 def test_a_name_that_is_no_abis_is_refused_before_the_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    for work in ("install_for", "make_ready"):
+    for work in ("install_compilers", "install_for", "make_ready"):
         monkeypatch.setattr(places, work, lambda *_: pytest.fail("something was made first"))
     with pytest.raises(Failure, match="arm-soft") as caught:
-        places.made_ready(["x86_64", "arm-sft"], [])
+        places.made_ready(["x86_64", "arm-sft"], [], Asking([Select(probe="*")]))
     assert caught.value.exit_code == 2
 
 
@@ -181,7 +188,7 @@ def test_where_an_abi_runs_does_not_depend_on_who_built_it(tree: Path, own: Path
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
     (tree / "build").mkdir(exist_ok=True)
     (tree / "build/mine.target").write_text("ssh:second\n")
-    assert not abis.make_ready(tree, ["mine"], ["ssh:second"], lambda _: None)
+    assert not ready.make_ready(tree, {"mine": LOOP}, ["ssh:second"])
     assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 
 
@@ -215,7 +222,7 @@ def test_zig_is_brought_when_an_abi_asks_for_it_and_nobody_forbids(
     (row,) = [one for one in abis.survey(root, "x86_64") if one.name == "zigged"]
     assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", zig.MEND.strip("`"))
     assert not brought, "looking installs nothing"
-    failures = abis.make_ready(root, ["zigged"], [], lambda _: None)
+    failures = ready.make_ready(root, {"zigged": LOOP})
     assert zig.MEND in failures["zigged"].sentence
     assert brought == ([root] if allowed else [])
 
@@ -246,7 +253,7 @@ def test_zig_builds_what_is_verified_and_run(tree: Path, own: Path, name: str, t
     (tree / "probes/float").mkdir()
     for path in ("dot.cc", "vectors.h", "ways.h"):
         shutil.copy2(ROOT / "probes/float" / path, tree / "probes/float")
-    assert abis.make_ready(tree, [name], [], lambda _: None) == {}
+    assert ready.make_ready(tree, {name: {"kernel.loop", "float.dot"}}) == {}
     assert {path.name for path in (tree / "build" / name).glob("*.describe")} == {
         "kernel.loop.describe", "float.dot.describe",
     }  # fmt: skip

@@ -5,18 +5,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tollmeter.library.set_up import built
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
-from tollmeter.toolchain import elf
-from tollmeter.toolchain.build import ANY_CPU, Gap, build_abi, find_compiler, for_cpu, read_abi, read_abis
+from tollmeter.toolchain import elf, proven
+from tollmeter.toolchain.build import (
+    ANY_CPU,
+    Gap,
+    Task,
+    build_abi,
+    build_several,
+    find_compiler,
+    for_cpu,
+    read_abi,
+    read_abis,
+)
+from tollmeter.toolchain.ready import told
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
 SECOND = """#include "toll.h"
@@ -115,13 +128,19 @@ def test_a_compiler_of_no_package_is_not_promised_by_one(own_abi: Abi) -> None:
     assert gap.mend == "install it, or name another compiler in own.toml"
 
 
-def test_a_build_tells_how_far_it_is(tree: Path, own_abi: Abi, own_compiler: str) -> None:
-    """Also while it compiles: nothing is linked before the whole runtime is there."""
-    (tree / "probes/runtime/toll.h").touch()
-    executable = tree / "build" / own_abi.name / "kernel.loop"
-    before, told = executable.stat().st_mtime_ns, []
-    build_abi(tree, own_abi, own_compiler, lambda *now: told.append((*now, executable.stat().st_mtime_ns > before)))
-    assert (own_abi.name, 1, 2, False) in told
+def test_a_build_tells_how_far_it_is_over_all_abis(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    """Also while it compiles, and up to the last file: one count, whatever the number of ABIs."""
+    for name in ("kernel/loop.c", "runtime/emit.c"):
+        (tree / "probes" / name).touch()
+    other = msgspec.structs.replace(own_abi, name="other")
+    counted: list[tuple[int, int]] = []
+    tasks = [Task(abi, own_compiler, ["kernel.loop"]) for abi in (own_abi, other)]
+    build_several(tree, tasks, lambda *now: counted.append(now))
+    runtime = len([*(tree / "probes/runtime").glob("*.c")])
+    (total,) = {of for _, of in counted}
+    assert [done for done, _ in counted] == list(range(1, total + 1))
+    # Two objects, the archive and the executable of one; of the other all objects of the runtime as well.
+    assert total >= 4 + runtime + 3
 
 
 def test_an_executable_is_static_described_and_fingerprinted(tree: Path, own_abi: Abi) -> None:
@@ -142,7 +161,7 @@ def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_co
     before = executable.stat().st_mtime_ns
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns == before
-    assert not made.anew and "no probe was built anew of 1" in built([made])
+    assert not made.anew and not told([made])
 
 
 @pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/toll.h", "probes/runtime/emit.c"])
@@ -152,7 +171,7 @@ def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str
     (tree / source).touch()
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns > before
-    assert list(made.anew) == ["kernel.loop"] and f"built 1 probes for {own_abi.name}" in built([made])
+    assert list(made.anew) == ["kernel.loop"] and told([made]) == f"built kernel.loop for {own_abi.name}"
 
 
 def test_a_changed_flag_reaches_the_executable_and_its_description(tree: Path, own_abi: Abi, own_compiler: str) -> None:
@@ -170,15 +189,86 @@ def test_adding_a_probe_is_one_file_and_leaves_the_others_as_they_were(
     before = (folder / "kernel.loop").read_bytes()
     (tree / "probes/other").mkdir()
     (tree / "probes/other/nothing.c").write_text(SECOND)
-    made = build_abi(tree, own_abi, own_compiler)
-    assert (made.probes, list(made.anew)) == (2, ["other.nothing"])
-    assert f"built 1 of 2 probes anew (other.nothing) for {own_abi.name}" in built([made])
+    assert list(build_abi(tree, own_abi, own_compiler).anew) == ["other.nothing"]
     assert description((folder / "other.nothing.describe").read_bytes())[0].question == "What does nothing cost?"
     assert (folder / "kernel.loop").read_bytes() == before
     (tree / "probes/other/nothing.c").unlink()
     build_abi(tree, own_abi, own_compiler)
     assert not list(folder.glob("other.nothing*"))
     assert list(json.loads((folder / "manifest.json").read_text())) == ["kernel.loop"]
+
+
+def test_only_what_is_asked_for_is_built_and_what_was_built_before_stays(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    folder = tree / "build" / own_abi.name
+    (tree / "probes/other").mkdir()
+    for name in ("one", "two"):
+        (tree / f"probes/other/{name}.c").write_text(SECOND)
+    assert proven.known(tree, own_abi) == frozenset(), "a source came"
+    build_abi(tree, own_abi, own_compiler, ["other.one"])
+    assert proven.known(tree, own_abi) == {"other.one"}
+    assert not (folder / "other.two").exists()
+    build_abi(tree, own_abi, own_compiler, ["other.two", "kernel.loop"])
+    assert proven.known(tree, own_abi) == {"other.one", "other.two", "kernel.loop"}
+    assert set(json.loads((folder / "manifest.json").read_text())) == proven.known(tree, own_abi)
+
+
+def test_what_was_built_of_an_older_header_is_not_known_until_it_is_built_again(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    (tree / "probes/other").mkdir()
+    (tree / "probes/other/one.c").write_text(SECOND)
+    build_abi(tree, own_abi, own_compiler)
+    (tree / "probes/runtime/toll.h").touch()
+    assert list(build_abi(tree, own_abi, own_compiler, ["other.one"]).anew) == ["other.one"]
+    assert proven.known(tree, own_abi) == {"other.one"}
+    assert list(build_abi(tree, own_abi, own_compiler).anew) == ["kernel.loop"]
+
+
+@pytest.mark.parametrize("change", [{"flags": ("-m64", "-O1")}, {"summary": "another"}])
+def test_another_abi_file_or_another_cpu_makes_all_stale(
+    tree: Path, own_abi: Abi, change: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    assert not proven.known(tree, msgspec.structs.replace(own_abi, **change))
+    monkeypatch.setattr(platform, "machine", lambda: "pdp11")
+    assert not proven.known(tree, own_abi)
+
+
+def test_a_source_that_is_saved_during_a_build_is_built_the_next_time(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    source = tree / "probes/kernel/loop.c"
+    source.touch()
+    build_abi(tree, own_abi, own_compiler, tell=source.touch)
+    assert not proven.known(tree, own_abi)
+    build_abi(tree, own_abi, own_compiler)
+    assert proven.known(tree, own_abi) == {"kernel.loop"}
+
+
+@pytest.mark.parametrize("name", ["probes/kernel/loop.c", "build/{abi}/obj/kernel/loop/loop.c.o"])
+def test_a_file_from_the_future_is_built_once_more_and_not_at_each_start(
+    tree: Path, own_abi: Abi, own_compiler: str, name: str
+) -> None:
+    """As a clock leaves them that went back."""
+    later = time.time() + 1e6
+    os.utime(tree / name.format(abi=own_abi.name), (later, later))
+    if name.startswith("build"):
+        (tree / "probes/kernel/loop.c").touch()
+    assert list(build_abi(tree, own_abi, own_compiler).anew) == ["kernel.loop"]
+    assert proven.known(tree, own_abi) == {"kernel.loop"}
+    (tree / "build" / own_abi.name / "stamp").touch()
+    os.utime(tree / "build" / own_abi.name / "stamp", (later, later))
+    assert not proven.known(tree, own_abi)
+
+
+def test_a_checkout_that_cannot_be_written_says_so(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    shutil.rmtree(tree / "build")
+    (tree / "build").write_text("in the way")
+    with pytest.raises(Failure, match="cannot be written to") as caught:
+        build_abi(tree, own_abi, own_compiler)
+    assert caught.value.exit_code == 5
 
 
 def test_a_probe_may_be_cxx_and_bring_assembly(tree: Path, own_abi: Abi, own_compiler: str) -> None:
@@ -188,7 +278,7 @@ def test_a_probe_may_be_cxx_and_bring_assembly(tree: Path, own_abi: Abi, own_com
     # A symbol is all that every architecture's assembler agrees on.
     for machine in ("x86_64", "i386", "aarch64", platform.machine()):
         (tree / f"probes/other/object.{machine}.S").write_text(".globl helper\n.set helper, 4711\n")
-    assert build_abi(tree, own_abi, own_compiler).probes == 2
+    assert not build_abi(tree, own_abi, own_compiler).broken
     assert description((folder / "other.object.describe").read_bytes())[0].question == "And an object?"
 
 

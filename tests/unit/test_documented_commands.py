@@ -22,6 +22,7 @@ from tollmeter import catalog
 from tollmeter.catalog import Catalog, read_suite
 from tollmeter.cli.main import main
 from tollmeter.library import places, prepare
+from tollmeter.library.wanted import Asking
 from tollmeter.model import ClockReading
 from tollmeter.targets.ways import clock_of
 
@@ -67,7 +68,7 @@ X86 = msgspec.structs.replace(MACHINE, architecture="x86_64")
 EVERY = sorted(set(commands()))
 
 
-def built(abis: Sequence[str], targets: Sequence[str], may_install: bool = True) -> Catalog:
+def built(abis: Sequence[str], targets: Sequence[str], _: Asking, may_install: bool = True) -> Catalog:
     """The probes of this machine, taken as built for whatever ABI is asked for."""
     del may_install
     places._check_known(abis)
@@ -93,7 +94,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)
-    monkeypatch.setattr(places, "brought", lambda *_: False)
     monkeypatch.setattr(prepare, "machine_of", lambda *_: (X86, ClockReading()))
     return tmp_path
 

@@ -52,7 +52,7 @@ def abi_of(name: str, **claims: str) -> Abi:
 
 def proved(tree: Path, abi: Abi) -> None:
     objects.lend(tree, abi.name)
-    making.make(tree, abi, str(abi.compiler[0]), f"build/{abi.name}/{PROBE}")
+    making.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
     objects.keep(tree, abi.name)
     floats.prove(tree / f"build/{abi.name}/{PROBE}", abi)
 
@@ -126,7 +126,7 @@ def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> 
     abi = abi_of("arm-fpa")
     made = f"build/{abi.name}/float.call"
     objects.lend(sources, abi.name)
-    making.make(sources, abi, str(abi.compiler[0]), made)
+    making.make(sources, abi, str(abi.compiler[0]), [made])
     floats.prove(sources / made, abi)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where runs are kept and found, and what is built of an ABI that nobody describes any more."""
+"""Where runs are kept and found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tollmeter import root as tollmeter_root
 from tollmeter import saying
 from tollmeter.library import places
-from tollmeter.model import Abi, Failure
+from tollmeter.model import Failure
 from tollmeter.store.journal import NAME as JOURNAL
 
 
@@ -128,14 +128,3 @@ def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch
     assert not places.RUNS.is_relative_to(homeless)
     with pytest.raises(Failure, match="--out"):
         places.new_folder("default")
-
-
-def test_an_abi_whose_file_is_gone_is_a_sentence(
-    tree: Path, own_abi: Abi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(places, "ROOT", tree)
-    monkeypatch.chdir(tmp_path)
-    (tree / f"abis/{own_abi.name}.toml").unlink()
-    with pytest.raises(Failure, match="its file is gone"):
-        places.made_ready([], ["local"])

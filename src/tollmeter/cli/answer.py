@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run: the page is written, the answer printed, the exit code found."""
+"""The end of a run: the answer is printed, the page written, the exit code found."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tollmeter.cli.printing import say
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.conduct import Stopping
+from tollmeter.counting import doing
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import Measured
@@ -48,7 +49,7 @@ def finished(measured: Measured, options: Options) -> int:
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
     code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
-    for failure in (*_page_failures(book, folder), *_print_failures(book, options.form, folder)):
+    for failure in (*_print_failures(book, options.form, folder), *_page_failures(book, folder)):
         say(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
@@ -58,7 +59,8 @@ def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:
     from tollmeter.report import page
 
     try:
-        page.write(book, folder / PAGE)
+        with doing("writing the page"):
+            page.write(book, folder / PAGE)
     except Failure as failure:
         yield failure
 
@@ -67,7 +69,7 @@ def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
     """A reader who left and a full disk cost what is printed, and nothing of the run. Of a closed pipe rich makes an
     exit."""
     try:
-        print_book(book, form)
+        print_book(book, form, page=str(Path(book.index.run.folder) / PAGE))
         sys.stdout.flush()
     except (OSError, SystemExit) as error:
         starting.forget_output()

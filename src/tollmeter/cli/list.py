@@ -15,6 +15,7 @@ from tollmeter.toolchain.build import probe_names
 
 WHAT = ("probes", "suites", "abis", "runs", "findings")
 PROBE = ("probe", "question", "parameters", "abis")
+CANNOT_BUILD = 5
 
 
 def list_(
@@ -32,6 +33,8 @@ def _probes() -> Columns:
     try:
         catalog = places.built()
     except Failure as failure:
+        if failure.exit_code < CANNOT_BUILD:
+            raise
         # A probe tells of itself when it is built; until then its file tells its name.
         say(failure.sentence)
         return Columns(PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1)

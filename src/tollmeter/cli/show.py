@@ -97,10 +97,10 @@ def print_index(index: Index, form: str) -> None:
         write(written(rows_table(index.rows), form))
 
 
-def print_book(book: Book, form: str, *, whole: bool = False) -> None:
-    """What `toll run` ends with, too. whole: of the table, every line."""
+def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:
+    """What `toll run` ends with, too. whole: of the table, every line. page: where one is about to be written."""
     if form == "table":
-        _print_table(book, whole)
+        _print_table(book, whole, page)
     elif form == "md":
         from tollmeter.report.markdown import render
 
@@ -113,9 +113,9 @@ def print_book(book: Book, form: str, *, whole: bool = False) -> None:
         print_index(book.index, form)
 
 
-def _print_table(book: Book, whole: bool) -> None:
+def _print_table(book: Book, whole: bool, page: str | None) -> None:
     from rich.console import Console
 
     from tollmeter.report.terminal import summary
 
-    summary(book, Console(highlight=False), whole=whole)
+    summary(book, Console(highlight=False), whole=whole, page=page)

@@ -21,7 +21,7 @@ DEFAULT = "default"
 Settings = dict[str, tuple[Value, ...]]
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A suite, probe or glob with the parameters that were written after it."""
 
     name: str
@@ -31,7 +31,7 @@ class _Word(NamedTuple):
 def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
     """The suite that the words make. Raises Failure (2) for a word that names nothing, and for a parameter that is
     given twice."""
-    common, named = _parsed(words)
+    common, named = parsed(words)
     several = [_with_settings(word, suites, catalog) for word in named]
     for name in common:
         for word in named:
@@ -40,19 +40,19 @@ def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -
     return _joined([_set(suite, common, catalog) for suite in several])
 
 
-def _parsed(words: Sequence[str]) -> tuple[Settings, list[_Word]]:
-    """The parameters for all names, and the names, each with its own."""
+def parsed(words: Sequence[str]) -> tuple[Settings, list[Word]]:
+    """The parameters for all names, and the names, each with its own. Raises Failure (2) for what is given twice."""
     common: Settings = {}
-    named: list[_Word] = []
+    named: list[Word] = []
     for word in words:
         name, equals, written = word.partition("=")
         if not equals:
-            named.append(_Word(word, {}))
+            named.append(Word(word, {}))
             continue
         settings, of = (named[-1].settings, named[-1].name) if named else (common, "all")
         _check_new(name, settings, of)
         settings[name] = _values(name, written)
-    return common, named or [_Word(DEFAULT, {})]
+    return common, named or [Word(DEFAULT, {})]
 
 
 def _check_new(name: str, settings: Settings, of: str) -> None:
@@ -67,7 +67,7 @@ def _values(name: str, written: str) -> tuple[Value, ...]:
     return values
 
 
-def _with_settings(word: _Word, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
+def _with_settings(word: Word, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
     """Of a probe or glob its parameters select: what it matches and lacks one of them is not meant."""
     suite = _named(word.name, suites, catalog)
     if word.name not in suites and not word.name.endswith(".toml"):

@@ -28,11 +28,9 @@ _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
 
 
-def take_distances(
-    folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
-) -> None:
+def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
     """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
-    there is of them also after a Ctrl-C. tell: is told of which ABI, how many are done, of how many.
+    there is of them also after a Ctrl-C. tell: is told how many are done, of how many.
     """
     taken: list[Distances] = []
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
@@ -40,7 +38,7 @@ def take_distances(
     every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
     try:
         for done, wanted in enumerate(every):
-            tell(wanted.point.abi, done, len(every))
+            tell(done, len(every))
             taken.append(distances(wanted, over))
     finally:
         keep_distances(folder, taken)

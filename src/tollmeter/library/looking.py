@@ -6,7 +6,6 @@ of it under emulators or samplers, in what is left of the budget; what was not r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tollmeter.conduct import Stopping
@@ -20,8 +19,6 @@ PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 """Of each profile of a suite: some 17,000 samples in 14 slices; half of them still tell a share to 1.1 points."""
 _TURNS = 1.5
 """Of all its slices a profile may get half as many again."""
-
-Tell = Callable[[str, int, int], None]
 
 
 def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, quiet: bool) -> None:
@@ -49,5 +46,5 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
             take_distances(folder, suite, place, over, _silently if quiet else count)
 
 
-def _silently(of: str, done: int, total: int) -> None:
+def _silently(done: int, total: int) -> None:
     """For whoever asked for quiet."""

@@ -33,6 +33,7 @@ from tollmeter.library.prepare import (
     used,
 )
 from tollmeter.library.reuse import Reused, reused
+from tollmeter.library.wanted import Asking, selects_of
 from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
@@ -131,7 +132,8 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     request, contents = read_request(folder), read(folder)
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
-    catalog = places.made_ready(request.abis, request.targets, may_install)
+    wanted = Asking(selects_of(request.suite), request.against)
+    catalog = places.made_ready(request.abis, request.targets, wanted, may_install)
     catalog = with_workloads(catalog, request.suite, request.abis)
     machine = same_machine(folder, request, contents, catalog)
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))

@@ -22,17 +22,15 @@ from tollmeter.toolchain.abis import open_here
 LASTS_MS = 50
 
 
-def model_suite(
-    folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[str, int, int], None]
-) -> None:
-    """What a suite wants modelled, until it is over; what there is of it also after a Ctrl-C. tell: is told of which
-    ABI, how many are done, of how many.
+def model_suite(folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
+    """What a suite wants modelled, until it is over; what there is of it also after a Ctrl-C. tell: is told how
+    many are done, of how many.
     """
     taken: list[Modelled] = []
     every = wanted_by(cache.select, ground)
     try:
         for done, wanted in enumerate(every):
-            tell(wanted.point.abi, done, len(every))
+            tell(done, len(every))
             why = over()
             taken.append(_without(wanted, why) if why else model(wanted, cache))
     finally:

@@ -7,8 +7,7 @@ import contextlib
 import os
 import platform
 import re
-import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,21 +16,24 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
-from tollmeter.library import set_up
-from tollmeter.model import Failure, Suite
+from tollmeter.library.wanted import Asking, Libraries
+from tollmeter.library.wanted import wanted as wanted_by
+from tollmeter.model import Abi, Failure, Select, Suite
 from tollmeter.saying import say
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 from tollmeter.toolchain import libraries
-from tollmeter.toolchain.abis import find, make_ready, open_here
-from tollmeter.toolchain.build import for_cpu
-from tollmeter.toolchain.packages import install_for
+from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.build import for_cpu, probe_names
+from tollmeter.toolchain.packages import install_compilers, install_for
+from tollmeter.toolchain.ready import NoCompiler, Wanted, lacking, make_ready, standing_gap
 
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
 LAST = "LAST"
+NOTHING_RAN = 6
 
 
 def _runs() -> Path:
@@ -51,59 +53,97 @@ def _nearest() -> Path:
 RUNS = _runs()
 
 
-def built() -> Catalog:
-    """What this machine runs by itself."""
-    _set_up()
-    return _without(catalog.load(ROOT / "build", platform.machine()), lambda _, target: target != LOCAL)
+def sources() -> dict[str, tuple[str, ...]]:
+    """Every probe that can be asked for, and the libraries that it is built with."""
+    return libraries.named_by(ROOT / "probes", sorted(probe_names(ROOT / "probes")))
 
 
-def made_ready(abis: Sequence[str], targets: Sequence[str], may_install: bool = True) -> Catalog:
-    """What is built, with the ABIs that were named built and described; on the targets that were named, if any.
+def built(*, brings: bool = False) -> Catalog:
+    """All that this machine runs by itself. brings: with the libraries that single probes are built with."""
+    every = Select(probe="*", abi=tuple(abi.name for abi in _own_abis()))
+    return made_ready([], [], Asking([every], brings=brings))
 
-    Raises Failure where a name is no target's, or where none of the ABIs that were named can be made ready.
+
+def made_ready(abis: Sequence[str], targets: Sequence[str], asked: Asking, may_install: bool = True) -> Catalog:
+    """What is asked for, built and described: for the ABIs that were named, else for those of the selections; on the
+    targets that were named, if any.
+
+    Raises Failure where a name is no target's or no ABI's, or where none of the ABIs can be made ready.
     """
     for target in targets:
         clock_of(target)
-    _set_up()
     named = [abi for abi in abis if abi != NATIVE]
     _check_known(named)
-    if may_install:
-        machine = platform.machine()
-        own = [] if named or not targets else [abi.name for abi in for_cpu(find(ROOT).abis.values(), machine)]
-        install_for(ROOT, [*named, *own], targets, machine)
-    failures = make_ready(ROOT, named, targets, say)
-    if named and len(failures) == len(set(named)):
-        raise next(iter(failures.values()))
+    known, own = sources(), _own_abis(targets)
+    if targets and not own and not named:
+        raise Failure(f"no ABI of this machine runs on {', '.join(targets)}: --abi names one that does")
+    failures: dict[str, Failure] = {}
+    standing: dict[str, Failure] = {}
+    while True:
+        wanted = wanted_by(asked, known, abis, [abi.name for abi in own])
+        if may_install:
+            _bring(wanted, named, own, targets, known if asked.brings else {})
+        unasked = [abi.name for abi in own if abi.name in wanted and abi.name not in named]
+        standing |= {name: gap for name in unasked if name != own[0].name and (gap := standing_gap(ROOT, name))}
+        tried = {name: probes for name, probes in wanted.items() if name not in standing}
+        failures |= standing | make_ready(ROOT, tried, targets, unasked)
+        if not own[1:] or not isinstance(failures.get(own[0].name), NoCompiler):
+            break
+        own = own[1:]  # Native is the first ABI that can be built.
+    _check_any(wanted, named, failures)
+    for abi in sorted(failures.keys() - standing.keys()):
+        say(failures[abi].sentence)
+    ready = wanted.keys() - failures.keys()
+    loaded = catalog.load(ROOT / "build", platform.machine(), ready)
+    loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
     gaps = {abi: failure.sentence for abi, failure in failures.items()}
-    for sentence in gaps.values():
-        say(sentence)
-    loaded = catalog.load(ROOT / "build", platform.machine())
-    loaded = _without(loaded, lambda abi, target: abi in gaps or (target != LOCAL and abi not in named))
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
     return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded, named), named)
 
 
-def _set_up() -> None:
-    """What ./toll does in a checkout before it starts this."""
-    if not root.IS_CHECKOUT:
-        set_up.once()
+def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
+    """Those of this CPU that one of the targets could run, if any was named."""
+    return [abi for abi in for_cpu(find(ROOT).abis.values(), platform.machine()) if _has_place(abi, targets)]
 
 
-def brought(loaded: Catalog, suite: Suite) -> bool:
-    """Brings what the selected probes are built with and is not here. Whether they were built anew and are to be made
-    ready again. What cannot be had is told, and each row says so too.
-    """
-    from tollmeter.plan.points import chosen  # brings numpy, which what only reads can do without
-
-    selected = [probe for select in suite.select for probe in chosen(select, loaded.probes()).values()]
-    wanted = sorted({one for probe in selected for one in (probe.library or "").split()})
-    missing = libraries.missing(ROOT, wanted, loaded.abis)
-    for name in missing:
-        set_up.bring(name, say)
-    if not missing or set_up.is_fresh():
+def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
+    try:
+        return not targets or bool(fitting(targets, abi, runs_here=True))
+    except Failure:
         return False
-    set_up.once()
-    return True
+
+
+def _bring(wanted: Wanted, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries) -> None:
+    """Debian packages, and the libraries that probes are built with, where they are missing."""
+    stale = [abi for abi in own if abi.name in wanted and lacking(ROOT, abi, wanted[abi.name])]
+    install_compilers(ROOT, [abi for abi in stale if abi is own[0] or standing_gap(ROOT, abi.name) is None])
+    asked = {name: probes for name, probes in wanted.items() if name in named or targets}
+    install_for(ROOT, asked, targets, platform.machine())
+    _bring_libraries(wanted, known)
+
+
+def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
+    """Raises Failure where nothing of what was named is there, or nothing at all."""
+    of_named = [failures[abi] for abi in named if abi in failures]
+    if named and len(of_named) == len(named):
+        raise of_named[0]
+    if wanted.keys() <= failures.keys():
+        for failure in failures.values():
+            if not isinstance(failure, NoCompiler):
+                raise failure
+        raise Failure(f"no ABI can be built here: {'; '.join(one.sentence for one in failures.values())}", NOTHING_RAN)
+
+
+def _bring_libraries(wanted: Wanted, known: Libraries) -> None:
+    """What cannot be had is told, and the rows of its probes say so too."""
+    names = {one for probes in wanted.values() for probe in probes for one in known.get(probe, ())}
+    for name in libraries.missing(ROOT, sorted(names), wanted):
+        library = libraries.known(ROOT)[name]
+        say(f"bringing {library.summary}, once")
+        try:
+            libraries.bring(ROOT, name, library)
+        except Failure as failure:
+            say(failure.sentence)
 
 
 def _check_known(abis: Iterable[str]) -> None:
@@ -168,8 +208,7 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
     """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
-    named, as is one whose file is gone since it was built: only the file tells what runs it. Where no ABI is left, that
-    is what is wrong. Raises Failure then.
+    named. Where no ABI is left, that is what is wrong. Raises Failure then.
     """
     known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
@@ -177,9 +216,6 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
     failures: dict[str, Failure] = {}
     for abi in loaded.abis:
         try:
-            if abi not in known:
-                forgetting = shlex.join(["rm", "-r", str(shown(ROOT / "build" / abi))])
-                raise Failure(f"its file is gone: `{forgetting}` forgets what was built of it")
             places[abi] = fitting(targets, known[abi], abi in here)
         except Failure as failure:
             failures[abi] = Failure(f"{abi}: {failure.sentence}", failure.exit_code)

@@ -23,6 +23,7 @@ from tollmeter.library import places
 from tollmeter.library.asked import asked
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
 from tollmeter.plan import Plan, check_abis, make, measured_caches
@@ -67,11 +68,9 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
-    catalog = places.made_ready(abis, targets, may_install)
+    wanted = asking(options.words, places.suites(), places.sources(), options.against)
+    catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = asked(options.words, places.suites(), catalog)
-    if may_install and places.brought(catalog, suite):
-        catalog = places.made_ready(abis, targets, may_install)
-        suite = asked(options.words, places.suites(), catalog)
     catalog, suite = with_workloads(catalog, suite, abis), selected(suite)
     built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)

@@ -17,6 +17,7 @@ from tollmeter.library.asked import asked
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.sampled import Over, Wanted, never, sampled
 from tollmeter.library.turns import Tell, Turns
+from tollmeter.library.wanted import asking
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
 from tollmeter.plan.points import Ground, check_abis, resolve
@@ -28,10 +29,8 @@ from tollmeter.toolchain.symbols import Met, Symbols
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[Wanted]:
     """What the words come to; a parameter that they do not name takes its typical value. Raises Failure: 2 for a name
     that is not there, 6 where nothing of it runs here."""
-    catalog = places.made_ready(abis, targets)
+    catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
     suite = asked(words, places.suites(), catalog)
-    if places.brought(catalog, suite):
-        catalog = places.made_ready(abis, targets)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_abis(catalog, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], abis)

@@ -17,7 +17,8 @@ from tollmeter.saying import say
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
-from tollmeter.toolchain.build import Gap, find_compiler, fingerprint
+from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workloads import made
 
 

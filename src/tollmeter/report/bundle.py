@@ -18,6 +18,7 @@ from tollmeter.extras import CHARTS, install, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
+from tollmeter.saying import say
 
 MAKE = """
 import sys
@@ -47,6 +48,7 @@ def harmless(script: str) -> str:
 
 
 def _made_in_passing() -> str:
+    say("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
     with tempfile.TemporaryDirectory() as scratch:
         install(ROOT, CHARTS, ["--target", scratch, "--no-compile"])
         return _made(scratch)

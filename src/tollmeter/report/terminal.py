@@ -35,9 +35,10 @@ WORTH_A_REASON = 0.05
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
-def summary(book: Book, console: Console, *, whole: bool = False) -> None:
+def summary(book: Book, console: Console, *, whole: bool = False, page: str | None = None) -> None:
     """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
-    known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead.
+    known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead. page:
+    where one is about to be written.
     """
     width = width_of(console)
     _opening(book, console, width)
@@ -58,7 +59,9 @@ def summary(book: Book, console: Console, *, whole: bool = False) -> None:
     if not whole:
         _left_out(book, console, width)
     _findings(book, console, width, whole)
-    (_closing if whole else _ending)(book, console, width)
+    if whole:
+        _closing(book, console, width)
+    _ending(book, console, width, page or tables.report_path(book))
 
 
 def _opening(book: Book, console: Console, width: int) -> None:
@@ -165,14 +168,13 @@ def _closing(book: Book, console: Console, width: int) -> None:
             wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(book.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
-    _ending(book, console, width)
 
 
-def _ending(book: Book, console: Console, width: int) -> None:
+def _ending(book: Book, console: Console, width: int, page: str | None) -> None:
     """Where the page is, and what to do next."""
-    path, step = tables.report_path(book), worth.next_step(book)
-    if path:
-        out(console, Text(f"Page  {clean(shlex.quote(path))}"))
+    step = worth.next_step(book)
+    if page:
+        out(console, Text(f"Page  {clean(shlex.quote(page))}"))
     else:
         with_command(console, "Page  not written yet:", _writes_page(book.index.run.folder), width, hanging=6)
     if step.command:

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABIs that a person names: finds their files, says what each lacks here, builds and describes their probes.
+"""ABIs that a person names: finds their files, says what each lacks here, and opens the places that run them.
 
-A person's own file stands beside ours: in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis. What stands in
-build/ besides what `build` leaves there, for an ABI that this machine runs only with help:
-
-    NAME.target    where its visits run unless another place is asked for: the first that its file names and this
-                   machine has, whatever its probes described themselves on
+A person's own file stands beside ours: in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis.
 """
 
 from __future__ import annotations
@@ -13,19 +9,16 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.counting import Counting
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.root import typed, user_folder
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, for_abi, lack, open_target
-from tollmeter.toolchain import libraries, zig
-from tollmeter.toolchain.accepting import check_description
-from tollmeter.toolchain.build import ANY_CPU, Gap, broken_of, build_abi, find_compiler, probe_names, read_abi
+from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
+from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
 from tollmeter.toolchain.distribution import install_line
 
 _TRIAL = "int main(void) { return 0; }"
@@ -149,101 +142,7 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
             return False
 
 
-# ---- making ready ---------------------------------------------------------------------------------------------------
-
-
-def make_ready(
-    root: Path, names: Iterable[str], targets: Sequence[str], say: Callable[[str], None]
-) -> dict[str, Failure]:
-    """Builds and describes the probes of ABIs, and tells why one cannot be, by its name.
-
-    targets: asked for, to be tried before the ABI's own ways. One ABI that fails keeps no other from being made.
-    """
-    names = list(names)
-    found = find(root, names)
-    gaps: dict[str, Failure] = {}
-    for name in names:
-        if name in found.refused:
-            gaps[name] = Failure(found.refused[name])
-        elif name in found.abis:
-            try:
-                _make(root, found.abis[name], targets, say)
-            except Failure as failure:
-                gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
-    return gaps
-
-
-def _make(root: Path, abi: Abi, targets: Sequence[str], say: Callable[[str], None]) -> None:
-    """Raises Failure where it cannot be built, or nothing runs it."""
-    chosen = root / "build" / f"{abi.name}.target"
-    if not is_fresh(root, abi.name) and (_built(root, abi, say) or chosen.exists()):
-        chosen.write_text(f"{_describe(root, abi, targets)}\n", encoding="utf-8")
-    usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
-    if usual and chosen.exists():
-        chosen.write_text(f"{usual}\n", encoding="utf-8")
-
-
-def _built(root: Path, abi: Abi, say: Callable[[str], None]) -> bool:
-    """Builds it. True where this machine did not run its probes, so that they have yet to describe themselves."""
-    compiler = find_compiler(abi)
-    if isinstance(compiler, Gap) and zig.can_bring(abi.compiler):
-        say(f"installing {zig.WORD} for {abi.name}: 100 MB to download, 400 MB here, and a C library to compile, once")
-        zig.install(root)
-        compiler = find_compiler(abi)
-    if isinstance(compiler, Gap):
-        raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
-    say(f"building the probes for {abi.name}")
-    with Counting("files made") as count:
-        made = build_abi(root, abi, compiler, count)
-    for probe, sentence in made.broken.items():
-        say(f"left out {probe} for {abi.name}: {sentence}")
-    return not made.runs
-
-
-def is_fresh(root: Path, name: str) -> bool:
-    """Every probe is described, and nothing that it is made from is younger than the manifest."""
-    folder = root / "build" / name
-    manifest = folder / "manifest.json"
-    if not manifest.is_file() or not all((folder / f"{probe}.describe").is_file() for probe in _whole(root, folder)):
-        return False
-    sources = [*(root / "probes").rglob("*"), *(f for place in folders(root) for f in place.glob("*.toml"))]
-    deciding = (root / "src/tollmeter/toolchain" / name for name in ("build.py", "accepting.py"))
-    sources += [root / "Makefile", *deciding, *libraries.changes(root)]
-    return all(source.stat().st_mtime < manifest.stat().st_mtime for source in sources if source.is_file())
-
-
-def _whole(root: Path, folder: Path) -> list[str]:
-    """The probes that a folder of build/ has, or should have."""
-    return sorted(probe_names(root / "probes") - broken_of(folder).keys())
-
-
-def _describe(root: Path, abi: Abi, targets: Sequence[str]) -> str:
-    """Asks every probe that has not told of itself, on the first target that can be opened. Returns that one's name."""
-    folder = root / "build" / abi.name
-    waiting = [folder / probe for probe in _whole(root, folder) if not (folder / f"{probe}.describe").is_file()]
-    name, target = _first_open(root, abi, targets)
-    try:
-        if waiting:
-            target.prepare([str(path) for path in waiting])
-        for path in waiting:
-            stream = target.describe(str(path))
-            check_description(root, path, abi, stream)
-            path.with_name(f"{path.name}.describe").write_bytes(stream)
-    finally:
-        target.close()
-    return name
-
-
-def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Target]:
-    """Raises Failure with what each way lacks."""
-    complaints: list[str] = []
-    asked = [for_abi(target, abi) for target in targets if target != LOCAL]
-    for name in (*asked, *(way for way in abi.runs if way != NATIVE)):
-        missing = lack(name)
-        if missing is None:
-            return name, open_here(root, name)
-        complaints.append(f"{missing.reason}: {install_line(missing.packages)}")
-    raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
+# ---- opening ---------------------------------------------------------------------------------------------------------
 
 
 def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:

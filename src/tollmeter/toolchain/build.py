@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads abis/*.toml, drives make, and proves that each executable is what its ABI file promises.
-
-What stands in build/ABI/ afterwards:
-    FAMILY.NAME            the executable
-    FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
-    manifest.json          {"FAMILY.NAME": {"sha256": "...", "size_bytes": N}, ...}
-    broken.json            {"FAMILY.NAME": "why it is left out", ...}
-"""
+"""Reads abis/*.toml, drives make, and proves that each executable is what its ABI file promises."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
+import itertools
 import os
 import re
 import subprocess
 import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -30,12 +23,13 @@ import msgspec
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
-from tollmeter.toolchain import elf, zig
-from tollmeter.toolchain.accepting import accept, write
+from tollmeter.root import typed
+from tollmeter.saying import say
+from tollmeter.toolchain import elf, proven, zig
+from tollmeter.toolchain.accepting import accept
 from tollmeter.toolchain.distribution import install_line
-from tollmeter.toolchain.making import make
+from tollmeter.toolchain.making import count, make
 
-BROKEN = "broken.json"
 ANY_CPU = "*"
 _MOST_BYTES = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -74,15 +68,11 @@ class Gap(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An ABI that was built: how many probes, and whether this machine runs them. broken: why others are left out.
-    anew: those that were linked now, and not before."""
+    """What was built for an ABI. anew: the probes that were linked now. broken: those that are left out, and why."""
 
     abi: str
-    compiler: str
-    probes: int
-    runs: bool
-    broken: Mapping[str, str] = {}
     anew: Sequence[str] = ()
+    broken: Mapping[str, str] = {}
 
 
 # ---- ABI files --------------------------------------------------------------------------------------------------
@@ -191,136 +181,115 @@ def _complaint(words: list[str], source: str) -> str | None:
 _ABIS_AT_ONCE = 2
 """While the last probes of one are linked and proved, which keeps one CPU busy, the next one's are compiled."""
 
-Tell = Callable[[str, int, int], None]
-"""Is told, every now and then while it builds: for which ABI, how many files are made, of how many."""
+
+class Task(NamedTuple):
+    """An ABI, the compiler found for it, and the probes that it is wanted for."""
+
+    abi: Abi
+    compiler: str
+    probes: Collection[str]
 
 
-def _silently(abi: str, made: int, files: int) -> None:
-    """For whoever does not want to be told."""
+def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[Made | Failure]:
+    """Builds each, and gives what went wrong with one in its place. tell: is told how many files are made, of how
+    many in all."""
+    numbers, turn = itertools.count(1), Lock()
 
+    def one_more() -> None:
+        with turn:
+            tell(next(numbers), total)
 
-def build_all(root: Path, machine: str, tell: Tell = _silently) -> tuple[list[Made], list[Gap]]:
-    """Builds every probe for every ABI of this CPU that can be built here. One that does not compile, is not what its
-    ABI file promises or does not describe itself is left out with a sentence. Raises Failure where none is left.
-    """
-    abis = for_cpu(read_abis(root / "abis").values(), machine)
+    def built(task: Task) -> Made | Failure:
+        try:
+            return build_abi(root, *task, one_more)
+        except Failure as failure:
+            return failure
+
     with ThreadPoolExecutor(_ABIS_AT_ONCE) as pool:
-        compilers = list(pool.map(find_compiler, abis))
-        several = [(abi, one) for abi, one in zip(abis, compilers, strict=True) if not isinstance(one, Gap)]
-        made = list(pool.map(lambda pair: build_abi(root, pair[0], pair[1], tell), several))
-    return made, [one for one in compilers if isinstance(one, Gap)]
+        total = sum(pool.map(lambda task: count(root, task.abi, task.compiler, _goals(task.abi, task.probes)), tasks))
+        return list(pool.map(built, tasks))
 
 
-def build_abi(root: Path, abi: Abi, compiler: str, tell: Tell = _silently) -> Made:
-    """Builds every probe for one ABI, and leaves what stands above in build/NAME. Raises Failure where none is left."""
-    with _alone(root / "build" / f"{abi.name}.lock"):
-        return _build_abi(root, abi, compiler, tell)
+def build_abi(
+    root: Path, abi: Abi, compiler: str, probes: Collection[str] | None = None, tell: Callable[[], None] = lambda: None
+) -> Made:
+    """Builds and proves probes for one ABI, all of them unless some are named, where that is not done already. One that
+    does not compile, is not what its ABI file promises or does not describe itself is left out with a sentence. Raises
+    Failure where none is left. tell: called for each file that is made.
+    """
+    every = probe_names(root / "probes")
+    with _alone(root, abi):
+        wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
+        if not wanted:
+            return Made(abi.name)
+        proven.begin(root, abi)
+        made = _made(root, Task(abi, compiler, wanted), tell)
+        proven.drop_forgotten(root / "build" / abi.name, every)
+        return made
 
 
 def build_layout(root: Path, abi: Abi, compiler: str) -> Path:
     """Compiles abis/layout.c for one ABI, and nothing else. Returns the object file."""
-    folder = root / "build" / abi.name
-    with _alone(root / "build" / f"{abi.name}.lock"):
-        make(root, abi, compiler, f"build/{abi.name}/layout.o")
-    return folder / "layout.o"
+    with _alone(root, abi):
+        make(root, abi, compiler, [f"build/{abi.name}/layout.o"])
+    return root / "build" / abi.name / "layout.o"
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(root: Path, abi: Abi) -> Iterator[None]:
     """Two builds of one ABI at once would each take away what the other made."""
-    lock.parent.mkdir(exist_ok=True)
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    lock = root / "build" / f"{abi.name}.lock"
+    try:
+        lock.parent.mkdir(exist_ok=True)
+        held = lock.open("w")
+    except OSError as error:
+        raise Failure(
+            f"{root} cannot be written to ({error.strerror}), and what is asked for is not built there for {abi.name}: "
+            f"its owner builds everything with `{typed('--set-up')}`", 5,
+        ) from error  # fmt: skip
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process builds for {abi.name}; waiting for it")
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield
 
 
-def _build_abi(root: Path, abi: Abi, compiler: str, tell: Tell) -> Made:
-    folder = root / "build" / abi.name
-    probes, started = sorted(probe_names(root / "probes")), time.time()
-    broken = make(
-        root, abi, compiler, watch=lambda began: tell(abi.name, _files_made(folder, probes, began), 2 * len(probes))
-    )
-    _drop_forgotten(folder, [probe for probe in probes if probe not in broken])
+def _made(root: Path, task: Task, tell: Callable[[], None]) -> Made:
+    abi, folder = task.abi, root / "build" / task.abi.name
+    ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
+    built = [probe for probe in task.probes if probe not in ran.broken]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        built = [probe for probe in probes if probe not in broken]
         told = dict(zip(built, pool.map(lambda probe: _accepted(root, folder / probe, abi), built), strict=True))
-    broken |= {probe: answer.sentence for probe, answer in told.items() if isinstance(answer, Failure)}
+    broken = ran.broken | {probe: one.sentence for probe, one in told.items() if isinstance(one, Failure)}
     accepted = [probe for probe in built if probe not in broken]
     if not accepted:
         probe, sentence = next(iter(broken.items()))
         raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
-    _leave(folder, accepted, broken)
-    anew = _linked(folder, accepted, started)
-    return Made(abi.name, compiler, len(accepted), all(told[probe] for probe in accepted), broken, anew)
+    proven.finish(root, abi, accepted, broken)
+    return Made(abi.name, [probe for probe in accepted if f"build/{abi.name}/{probe}" in ran.made], broken)
 
 
-def _accepted(root: Path, path: Path, abi: Abi) -> bool | Failure:
+def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:
+    return [f"build/{abi.name}/{probe}" for probe in probes]
+
+
+def _accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
     try:
-        return accept(root, path, abi)
+        accept(root, path, abi)
     except Failure as failure:
         return failure
+    return None
 
 
-def _leave(folder: Path, accepted: Sequence[str], broken: Mapping[str, str]) -> None:
-    """A probe that is left out leaves nothing that could be measured."""
-    manifest = {probe: fingerprint(folder / probe) for probe in accepted}
-    for probe in broken:
-        (folder / probe).unlink(missing_ok=True)
-        (folder / f"{probe}.describe").unlink(missing_ok=True)
-    for name, content in (("manifest.json", manifest), (BROKEN, broken)):
-        write(folder / name, msgspec.json.format(msgspec.json.encode(content)))
-
-
-def broken_of(folder: Path) -> dict[str, str]:
-    """The probes that a folder of build/ holds none of, and why."""
-    try:
-        return msgspec.json.decode((folder / BROKEN).read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
-        return {}
-
-
-def probe_names(folder: Path) -> set[str]:
+def probe_names(folder: Path) -> frozenset[str]:
     """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME. make hands these to a shell too.
 
     Raises Failure (2) for a name that is none."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
-    names = {f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime"}
+    names = frozenset(f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime")
     for name in names:
         if not _PROBE.fullmatch(name):
             raise Failure(f"probes/ holds a file for {name!r}, which is no name of a probe: FAMILY.NAME is meant")
     return names
-
-
-def _linked(folder: Path, probes: Iterable[str], began: float) -> list[str]:
-    """Whose executables are younger than that."""
-    found = {probe: folder / probe for probe in probes}
-    return [probe for probe, path in found.items() if path.is_file() and path.stat().st_mtime >= began]
-
-
-def _files_made(folder: Path, probes: Sequence[str], began: float) -> int:
-    """Of two for each probe, compiled and linked: all are compiled first, and that is most of the time."""
-    objects = (folder.joinpath("obj", *probe.split(".")).glob("*.o") for probe in probes)
-    compiled = sum(any(path.stat().st_mtime >= began for path in found) for found in objects)
-    return compiled + len(_linked(folder, probes, began))
-
-
-def _drop_forgotten(folder: Path, probes: list[str]) -> None:
-    """Removes executables and descriptions whose source is gone."""
-    kept = {
-        *probes,
-        *(f"{probe}.describe" for probe in probes),
-        "libtoll.a",
-        "libsoft.a",
-        "layout.o",
-        "manifest.json",
-        BROKEN,
-    }
-    for path in folder.iterdir():
-        if path.is_file() and path.name not in kept:
-            path.unlink()
-
-
-def fingerprint(path: Path) -> dict[str, str | int]:
-    """Of an executable, as the manifest has it."""
-    content = path.read_bytes()
-    return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}

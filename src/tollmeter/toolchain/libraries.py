@@ -28,6 +28,7 @@ from tollmeter.model import Failure, Record
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _APT_S = 300
+_NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +61,28 @@ def known(root: Path) -> dict[str, Library]:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Library])
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise Failure(f"{path.name} cannot be read: {error}", 5) from error
+
+
+def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """By probe the libraries that its source, or a header of its family that this includes, says it is built with."""
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
+    headers = {header: words for header in folder.glob("*/*.h") if (words := _named_in(_text(header)))}
+    for source in folder.glob("*/*.c*"):
+        probe, text = f"{source.parent.name}.{source.stem}", _text(source)
+        if probe in found:
+            of_header = (
+                headers[one] for one in headers if f'#include "{one.name}"' in text and one.parent == source.parent
+            )
+            found[probe] = (*_named_in(text), *(name for words in of_header for name in words))
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _named_in(text: str) -> list[str]:
+    return [name for words in _NAMED.findall(text) for name in words.split()] if ".library" in text else []
 
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:

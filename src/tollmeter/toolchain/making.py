@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls make for one ABI, and reads from what it says which probes it could not build: one of them stops no other."""
+"""Calls make for one ABI, and reads from what it says what it made, and which probes it could not build: one of them
+stops no other. Each recipe of probes.mk ends with `echo $@`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,15 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
 from tollmeter.toolchain.distribution import install_line
 
-_LOOKED_AT_EVERY_S = 0.2
 _ERROR = re.compile(r"^(?:(\S+?:\d+):)?.*?(?:error: |undefined reference to )(.*)$", re.MULTILINE)
 _RUNTIME = "runtime"
 
@@ -41,30 +42,59 @@ _ARCHITECTURES = {
 }
 
 
-def make(
-    root: Path, abi: Abi, compiler: str, goal: str = "all", watch: Callable[[float], None] = lambda _: None
-) -> dict[str, str]:
-    """Gives a sentence for each probe that does not build. watch: called every now and then with the time at which make
-    began. Raises Failure where make cannot be started, or what fails is not one probe's.
+class Ran(NamedTuple):
+    """made: the files that were made now. broken: a sentence for each probe that does not build."""
+
+    made: frozenset[str]
+    broken: dict[str, str]
+
+
+def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
+    """How many files `make` would make now. Raises Failure where make cannot be started."""
+    with _started([*_words(abi, compiler, goals), "--dry-run"], root, subprocess.DEVNULL) as process:
+        return sum("&& echo build/" in line for line in process.stdout or ())
+
+
+def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], tell: Callable[[], None] = lambda: None) -> Ran:
+    """tell: called for each file that is made. Raises Failure where make cannot be started, or what fails is not one
+    probe's.
     """
+    made: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        with _started(_words(abi, compiler, goals), root, said) as process:
+            for line in process.stdout or ():
+                if line.startswith("build/"):
+                    made.add(line.strip())
+                    tell()
+        if process.returncode < 0:
+            raise Failure(f"make for {abi.name} was ended by signal {-process.returncode}", 1)
+        return Ran(frozenset(made), _broken(abi, said) if process.returncode else {})
+
+
+@contextmanager
+def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[subprocess.Popen[str]]:
+    """It is ended where what reads it is."""
+    try:
+        process = subprocess.Popen(
+            words, cwd=root, stdout=subprocess.PIPE, stderr=said, env=_environment(), text=True, errors="replace"
+        )
+    except OSError as error:
+        raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
+    with process:
         try:
-            with subprocess.Popen(
-                _words(abi, compiler, goal), cwd=root, stdout=subprocess.DEVNULL, stderr=said, env=_environment()
-            ) as process:
-                status = _awaited(process, watch)
-        except OSError as error:
-            raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
-        return _broken(abi, goal, said) if status != 0 else {}
+            yield process
+        except BaseException:
+            process.terminate()
+            raise
 
 
-def _broken(abi: Abi, goal: str, said: IO[str]) -> dict[str, str]:
+def _broken(abi: Abi, said: IO[str]) -> dict[str, str]:
     said.seek(0)
     text = said.read()
     sys.stderr.write(text)
     found = broken_probes(abi.name, text)
     if not found or any(probe.startswith(f"{_RUNTIME}.") for probe in found):
-        raise Failure(f"{goal} does not build for {abi.name}: what the compiler said stands above", 1)
+        raise Failure(f"{abi.name} does not build: what the compiler said stands above", 1)
     return found
 
 
@@ -82,7 +112,7 @@ def broken_probes(abi: str, said: str) -> dict[str, str]:
     return found
 
 
-def _words(abi: Abi, compiler: str, goal: str) -> list[str]:
+def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
     variables = {
         "ABI": abi.name,
         "CC": compiler,
@@ -90,19 +120,10 @@ def _words(abi: Abi, compiler: str, goal: str) -> list[str]:
         "ARCH": _ARCHITECTURES.get(str(abi.elf.get("machine", "")), platform.machine()),
     }
     options = ["--no-print-directory", "--keep-going", "--output-sync=target", f"--jobs={os.cpu_count() or 1}"]
-    return ["make", *options, *(f"{name}={value}" for name, value in variables.items()), goal]
+    return ["make", *options, *(f"{name}={value}" for name, value in variables.items()), *goals]
 
 
 def _environment() -> dict[str, str]:
     """In one language, since it is read. A make that started this one has options of its own, which mean nothing."""
     kept = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return {"GLIBC_TUNABLES": _HUGE_PAGES, **kept, "LC_ALL": "C"}
-
-
-def _awaited(process: subprocess.Popen[bytes], watch: Callable[[float], None]) -> int:
-    began = time.time()
-    while True:
-        try:
-            return process.wait(_LOOKED_AT_EVERY_S)
-        except subprocess.TimeoutExpired:
-            watch(began)

@@ -12,27 +12,35 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tollmeter.model import Abi, Failure
 from tollmeter.targets.ways import NATIVE, for_abi, lack
-from tollmeter.toolchain.abis import find, is_fresh, lack_of, needs
+from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.ready import Wanted, lacking
 
 _MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "bare.arm": "arm-soft"}
 """Which ABI's compiler makes a file of build/emulator."""
 
 
-def install_for(root: Path, names: Iterable[str], targets: Sequence[str], machine: str) -> None:
+def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
+    """All that the files of this CPU's ABIs name: some packages are no compiler, and only make a probe tell more. The
+    launcher names what it may not install."""
+    packages = [package for abi in abis for package in (*abi.packages, "make")]
+    if packages and shutil.which("apt-get") is not None:
+        _launch(root, packages)
+
+
+def install_for(root: Path, wanted: Wanted, targets: Sequence[str], machine: str) -> None:
     """Installs the Debian packages that ABIs miss to be built and run here, where that may be done.
 
     Whether a kernel runs an ABI is only known when there is a compiler for it: what that shows is installed after it.
     """
-    names = list(names)
-    known = find(root, names).abis
-    asked = [known[name] for name in names if name in known]
+    known = find(root, wanted).abis
+    asked = [(abi, probes) for name, probes in wanted.items() if (abi := known.get(name))]
     tried: set[str] = set()
     while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
         if not install(root, packages):
@@ -51,15 +59,16 @@ def missing_anywhere(root: Path) -> list[str]:
     return list(dict.fromkeys(packages))
 
 
-def _missing(root: Path, abis: Sequence[Abi], targets: Sequence[str], machine: str) -> list[str]:
+def _missing(
+    root: Path, asked: Sequence[tuple[Abi, Collection[str]]], targets: Sequence[str], machine: str
+) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told = pool.map(lambda abi: _missing_for(root, abi, targets, machine), abis)
+        told = pool.map(lambda one: _missing_for(root, one[0], not lacking(root, *one), targets, machine), asked)
     return list(dict.fromkeys(package for packages in told for package in packages))
 
 
-def _missing_for(root: Path, abi: Abi, targets: Sequence[str], machine: str) -> list[str]:
+def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], machine: str) -> list[str]:
     """What an ABI that is ready needs no more is not looked for: that would compile a program each time."""
-    ready = is_fresh(root, abi.name)
     compiler = "" if ready else find_compiler(abi)
     packages = [*compiler.packages] if isinstance(compiler, Gap) else []
     if targets:
@@ -106,11 +115,16 @@ def _ways_to_open(abi: Abi, machine: str, compiler: str | None) -> list[str]:
 def install(root: Path, packages: Iterable[str]) -> bool:
     """Whether it was tried: what came and what did not is for the caller to see."""
     wanted = list(dict.fromkeys(packages))
-    if not wanted or not _may_install():
+    return bool(wanted) and _may_install() and _launch(root, wanted)
+
+
+def _launch(root: Path, packages: Sequence[str]) -> bool:
+    """Whether there is a launcher, as in a wheel there is not, that may write down what it does."""
+    if not os.access(root, os.W_OK):
         return False
     try:
         with subprocess.Popen(
-            [root / "toll", "--install", *wanted], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [root / "toll", "--install", *packages], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         ) as launcher:
             _await(launcher)
     except OSError:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to be built for what is asked: probes by ABI, found in the sources, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.catalog import read_suite, unknown
+from tollmeter.model import Select, Suite
+from tollmeter.targets.ways import NATIVE
+
+Libraries = Mapping[str, Collection[str]]
+"""Every probe of the sources, and the libraries that it is built with."""
+
+
+class Asking(NamedTuple):
+    """against: what the points of the selections stand against: ABIs, probes, and NAME=VALUE. brings: whether the
+    libraries come that probes are built with; without them a probe says so in its rows."""
+
+    selects: Sequence[Select]
+    against: Sequence[str] = ()
+    brings: bool = True
+
+
+def asking(
+    words: Sequence[str], suites: Mapping[str, Suite], sources: Libraries, against: Sequence[str] = ()
+) -> Asking:
+    """Of the words of a command. Raises Failure (2) for one that names neither a suite nor a probe."""
+    from tollmeter.library.asked import parsed  # brings numpy, which what only reads can do without
+
+    _, named = parsed(words)
+    return Asking([select for word in named for select in _named(word.name, suites, sources)], against)
+
+
+def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequence[Select]:
+    if name in suites or name.endswith(".toml"):
+        return selects_of(suites[name] if name in suites else read_suite(Path(name)))
+    if not any(fnmatchcase(probe, name) for probe in sources):
+        raise unknown("suite or probe", name, [*suites, *sorted(sources)])
+    return [Select(probe=name)]
+
+
+def selects_of(suite: Suite) -> list[Select]:
+    """All that a suite measures, profiles or models. A workload is no probe, but runs where its ABI's probes do."""
+    workloads = (Select(probe=f"workload.{one.name}", abi=one.abi) for one in suite.workload)
+    return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
+
+
+def wanted(asked: Asking, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
+    """named: ABIs in place of the selections' own. own: those of this machine, the native one first; an ABI that is
+    neither is not built. A probe of the native ABI is always there: it tells what machine this is. So is one of each
+    ABI that only workloads are for: they run where it runs.
+    """
+    found: dict[str, set[str]] = {abi: set() for abi in own[:1]}
+    for select in asked.selects:
+        probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}
+        for abi in _abis(named or select.abi, asked.against, own):
+            if abi in own or abi in named:
+                found.setdefault(abi, set()).update(probes)
+    any_one = {min(set().union(*found.values()) or sources)}
+    return {abi: probes or any_one for abi, probes in found.items()}
+
+
+def _chosen(select: Select, sources: Libraries) -> Iterator[str]:
+    for probe, libraries in sources.items():
+        if fnmatchcase(probe, select.probe) and (select.libraries or not libraries):
+            yield probe
+
+
+def _abis(wanted: Sequence[str], against: Sequence[str], own: Sequence[str]) -> Iterator[str]:
+    for abi in wanted:
+        yield from own[:1] if abi == NATIVE else (abi,)
+    yield from (word for word in against if word in own)

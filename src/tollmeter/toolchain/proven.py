@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What earlier builds left in build/ABI, and whether the sources still are what it was built from.
+
+    FAMILY.NAME            the executable
+    FAMILY.NAME.describe   the exact stream of `FAMILY.NAME --describe`, where this machine can run the ABI
+    manifest.json          {"FAMILY.NAME": {"sha256": "...", "size_bytes": N}, ...}
+    broken.json            {"FAMILY.NAME": "why it is left out", ...}
+    stamp                  this CPU and the ABI file; its time is when the first build of what these two name began
+
+A source that is younger than the stamp makes all of it stale. The next build begins both lists anew with the probes
+that it is asked for; make leaves the executables of all others in place, and finds them up to date later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.model import Abi
+from tollmeter.toolchain import libraries
+from tollmeter.toolchain.accepting import write
+
+MANIFEST, BROKEN, STAMP = "manifest.json", "broken.json", "stamp"
+_BEGUN = "stamp.begun"
+_OTHER_FILES = {"libtoll.a", "libsoft.a", "layout.o", MANIFEST, BROKEN, STAMP, _BEGUN}
+_FUTURE_S = 60
+_JUDGES = ("build", "accepting", "making", "elf", "floats", "proven")
+"""The modules that decide how an executable is built and what it must be."""
+
+
+def known(root: Path, abi: Abi) -> frozenset[str]:
+    """The probes of which no build would tell more: they are built and proven, or left out for a reason."""
+    folder = root / "build" / abi.name
+    return frozenset({*_read(folder / MANIFEST), *_read(folder / BROKEN)} if _is_current(root, abi) else ())
+
+
+def begin(root: Path, abi: Abi) -> None:
+    """Before a build. A source that is saved from now on is younger than what is made of it."""
+    folder = root / "build" / abi.name
+    folder.mkdir(parents=True, exist_ok=True)
+    _bring_back_to_the_present(root, folder)
+    if not _is_current(root, abi):
+        (folder / STAMP).unlink(missing_ok=True)
+        (folder / _BEGUN).write_text(_stamp(abi), encoding="utf-8")
+
+
+def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, str]) -> None:
+    """After it. A probe that is left out leaves nothing that could be measured."""
+    folder = root / "build" / abi.name
+    is_new = not (folder / STAMP).exists()
+    for probe in broken:
+        (folder / probe).unlink(missing_ok=True)
+        (folder / f"{probe}.describe").unlink(missing_ok=True)
+    fingerprints = {probe: fingerprint(folder / probe) for probe in accepted}
+    for name, more, others in ((MANIFEST, fingerprints, broken), (BROKEN, broken, fingerprints)):
+        before = {} if is_new else {one: told for one, told in _read(folder / name).items() if one not in others}
+        write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**before, **more}.items())))))
+    if is_new:
+        (folder / _BEGUN).replace(folder / STAMP)
+
+
+def drop_forgotten(folder: Path, probes: frozenset[str]) -> None:
+    """Removes what was built of sources that are gone."""
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in _OTHER_FILES and path.name.removesuffix(".describe") not in probes:
+            path.unlink()
+
+
+def fingerprint(path: Path) -> dict[str, str | int]:
+    """Of an executable, as the manifest has it."""
+    content = path.read_bytes()
+    return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _stamp(abi: Abi) -> str:
+    return f"{platform.machine()}\n{msgspec.json.encode(abi).decode()}\n"
+
+
+def _is_current(root: Path, abi: Abi) -> bool:
+    stamp = root / "build" / abi.name / STAMP
+    try:
+        began = stamp.stat().st_mtime
+        if stamp.read_text(encoding="utf-8") != _stamp(abi):
+            return False
+    except (OSError, UnicodeDecodeError):
+        return False
+    return began < time.time() + _FUTURE_S and all(_time_of(path) < began for path in _sources(root))
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """Folders too: they are as young as the last file that came or went."""
+    yield root / "Makefile"
+    yield root / "probes"
+    yield from (root / "probes").rglob("*")
+    yield from (Path(__file__).with_name(f"{name}.py") for name in _JUDGES)
+    yield from libraries.changes(root)
+
+
+def _time_of(path: Path) -> float:
+    """0 for one that went away meanwhile: its folder tells of that."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bring_back_to_the_present(root: Path, folder: Path) -> None:
+    """A clock that went back leaves files that are younger than anything made since. A source of that kind would be
+    built at each start, and an object of that kind never again."""
+    latest = time.time() + _FUTURE_S
+    with contextlib.suppress(OSError):
+        for source in _sources(root):
+            if _time_of(source) > latest:
+                os.utime(source)
+        for path in folder.rglob("*"):
+            if path.is_file() and _time_of(path) > latest:
+                path.unlink()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes probes of ABIs ready to be measured: builds those that are wanted and not built, and has them describe
+themselves. What stands in build/ besides what a build leaves in build/ABI:
+
+    ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
+                  for. It is the first that its file names and this machine has, whatever its probes described
+                  themselves on
+    ABI.gap       why an ABI that nobody named could not be built: it is not tried again until packages come
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tollmeter.counting import Counting
+from tollmeter.model import Abi, Failure
+from tollmeter.saying import say
+from tollmeter.targets import Target
+from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
+from tollmeter.toolchain import proven, zig
+from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.accepting import check_description, write
+from tollmeter.toolchain.build import Gap, Made, Task, build_several, find_compiler
+from tollmeter.toolchain.distribution import install_line
+
+_DPKG = Path("/var/lib/dpkg/status")
+_MOST_NAMED = 6
+
+Wanted = Mapping[str, Collection[str]]
+"""Probes by ABI."""
+
+
+class NoCompiler(Failure):
+    """Nothing here compiles for an ABI."""
+
+
+def make_ready(
+    root: Path, wanted: Wanted, targets: Sequence[str] = (), unasked: Collection[str] = ()
+) -> dict[str, Failure]:
+    """Builds and describes what is wanted, and tells why an ABI cannot be had, by its name: that keeps no other from
+    being made.
+
+    targets: asked for, to be tried before the ABI's own ways. unasked: ABIs that nobody named; they run on this machine
+    or not at all.
+    """
+    found = find(root, wanted.keys() - set(unasked))
+    gaps = {name: Failure(found.refused[name]) for name in wanted if name in found.refused}
+    abis = {name: found.abis[name] for name in wanted if name in found.abis and name not in gaps}
+    compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, wanted[abi.name])])
+    for name, compiler in compilers.items():
+        if isinstance(compiler, Gap):
+            gaps[name] = NoCompiler(f"{name}: {compiler.reason}: {compiler.mend}", 5)
+    tasks = [Task(abis[name], one, wanted[name]) for name, one in compilers.items() if not isinstance(one, Gap)]
+    gaps |= _built(root, tasks)
+    for name in abis.keys() - gaps.keys() - set(unasked):
+        try:
+            _find_place(root, abis[name], wanted[name], targets)
+        except Failure as failure:
+            gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
+    _remember(root, compilers, gaps)
+    return gaps
+
+
+def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
+    """Whether any of them is still to be built."""
+    return not proven.known(root, abi).issuperset(probes)
+
+
+# ---- building -------------------------------------------------------------------------------------------------------
+
+
+def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
+    for abi in abis:
+        if isinstance(found[abi.name], Gap) and zig.can_bring(abi.compiler):
+            say(f"installing {zig.WORD} for {abi.name}: 100 MB to fetch, 400 MB here, and a C library to compile, once")
+            zig.install(root)
+            found[abi.name] = find_compiler(abi)
+    return found
+
+
+def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
+    """What went wrong, by ABI. What was built is said in one line."""
+    if not tasks:
+        return {}
+    began = time.monotonic()
+    with Counting("files built") as count:
+        done = build_several(root, tasks, count)
+    if sentence := told([one for one in done if isinstance(one, Made)]):
+        say(f"{sentence}: {time.monotonic() - began:.0f} s")
+    failed = {task.abi.name: one for task, one in zip(tasks, done, strict=True) if isinstance(one, Failure)}
+    return {name: Failure(f"{name}: {one.sentence}", one.exit_code) for name, one in failed.items()}
+
+
+def told(several: Sequence[Made]) -> str:
+    """What was built, as a sentence; nothing where nothing was."""
+    anew = dict.fromkeys(probe for made in several for probe in made.anew)
+    what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
+    return f"built {what} for {', '.join(made.abi for made in several if made.anew)}" if anew else ""
+
+
+# ---- gaps -----------------------------------------------------------------------------------------------------------
+
+
+def standing_gap(root: Path, name: str) -> NoCompiler | None:
+    """Why an ABI could not be built, if no package came since."""
+    kept = root / "build" / f"{name}.gap"
+    try:
+        if kept.stat().st_mtime < (_DPKG.stat().st_mtime if _DPKG.exists() else 0):
+            return None
+        return NoCompiler(kept.read_text(encoding="utf-8").strip(), 5)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str, Failure]) -> None:
+    """Where it cannot be kept it is found out again."""
+    for name, compiler in compilers.items():
+        kept = root / "build" / f"{name}.gap"
+        with contextlib.suppress(OSError):
+            if isinstance(compiler, Gap):
+                kept.parent.mkdir(exist_ok=True)
+                write(kept, f"{gaps[name].sentence}\n".encode())
+            else:
+                kept.unlink(missing_ok=True)
+
+
+# ---- describing -----------------------------------------------------------------------------------------------------
+
+
+def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
+    """Has probes describe themselves that this machine does not run. Raises Failure where nothing runs them."""
+    chosen = root / "build" / f"{abi.name}.target"
+    if waiting := [*_undescribed(root / "build" / abi.name, probes)]:
+        chosen.write_text(f"{_describe(root, abi, waiting, targets)}\n", encoding="utf-8")
+    usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
+    if usual and chosen.exists() and chosen.read_text(encoding="utf-8").strip() != usual:
+        chosen.write_text(f"{usual}\n", encoding="utf-8")
+
+
+def _undescribed(folder: Path, probes: Collection[str]) -> Iterator[Path]:
+    for path in (folder / probe for probe in sorted(probes)):
+        if path.is_file() and not path.with_name(f"{path.name}.describe").is_file():
+            yield path
+
+
+def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[str]) -> str:
+    """Asks each, on the first target that can be opened. Returns that one's name."""
+    name, target = _first_open(root, abi, targets)
+    try:
+        target.prepare([str(path) for path in waiting])
+        for path in waiting:
+            stream = target.describe(str(path))
+            check_description(root, path, abi, stream)
+            write(path.with_name(f"{path.name}.describe"), stream)
+    finally:
+        target.close()
+    return name
+
+
+def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Target]:
+    """Raises Failure with what each way lacks."""
+    complaints: list[str] = []
+    asked = [for_abi(target, abi) for target in targets if target != LOCAL]
+    for name in (*asked, *(way for way in abi.runs if way != NATIVE)):
+        missing = lack(name)
+        if missing is None:
+            return name, open_here(root, name)
+        complaints.append(f"{missing.reason}: {install_line(missing.packages)}")
+    raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
