@@ -53,7 +53,7 @@ def test_a_lost_stream_costs_no_run(root: Path, stream: str, path: str | None, c
         os.close(reader)
     else:
         writer = os.open(path, os.O_WRONLY)
-    process = toll(root, "run", "--out", "mine", "--budget", "4s", **{stream: writer})
+    process = toll(root, "run", "--out", "mine", "--budget", "60s", **{stream: writer})
     os.close(writer)
     _, said = process.communicate(timeout=LONG_S)
     assert process.returncode == code, said
@@ -92,7 +92,7 @@ page.write = write
 def test_a_signal_while_the_report_is_written_leaves_the_report(root: Path) -> None:
     (root / "sitecustomize.py").write_text(REPORTING)
     environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parents[2] / 'src'}", "COLUMNS": "100"}
-    process = toll(root, "run", "--out", "mine", "--quiet", "--budget", "4s", env=environment)
+    process = toll(root, "run", "--out", "mine", "--quiet", "--budget", "60s", env=environment)
     out, said = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, said
     assert "system call" in out

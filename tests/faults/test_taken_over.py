@@ -38,14 +38,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(made)
     for name, path in (("ROOT", made), ("RUNS", made / "runs"), ("SUITES", made / "suites")):
         monkeypatch.setattr(places, name, path)
-    assert main(["run", "--quiet", "--seed", "1", "--budget", "6s"]) in (0, 1)
+    assert main(["run", "--quiet", "--seed", "1", "--budget", "60s"]) in (0, 1)
     return made
 
 
 def studied(root: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[set[str], str, dict[str, object]]:
     """Probes whose visits were taken over, what was said, and the run in the study's JSON."""
     capfd.readouterr()
-    main(["run", "study", "--seed", "2", "--budget", "6s", "--out", "studied", "--format", "json", *words])
+    main(["run", "study", "--seed", "2", "--budget", "60s", "--out", "studied", "--format", "json", *words])
     sys.stdout.flush()
     told = capfd.readouterr()
     before = {(o.point.probe, o.at_ns, o.seed) for o in read(_default(root)).outcomes}

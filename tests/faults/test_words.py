@@ -62,7 +62,7 @@ def test_what_means_nothing_is_a_short_line_and_measures_nothing(
 def test_the_plan_of_what_is_left_of_a_run_is_told_and_nothing_is_measured(
     root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "60s"]) == 0
     before = (root / "mine" / NAME).read_bytes()
     capfd.readouterr()
     assert main(["run", "--resume", "mine", "--dry-run"]) == 0
@@ -74,7 +74,7 @@ def test_the_plan_of_what_is_left_of_a_run_is_told_and_nothing_is_measured(
 
 @pytest.mark.parametrize("name", [NAME, "run.toml", "index.sqlite"])
 def test_a_pipe_in_a_run_is_not_waited_for(root: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "60s"]) == 0
     (root / "mine" / name).unlink()
     os.mkfifo(root / "mine" / name)
     code = 0 if name == "index.sqlite" else 5
@@ -84,7 +84,7 @@ def test_a_pipe_in_a_run_is_not_waited_for(root: Path, name: str, capfd: pytest.
 
 
 def test_a_report_is_not_written_through_a_link(root: Path) -> None:
-    assert main(["run", "--out", "mine", "--quiet", "--budget", "3s"]) == 0
+    assert main(["run", "--out", "mine", "--quiet", "--budget", "60s"]) == 0
     (root / "precious").write_text("precious")
     (root / "mine/report.html").unlink()
     (root / "mine/report.html").symlink_to(root / "precious")
