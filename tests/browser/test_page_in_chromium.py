@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,9 @@ from tollmeter.report.look import DARK, LIGHT
 pytestmark = pytest.mark.browser
 
 MOST_PIXELS = 12_000
+PAPER = 673
+"""A4 less margins of 16 mm, at 96 pixels an inch."""
+LEAST_GAP = 20
 
 RATIO_OF = "path[aria-label$='times as fast: {1}; series: {0}']"
 MARKS = "svg [class*='mark-'][role='graphics-object'] :is(path, line, text)"
@@ -87,6 +91,7 @@ WIDTHS = (1280, 1920, 1180, 768, 390, 320)
     ("make", "widths"),
     [
         (books.healthy, WIDTHS),
+        (answers.study, (390,)),
         (books.hostile, (1280, 768, 320)),
         (books.failed, (1280, 768)),
         (books.many_cpus, (1280, 768, 320)),
@@ -102,7 +107,45 @@ def test_the_page_never_scrolls_sideways(gallery: Gallery, make: Callable[[], Bo
             assert shown.overflow() <= 0, width
             edges = shown.page.locator(".plot svg").evaluate_all(EDGES)
             assert edges and max(right for _, right in edges) <= width + 1, width
+            words = shown.page.locator(".plot svg text:visible").evaluate_all(EDGES)
+            assert max(right for _, right in words) <= width + 1, width
         assert shown.complaints == []
+
+
+@pytest.mark.parametrize("make", [books.healthy, answers.study])
+def test_on_a_phone_no_label_is_cut_and_no_column_of_an_answer_out_of_sight(
+    gallery: Gallery, make: Callable[[], Book]
+) -> None:
+    """What was published stood in a column beyond the edge."""
+    with gallery.show(make, width=390, is_mobile=True, has_touch=True) as shown:
+        cut = shown.page.locator(".plot svg text", has_text="\N{HORIZONTAL ELLIPSIS}")
+        assert cut.all_text_contents() == []
+        wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)"
+        answer = shown.page.locator(".scroll:has(> .answer):not(.section *)")
+        assert answer.count() and answer.evaluate_all(wider) == []
+
+
+MIDDLES = "all => all.map(one => one.getBoundingClientRect()).map(box => (box.top + box.bottom) / 2)"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_dot_stands_with_its_label(gallery: Gallery, width: int) -> None:
+    """On its line where there is room; else under it, with a rule before the next."""
+    with gallery.show(books.small, width=width, of="#chart-core-to-core") as shown:
+        chart = shown.page.locator("#chart-core-to-core svg")
+        labels, dots, rules = (sorted(chart.locator(marks).evaluate_all(MIDDLES))
+                               for marks in (LABELS, DOTS, RULES))  # fmt: skip
+        assert len(labels) == len(dots) == len(rules) > 3
+        for place, (label, dot) in enumerate(zip(labels, dots, strict=True)):
+            if width == 1280:
+                assert abs(dot - label) < 2
+            else:
+                assert rules[place] < label < dot < [*rules, dot + 1][place + 1]
+
+
+LABELS = ".mark-text.layer_4_marks text"
+DOTS = ".mark-symbol.role-mark path"
+RULES = ".mark-rule.role-mark.layer_0_marks line"
 
 
 def test_a_phone_has_one_column_and_the_memory_table_whole(gallery: Gallery) -> None:
@@ -247,10 +290,42 @@ def test_the_page_opens_short_and_with_its_answer_first(gallery: Gallery) -> Non
     with gallery.show(books.small, folded=True) as shown:
         page = shown.page
         assert page.evaluate("document.documentElement.scrollHeight") < MOST_PIXELS
-        for chosen in (".lead", ".worth", "#memory tbody tr >> nth=1"):
-            box = page.locator(chosen).bounding_box()
-            assert box is not None and box["y"] + box["height"] < 900, chosen
+        assert all(bottom < 900 for bottom in bottoms(shown))
         assert shown.complaints == []
+
+
+def bottoms(shown: Shown) -> list[float]:
+    """Of the headline, whether it is set up right, what the run is worth, and the memory table."""
+    boxes = [shown.page.locator(chosen).bounding_box() for chosen in (".lead", ".problems", ".worth", "#memory")]
+    return [box["y"] + box["height"] for box in boxes if box is not None]
+
+
+def test_a_phone_shows_the_answer_on_its_first_two_screens(gallery: Gallery) -> None:
+    with gallery.show(books.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+        assert len(bottoms(shown)) == 4 and all(bottom < 2 * 844 for bottom in bottoms(shown))
+
+
+def test_a_problem_leads_to_its_finding(gallery: Gallery) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        links = shown.page.locator(".problems a")
+        assert links.count() == 2
+        for link in links.all():
+            link.click()
+            finding = shown.page.locator(str(link.get_attribute("href")))
+            expect(finding).to_be_in_viewport()
+            assert link.inner_text() in finding.inner_text()
+
+
+def test_on_paper_no_table_is_cut_and_the_words_of_a_scale_are_apart(gallery: Gallery) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        page = shown.page
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": PAPER, "height": 900})
+        edges = page.locator("table:visible").evaluate_all(EDGES)
+        assert edges and max(right for _, right in edges) <= PAPER + 1
+        ticks = page.locator("#tolls .tick text").evaluate_all(EDGES)
+        gaps = [after[0] - before[1] for before, after in pairwise(ticks)]
+        assert gaps and min(gaps) > LEAST_GAP
 
 
 def many_tolls() -> Book:
@@ -313,6 +388,22 @@ def test_a_search_leaves_what_fits_and_opens_it(gallery: Gallery) -> None:
         assert 0 < rows.count() < before
         page.locator("#search").fill("")
         assert rows.count() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "named"), [("L2 latency", "L2"), ("DRAM", "memory"), ("syscall", "system call"), ("os says", "L3")]
+)
+def test_a_search_finds_levels_and_tolls_by_their_usual_names_and_leads_there(
+    gallery: Gallery, words: str, named: str
+) -> None:
+    with gallery.show(books.small, folded=True) as shown:
+        page = shown.page
+        page.locator("#search").fill(words)
+        hit = page.locator("#hits a", has_text=re.compile(rf"^{named}( \u00b7|$)")).first
+        expect(hit).to_be_visible()
+        hit.click()
+        expect(page.locator(str(hit.get_attribute("href")))).to_be_in_viewport()
+        assert shown.complaints == []
 
 
 def test_a_chart_gives_its_data_and_opens_at_its_own_link(gallery: Gallery) -> None:

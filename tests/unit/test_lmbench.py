@@ -81,6 +81,51 @@ def test_a_row_stands_in_its_column_and_what_is_missing_is_blank() -> None:
     assert all(line[end : end + 1] in ("", " ") for _, end in columns)
 
 
+def cells(text: str, title: str) -> dict[str, str]:
+    """By its place, what stands in each column of a section; the two that name the machine left out."""
+    *_, dashes, line = lines(text, title)
+    found = [line[start:end].strip() for start, end in (match.span() for match in re.finditer("-+", dashes))]
+    return {str(place): cell for place, cell in enumerate(found[2:]) if cell}
+
+
+MIB = 1 << 20
+OF_MEMORY = [
+    ("memory.read_bandwidth", "rate", {"kernel": "portable"}, "*Local* Communication bandwidths", "7"),
+    ("memory.write_bandwidth", "rate", {"kernel": "portable"}, "*Local* Communication bandwidths", "8"),
+    ("memory.copy_bandwidth", "rate", {"kernel": "libc"}, "*Local* Communication bandwidths", "5"),
+    ("kernel.file_bandwidth", "rate", {"route": "read"}, "*Local* Communication bandwidths", "3"),
+    ("kernel.file_bandwidth", "rate", {"route": "kept_map"}, "*Local* Communication bandwidths", "4"),
+    ("memory.stride", "load", {"order": "forward", "stride": 128}, "Memory latencies", "3"),
+]
+
+
+@pytest.mark.parametrize(("probe", "metric", "parameters", "title", "column"), OF_MEMORY)
+def test_what_a_cache_holds_is_no_memory(
+    probe: str, metric: str, parameters: dict[str, Value], title: str, column: str
+) -> None:
+    """16 KiB read from the first cache stood as `Mem read`. The last cache of this machine is said to have 32 MiB."""
+    small, large = (row(probe, metric, median, **parameters, size=size)
+                    for median, size in ((5e10, 32 * MIB), (2e10, 128 * MIB)))  # fmt: skip
+    flat = msgspec.structs.replace(index(), hierarchy=())
+    assert title not in (told := summary(msgspec.structs.replace(flat, rows=(small,)))) and "No row" in told
+    assert column in cells(summary(msgspec.structs.replace(flat, rows=(small, large))), title)
+
+
+def test_a_level_that_was_not_told_apart_is_blank() -> None:
+    told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
+    assert {"1", "2", "4"} <= set(cells(summary(told), "Memory latencies"))
+    for unsure in ({"few_samples": 4}, {"not_apart_from": "L3"}):
+        levels = tuple(msgspec.structs.replace(level, **unsure) for level in told.hierarchy)
+        assert "Memory latencies" not in summary(msgspec.structs.replace(told, hierarchy=levels))
+
+
+def test_loads_at_once_are_those_from_memory() -> None:
+    told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
+    assert "4" in cells(summary(told), "Basic system parameters")
+    near = msgspec.structs.replace(told, hierarchy=told.hierarchy[:2])
+    assert "4" not in cells(summary(near), "Basic system parameters")
+
+
 def test_a_section_without_a_number_is_left_out() -> None:
     told = summary(index(row("kernel.switch", "switch", 1500.0, processes=2, footprint=0, rings=1)))
     assert "Context switching" in told and "*Remote*" not in told and "Processor, Processes" not in told

@@ -111,6 +111,12 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     return tuple(levels[level] for level in sorted(levels))
 
 
+def beyond_bytes(machine: Machine) -> float:
+    """The least buffer that no cache holds, as far as the system says."""
+    known = [cache.size_bytes for cache in os_sizes(machine)]
+    return BEYOND * max(known) if known else BEYOND_UNTOLD
+
+
 def _page_bytes(pages: str, machine: Machine) -> int:
     """Of which a walk's buffer is made: huge pages of a guest may be small ones of its host."""
     return USUAL_PAGE if pages == "huge" else machine.page_bytes
@@ -188,7 +194,7 @@ def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
-    beyond = count >= len(known) or farthest >= BEYOND * max(known) if known else farthest >= BEYOND_UNTOLD
+    beyond = (bool(known) and count >= len(known)) or farthest >= beyond_bytes(machine)
     if count and beyond:
         return [*names, "memory"]
     following = numbers[-1] + 2 if numbers else 1

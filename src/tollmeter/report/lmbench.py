@@ -17,6 +17,7 @@ _TITLE = """
                  (columns of lmbench, a run of Tollmeter)
 
 """
+_NOTHING = "No row of this run is what a column of lmbench means.\n"
 _MILLION, _THOUSAND, _WITH_FRACTION, _LEAST = 1e6, 1e3, 10.0, 1e-3
 _SHORTEST_HEAD = 6
 """Of a number with an exponent, all but its mantissa."""
@@ -24,7 +25,7 @@ _SHORTEST_HEAD = 6
 
 def summary(index: Index) -> str:
     """The whole of it, for one machine."""
-    return _TITLE + "".join(_section(index, section) for section in SECTIONS)
+    return _TITLE + ("".join(_section(index, section) for section in SECTIONS) or _NOTHING)
 
 
 def _section(index: Index, section: Section) -> str:

@@ -12,7 +12,8 @@ from functools import partial
 from statistics import mean
 from typing import NamedTuple
 
-from tollmeter.model import Index, Row, Value
+from tollmeter.inference.hierarchy import beyond_bytes
+from tollmeter.model import Index, Level, Row, Value
 from tollmeter.model.base import InferenceKind
 
 Number = Callable[[Index], float | None]
@@ -81,19 +82,36 @@ def of_both(first: Number, second: Number) -> Number:
 
 
 def over_memory(probe: str, unit: float, **parameters: Value) -> Number:
-    """Of the largest buffer that was measured, which is the first that no cache holds."""
+    """Of the largest buffer that was measured; none where a cache may hold that one."""
 
     def number(index: Index) -> float | None:
-        rows = [row for row in _rows(index, probe, parameters) if isinstance(row.parameters.get("size"), int)]
-        largest = max(rows, key=lambda row: int(row.parameters["size"]), default=None)
+        rows = [row for row in _rows(index, probe, parameters) if _size(row) >= beyond_bytes(index.machine)]
+        largest = max(rows, key=_size, default=None)
         return (largest.median or 0.0) / unit if largest else None
 
     return number
 
 
+def _size(row: Row) -> int:
+    size = row.parameters.get("size")
+    return size if isinstance(size, int) else 0
+
+
+def _level(index: Index, name: str) -> Level | None:
+    """One that was told apart from its neighbours, by visits enough for an interval: else its latency may be theirs."""
+    return next(
+        (one for one in index.hierarchy if one.level == name and not one.few_samples and not one.not_apart_from), None
+    )
+
+
 def level(name: str) -> Number:
     """ns of a load at random that waits for the one before."""
-    return lambda index: next((one.latency_ns for one in index.hierarchy if one.level == name), None)
+
+    def number(index: Index) -> float | None:
+        found = _level(index, name)
+        return found.latency_ns if found else None
+
+    return number
 
 
 def mhz(index: Index) -> float | None:
@@ -106,7 +124,9 @@ def inferred(kind: InferenceKind) -> Number:
 
 
 def parallel(index: Index) -> float | None:
-    return index.hierarchy[-1].parallelism if index.hierarchy else None
+    """Of loads from memory."""
+    found = _level(index, "memory")
+    return found.parallelism if found else None
 
 
 def copies(index: Index) -> float | None:
@@ -357,8 +377,8 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
             stream("pipe"),
             stream("unix_stream"),
             stream("tcp"),
-            mb("kernel.file_bandwidth", route="read", size=16 << 20),
-            mb("kernel.file_bandwidth", route="kept_map", size=16 << 20),
+            over_memory("kernel.file_bandwidth", 1e6, route="read"),
+            over_memory("kernel.file_bandwidth", 1e6, route="kept_map"),
             over_memory("memory.copy_bandwidth", 1e6, kernel="libc"),
             over_memory("memory.copy_bandwidth", 1e6, kernel="portable"),
             over_memory("memory.read_bandwidth", 1e6, kernel="portable"),

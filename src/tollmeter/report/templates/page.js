@@ -120,7 +120,9 @@
   function fitWords(node, width) {
     if (node === null || typeof node !== "object") return;
     if (node.legend && node.legend.columns) {
-      node.legend.columns = Math.max(1, Math.floor((node.legend.columns * Math.min(width, LEGEND_WIDTH)) / LEGEND_WIDTH));
+      const room = Math.min(width - AXIS, LEGEND_WIDTH);
+      node.legend.columns = Math.max(1, Math.floor((node.legend.columns * room) / LEGEND_WIDTH));
+      node.legend.labelLimit = room;
     }
     for (const [name, inner] of Object.entries(node)) if (name !== "data" && name !== "datasets") fitWords(inner, width);
   }
