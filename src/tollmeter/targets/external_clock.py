@@ -23,7 +23,7 @@ from tollmeter.protocol import NotTimed, Stamp, refused, retimed
 from tollmeter.targets import Target
 from tollmeter.targets.lines import Line
 
-_VISITS_NS = (100_000_000, 200_000_000, 300_000_000)
+_VISITS_NS = (100_000_000, 300_000_000, 1_000_000_000)
 """Batches of a visit, in all, and of its second and third attempt. The rate of a clock is known to a delay that few
 bytes are spared over this length: 50 µs to 0.05 %. More than 0.35 s is refused real-time priority (priority.c)."""
 _SAMPLES, _BATCHES = 64, 3
