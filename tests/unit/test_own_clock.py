@@ -69,9 +69,15 @@ def test_a_probes_own_value_is_told_in_the_lines_time(unit: str, by_line: float)
 
 
 @pytest.mark.parametrize(("ratio", "words"), [(1.01, "1.00 % fast"), (0.99, "1.00 % slow"), (1.1, "10.00 % fast")])
-def test_a_wrong_clock_is_found(ratio: float, words: str) -> None:
-    (one,) = found(around(ratio))
+@pytest.mark.parametrize("count", [3, 6])
+def test_a_wrong_clock_is_found(ratio: float, words: str, count: int) -> None:
+    (one,) = found(visits([ratio] * count))
     assert (one.name, one.severity, words in one.claim) == ("machine.clock_is_wrong", "error", True)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_clock_that_is_far_off_is_found_by_a_visit_or_two(count: int) -> None:
+    assert found(visits([1.1] * count, error=0.005))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +85,12 @@ def test_a_wrong_clock_is_found(ratio: float, words: str) -> None:
     [
         around(1.0),
         around(1.001),
-        around(1.1, count=2),
+        visits([1.015] * 2),
         visits([1.01, 0.995, 1.03, 1.0], error=0.01),
         visits([1.004] * 3, error=0.01),
         [outcome([sample(1.0)] * 4, visit=visit) for visit in range(4)],
     ],
-    ids=["right", "nearly right", "two visits", "scattered", "unsure", "no line"],
+    ids=["right", "nearly right", "two visits, not far off", "scattered", "unsure", "no line"],
 )
 def test_a_right_clock_or_too_little_to_tell_is_no_finding(told: list[Outcome]) -> None:
     assert found(told) == []
