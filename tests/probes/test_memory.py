@@ -23,7 +23,7 @@ VISITS = 5
 FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.associativity": {"lines": (1, 8, 64), "apart": (4096, 65536)},
     "memory.copy_conflict": {"offset": (0, 64), "size": (16384,)},
-    "memory.dram_page": {"distance": (128, 1 << 20)},
+    "memory.dram_page": {"distance": (1 << 20,)},
     "memory.huge_page_gain": {},
     "memory.latency": {},
     "memory.latency_scaling": {"instances": (1, 2)},
