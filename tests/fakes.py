@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -70,6 +71,7 @@ def tree(root: Path, **behaviours: str) -> Path:
     """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite. As far
     as anybody can see they are built of its sources, which are empty.
     """
+    shutil.rmtree(root / "probes/kernel", ignore_errors=True)  # a tree that stood there had other probes
     name = platform.machine()
     folder = root / "build" / name
     paths = [fake(folder, f"kernel.{probe}", behaviour) for probe, behaviour in behaviours.items()]
