@@ -7,6 +7,7 @@
 #   make test-roots  stock Debian 12 and 13, made anew as root: README.md's commands in them, by three kinds of user
 #   make lint     formats and warnings of C, Python and sh
 #   make format   rewrites C and Python as lint wants them
+#   make readme-lines  types every command of README.md in a fresh clone: how long each takes, and what it answers
 #   make faults   kill it, feed it what is damaged, deny it system calls: COUNT=10 for a short one
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs

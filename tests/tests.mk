@@ -86,9 +86,14 @@ faults:
 # $XDG_CACHE_HOME. What each command said stays in build/roots/logs.
 
 SYSTEMS ?=
-.PHONY: test-roots
+.PHONY: test-roots readme-lines
 test-roots: set-up-tests
 	@PYTHONPATH=tests:src $(PYTHON) -m roots $(SYSTEMS)
+
+# Half an hour: every command of README.md in its default budget, in a fresh clone.
+readme-lines:
+	@rm -rf build/readme && git clone -q . build/readme
+	@python3 tests/readme_lines.py build/readme; status=$$?; rm -rf build/readme; exit $$status
 
 bench:
 	@./toll --set-up
