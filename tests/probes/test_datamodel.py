@@ -13,7 +13,7 @@ import pytest
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
 from tollmeter.targets.distances import DISTANCES, apart
-from tollmeter.targets.qemu_user import emulator_of
+from tollmeter.targets.qemu_user import lack
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.build import read_abi
 
@@ -102,7 +102,7 @@ def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
 def test_an_emulator_sees_how_far_apart_the_loads_of_a_list_lie(abi: str) -> None:
     """Some nodes share a line, so that it comes again after a part of the list; never after more than all of it."""
     target = {"x86_64": "qemu-user:x86_64", "ia32": "qemu-user:i386"}.get(abi)
-    if target is None or emulator_of(target.partition(":")[2]) is None:
+    if target is None or lack(target.partition(":")[2]):
         pytest.skip("no emulator of one process runs this ABI here")
     open_here(ROOT, target, (DISTANCES,)).close()
     told = apart(target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 200, ROOT / "build/emulator")

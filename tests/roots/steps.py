@@ -102,7 +102,8 @@ def debian_13(visit: Visit) -> None:
     visit.does(ORDINARY, "./toll run --budget 20s", MEASURED, "Page", needed=True)
     visit.does(ORDINARY, "[ ! -s build/gaps ]")
     _types_what_it_says(visit, "make set-up-tests", DONE)
-    _tests(visit, ORDINARY)
+    # Its binutils no longer know the floating-point format of the old ARM ABI.
+    _tests(visit, ORDINARY, "-k 'not arm-fpa'")
     _studies(visit, ORDINARY)
     _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
     visit.does(ORDINARY, "chmod -R g+w . && touch probes/kernel/loop.c")
@@ -117,9 +118,9 @@ def _types_what_it_says(visit: Visit, command: str, ends: int) -> None:
     visit.does(ROOT, lines[0], needed=True)
 
 
-def _tests(visit: Visit, owner: User) -> None:
+def _tests(visit: Visit, owner: User, chosen: str = "") -> None:
     visit.does(owner, '[ "$(.venv/bin/python --version)" = "$(/usr/bin/python3 --version)" ]')
-    visit.does(owner, PYTEST, says=r"\d+ passed")
+    visit.does(owner, f"{PYTEST} {chosen}", says=r"\d+ passed")
 
 
 def _studies(visit: Visit, owner: User) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -98,6 +100,20 @@ def test_each_kind_of_place_has_its_own_clock(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(kvm, "DEVICE", tmp_path / "none")
     names = ("local", "qemu-user:arm", "guest:x32", "bare:vexpress-a9", "ssh:board")
     assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "virtual", "hardware"]
+
+
+def test_an_emulator_that_loads_no_plugin_is_told_and_blamed_on_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian 13 has static ones alone."""
+    emulator = tmp_path / "qemu-pdp11"
+    for linked, lacking in (("-static", True), ("-no-pie", False)):
+        subprocess.run(["cc", linked, "-x", "c", "-", "-o", emulator], input=b"int main(void){}", check=True)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        found = ways.lack("qemu-user:pdp11")
+        assert (found is not None and "plugin" in found.reason and found.packages == ()) == lacking
+        with pytest.raises(Failure, match="plugin" if lacking else "not built"):
+            ways.open_target("qemu-user:pdp11", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tollmeter.report import markdown, page
 from tollmeter.report.lengths import sections
 from tollmeter.report.terminal import summary
 from tollmeter.store.profiles import keep_modelled, kept_modelled
-from tollmeter.targets.qemu_user import emulator_of
+from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
 from waiting import LONG_S
 
@@ -91,9 +91,9 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
     root: Path, tmp_path: Path, words: list[str], least: int, most: int
 ) -> None:
     """Four turns of one load for each line."""
-    emulator = emulator_of("x86_64")
-    if emulator is None:
-        pytest.skip("no qemu-x86_64 here")
+    if lacking := lack("x86_64"):
+        pytest.skip(lacking[0])
+    emulator = emulator_here("x86_64")
     (tmp_path / "walk.c").write_text(WALK)
     subprocess.run(["cc", "-O1", "-static", "-o", tmp_path / "walk", tmp_path / "walk.c"], check=True)
     subprocess.run(["make", "-s", "build/emulator/misses.so"], cwd=root, check=True)

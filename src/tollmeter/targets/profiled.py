@@ -14,8 +14,7 @@ from tollmeter.model import Failure
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
-from tollmeter.targets.qemu_user import PACKAGE, emulator_of
-from tollmeter.toolchain.distribution import install_line
+from tollmeter.targets.qemu_user import emulator_here
 
 BESIDE_S, TIMES = 30.0, 6
 _PAGE_BYTES = 65536
@@ -65,9 +64,7 @@ def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit
 def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
     """A visit that is profiled, by a plugin that goes by the gate in the counter's page, which is a plugin
     beside it. Raises Failure where there is no such emulator."""
-    program = emulator_of(place)
-    if program is None:
-        raise Failure(f"no qemu-{place} here: {install_line([PACKAGE])}", 5)
+    program = emulator_here(place)
     page.write_bytes(bytes(_PAGE_BYTES))
     counter = Path(plugin.partition(",")[0]).with_name("count.so")
     told = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]

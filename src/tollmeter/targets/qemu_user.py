@@ -38,6 +38,26 @@ def emulator_of(architecture: str) -> str | None:
     return shutil.which(f"qemu-{architecture}") if re.fullmatch(r"[a-z0-9_]{1,32}", architecture) else None
 
 
+def lack(architecture: str) -> tuple[str, tuple[str, ...]] | None:
+    """Why nothing counts the instructions of an architecture here, and the packages that mend it."""
+    from tollmeter.toolchain.elf import has_loader  # brings pyelftools, which most starts do without
+
+    emulator = emulator_of(architecture)
+    if emulator is None:
+        return f"no qemu-{architecture}", (PACKAGE,)
+    if not has_loader(Path(emulator)):
+        return f"qemu-{architecture} is static here and loads no plugin, which would count its instructions", ()
+    return None
+
+
+def emulator_here(architecture: str) -> str:
+    """Raises Failure where there is none that loads plugins."""
+    if lacking := lack(architecture):
+        reason, packages = lacking
+        raise Failure(f"{reason} here: {install_line(packages)}" if packages else reason, 5)
+    return str(emulator_of(architecture))
+
+
 class QemuUser(Local):
     """Implements targets.Target for one architecture. plugin: build/emulator/count.so.
 
@@ -49,9 +69,7 @@ class QemuUser(Local):
     def __init__(self, architecture: str, plugin: Path) -> None:
         super().__init__()
         self.name = f"qemu-user:{architecture}"
-        emulator = emulator_of(architecture)
-        if emulator is None:
-            raise Failure(f"no qemu-{architecture} here: {install_line([PACKAGE])}", 5)
+        emulator = emulator_here(architecture)
         if not plugin.is_file():
             raise Failure(f"{plugin} is not built: make emulator", 5)
         self._emulator = emulator

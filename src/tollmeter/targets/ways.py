@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
-from tollmeter.targets import Target
+from tollmeter.targets import Target, qemu_user
 from tollmeter.targets.external_clock import ExternalClock
 from tollmeter.targets.lines import check_line, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.openssh import check_host
 from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
-from tollmeter.targets.qemu_user import PACKAGE, QemuUser, emulator_of
+from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.targets.ssh import Ssh
 
@@ -88,8 +88,8 @@ def lack(target: str) -> Lack | None:
     clock_of(target)
     target = target.partition(BY)[0]
     kind, _, place = target.partition(":")
-    if kind == "qemu-user" and emulator_of(place) is None:
-        return Lack(f"no qemu-{place}", (PACKAGE,))
+    if kind == "qemu-user" and (lacking := qemu_user.lack(place)):
+        return Lack(*lacking)
     if kind in ("guest", "bare"):
         board = board_of(target)
         if shutil.which(board.emulator) is None:

@@ -172,5 +172,5 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         missing = lack(name)
         if missing is None:
             return name, open_here(root, name)
-        complaints.append(f"{missing.reason}: {install_line(missing.packages)}")
+        complaints.append(": ".join([missing.reason, *([install_line(missing.packages)] if missing.packages else [])]))
     raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
