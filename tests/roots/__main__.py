@@ -24,7 +24,9 @@ from tollmeter.root import user_folder
 SYSTEMS: dict[str, tuple[str, tuple[str, ...], Callable[[steps.Visit], None]]] = {
     "debian-12": ("bookworm", (), steps.debian_12),
     "debian-13": ("trixie", ("git",), steps.debian_13),
+    "debian-12-run": ("bookworm", (), steps.debian_12_run),
 }
+USUAL = ("debian-12", "debian-13")
 TOOLS = ("mmdebstrap", "unshare", "setpriv", "git", "apt-get", "tar")
 INTERRUPTED = 130
 
@@ -89,7 +91,7 @@ def clear(work: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    """words: names of systems, all where there are none."""
+    """words: names of systems; the whole tour of Debian 12 and 13 where there are none."""
     if why := lacking():
         print(why)
         return 1
@@ -101,7 +103,7 @@ def main(words: list[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         clear(work)
         try:
-            return tour(words or list(SYSTEMS), work, kept)
+            return tour(words or list(USUAL), work, kept)
         except KeyboardInterrupt:
             print("interrupted")
             return INTERRUPTED
