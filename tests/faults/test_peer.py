@@ -75,7 +75,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_every_route_has_a_number_with_a_peer_and_nothing_is_left_there(pair: Pair, tmp_path: Path) -> None:
-    code, said, told = pair.runs(tmp_path / "run", "kernel.remote_*", "message=65536", *SOON)
+    code, said, told = pair.runs(tmp_path / "run", "message=65536", "kernel.remote_*", *SOON)
     assert code in (0, 1), said  # 1 where others left too little of its time to answer the question
     calls = {row["parameters"]["route"]: row for row in told["rows"] if "route" in row["parameters"]}
     assert set(calls) == ROUTES
