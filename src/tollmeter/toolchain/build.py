@@ -8,7 +8,6 @@ import itertools
 import os
 import re
 import subprocess
-import tempfile
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,11 +155,11 @@ def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
 
 def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """None where C and C++ compile; else the compiler's first complaint, empty where there is no such compiler."""
-    with tempfile.TemporaryDirectory() as scratch:
-        c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", f"{scratch}/trial", "-pthread", "-lm"]
-        cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", f"{scratch}/trial.o"]
-        complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
-        return _complaint([*compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
+    # To nowhere: a host that is killed meanwhile leaves no file behind.
+    c_words = ["-x", "c", "-", "-static", "-no-pie", "-o", "/dev/null", "-pthread", "-lm"]
+    cxx_words = ["-x", "c++", "-", "-c", "-std=c++20", "-nostdinc++", "-o", "/dev/null"]
+    complaint = _complaint([*compiler, *flags, *c_words], _TRIAL_C)
+    return _complaint([*compiler, *flags, *cxx_words], _TRIAL_CXX) if complaint is None else complaint
 
 
 def _complaint(words: list[str], source: str) -> str | None:
