@@ -107,7 +107,7 @@ def test_what_a_cache_holds_is_no_memory(
     small, large = (row(probe, metric, median, **parameters, size=size)
                     for median, size in ((5e10, 32 * MIB), (2e10, 128 * MIB)))  # fmt: skip
     flat = msgspec.structs.replace(index(), hierarchy=())
-    assert title not in (told := summary(msgspec.structs.replace(flat, rows=(small,)))) and "No row" in told
+    assert title not in summary(msgspec.structs.replace(flat, rows=(small,)))
     assert column in cells(summary(msgspec.structs.replace(flat, rows=(small, large))), title)
 
 

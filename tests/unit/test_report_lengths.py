@@ -179,7 +179,7 @@ def terminal(of: Book) -> str:
 
 
 def plainly(text: str) -> str:
-    return text.replace("\\", "").replace("&#39;", "'")
+    return text.replace("\\", "").replace("&#39;", "'").replace("\xa0", " ")
 
 
 def test_every_output_holds_the_tables_the_falls_and_where_an_emulator_counted() -> None:
