@@ -47,7 +47,9 @@ def begin(root: Path, abi: Abi) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _bring_back_to_the_present(root, folder)
     if not _is_current(root, abi):
-        (folder / STAMP).unlink(missing_ok=True)
+        # Another user of a shared checkout may have made either: a folder's writer may replace a file, not change it.
+        for name in (STAMP, _BEGUN):
+            (folder / name).unlink(missing_ok=True)
         (folder / _BEGUN).write_text(_stamp(abi), encoding="utf-8")
 
 
