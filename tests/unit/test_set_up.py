@@ -14,7 +14,7 @@ from tollmeter.library import places, set_up
 def test_an_error_without_a_file_s_name_tells_the_folder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refused(brings: bool) -> int:
+    def refused(_: bool) -> int:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(set_up, "_set_up", refused)
