@@ -442,6 +442,19 @@ def test_where_instructions_are_counted_a_run_is_planned_for_one_visit_of_each_p
     assert expected_seconds(counted) == pytest.approx(sum(timed.costs().of(point, timed.effort) for point in there))
 
 
+def test_sizes_of_the_hosts_caches_mean_nothing_where_instructions_are_counted() -> None:
+    """Walks over four times a last cache of 260 MiB took a third of the rows from an emulated default run."""
+    huge = msgspec.structs.replace(MACHINE, caches=(Cache(level=3, kind="unified", size_bytes=256 * MIB),))
+    beyond = Select(probe="memory.latency", parameters={"size": "4xLAST"})
+    largest = {}
+    for target in ("local", "qemu-user:mipsel"):
+        there = catalog(abis=("x86_64",))
+        moved = {place: msgspec.structs.replace(one, target=target) for place, one in there.executables.items()}
+        ground = Ground(msgspec.structs.replace(there, executables=moved), huge, ())
+        largest[target] = max(int(point.values()["size"]) for point in resolve(beyond, ground).points)
+    assert largest == {"local": 1024 * MIB, "qemu-user:mipsel": 4 * MIB}
+
+
 def test_costs_are_learned() -> None:
     plan = plan_of(Select(probe="memory.latency"))
     costs: Costs = plan.costs()

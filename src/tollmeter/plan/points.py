@@ -8,11 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
 from tollmeter.plan import values
+from tollmeter.plan.effort import is_counted
 
 NATIVE = "native"
+_COUNTED_BYTES = 1 << 20
+"""Of the largest cache that sizes are chosen by where instructions are counted."""
 
 
 class Curve(Record, frozen=True):
@@ -67,12 +72,22 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
                 place = Point(probe=name, abi=abi, target="local")
                 gaps[_product(place, _typical_axes(probe, machine))[0]] = _gap(catalog, name, abi)
                 continue
-            axes = [_axis(parameter, select, machine, scope) for parameter in executable.probe.parameters]
             for target in _targets(executable, select):
                 place = Point(probe=name, abi=abi, target=target)
+                seen = _emulated(machine) if is_counted(place) else machine
+                axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
                 points.update(dict.fromkeys(_product(place, axes)))
                 curves.extend(_curves(place, axes))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
+
+
+def _emulated(machine: Machine) -> Machine:
+    """What a program under an emulator sees of the host's caches: nothing. Instructions do not depend on a size that a
+    cache bounds, so that sweeps end where they count the same, and not at four times the host's last cache."""
+    bounded = (
+        msgspec.structs.replace(cache, size_bytes=min(cache.size_bytes, _COUNTED_BYTES)) for cache in machine.caches
+    )
+    return msgspec.structs.replace(machine, caches=tuple(bounded))
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
