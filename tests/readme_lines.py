@@ -8,6 +8,7 @@ changed: give it a fresh clone.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import signal
@@ -22,8 +23,11 @@ from typing import NamedTuple
 COMMAND = re.compile(r"`(\./toll [^`]+)`")
 NUMBER = re.compile(r"\d ?(ns|µs|ms|s|min|[kMGT]?B/s|[kMG]?/s|[MG]FLOPS|instructions|turns|×|%)( |$)", re.MULTILINE)
 ENDLESS = ("./toll serve", "./toll show LAST --follow")
-PLACES = {"casts DIR": "casts probes/runtime", "show DIR": "show runs/LAST"}
+PLACES = {"show DIR": "show runs/LAST", "report A B": "report runs/one runs/other"}
+"""What stands for a folder of one's own."""
 ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "RUN": "stands for any run"}
+OF_BOTH = "./toll run kernel.function_call --budget 3s --out runs/"
+CAST = "long of(const char *bytes) { return *(const long *)(bytes + 1); }\n"
 FOR_LONG_S, LONGEST_S = 5.0, 1500.0
 
 
@@ -48,7 +52,7 @@ def typed(command: str, checkout: Path, folder: Path) -> Line:
     words = shlex.split(command)
     began = time.monotonic()
     with subprocess.Popen(words, cwd=checkout, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:  # fmt: skip
+                          text=True, errors="replace") as process:  # fmt: skip
         try:
             out, err = process.communicate(timeout=FOR_LONG_S if command in ENDLESS else LONGEST_S)
         except subprocess.TimeoutExpired:
@@ -57,6 +61,15 @@ def typed(command: str, checkout: Path, folder: Path) -> Line:
     shown = [line.strip() for line in (out or err).splitlines() if line.strip()]
     fault = fault_of(command, process.returncode, out, err)
     return Line(command, time.monotonic() - began, process.returncode, shown[0] if shown else "", fault)
+
+
+def prepare(checkout: Path, folder: Path) -> None:
+    """A program of one file with one cast, and two runs that can be drawn together."""
+    (folder / "cast.c").write_text(CAST, encoding="utf-8")
+    how = [{"directory": f"{folder}", "file": "cast.c", "arguments": ["gcc", "-c", "cast.c"]}]
+    (folder / "compile_commands.json").write_text(json.dumps(how), encoding="utf-8")
+    for name in ("one", "other"):
+        subprocess.run(shlex.split(OF_BOTH + name), cwd=checkout, check=True, capture_output=True)
 
 
 def fault_of(command: str, code: int, out: str, err: str) -> str:
@@ -72,6 +85,7 @@ def main(checkout: Path) -> int:
     """Returns the exit code."""
     faults = 0
     with tempfile.TemporaryDirectory() as folder:
+        prepare(checkout, Path(folder))
         for command in commands((checkout / "README.md").read_text(encoding="utf-8")):
             why = next((why for word, why in ELSEWHERE.items() if word in command), "")
             if why:
