@@ -146,7 +146,7 @@ def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(ri
     assert Counter(visit.round for visit in rig.visits)[VISITS_WANTED] == 2 * len(plan.points())
 
 
-@pytest.mark.parametrize(("brief_s", "rounds"), [(0.5, VISITS_WANTED + 2), (0.0, VISITS_WANTED + 6)])
+@pytest.mark.parametrize(("brief_s", "rounds"), [(0.5, VISITS_WANTED + 3), (0.0, VISITS_WANTED + 6)])
 def test_few_points_that_were_visited_often_come_several_times_a_round(
     rig: Rig, brief_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

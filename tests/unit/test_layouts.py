@@ -18,7 +18,7 @@ from rigs import Rig
 from streams import whole
 from tollmeter.conduct import layouts as conduct_layouts
 from tollmeter.conduct.layouts import Layout, Layouts, Turns
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan.effort import USUAL
 from tollmeter.protocol import refused
@@ -46,13 +46,11 @@ def test_a_layout_that_others_will_need_the_room_of_is_visited_while_it_is_there
     assert rig.go(plan).status == "settled"
     for point in plan.points():
         serves = plan.costs().visits_of_layout(point, USUAL)
-        assert LEAST_VISITS <= serves < 7
-        assert rounds_of(rig, point) == ([0] * serves + [1] * (7 - serves) if point in large else [*range(7)])
+        assert LEAST_LAYOUTS <= serves < 7
+        assert rounds_of(rig, point) == [place // serves if point in large else place for place in range(7)]
         if point in large:
-            visits = [visit for visit in rig.visits if visit.point == point]
-            first, second = ({visit.seed for visit in visits if visit.round == round_} for round_ in (0, 1))
-            assert len(first) == len(second) == 1
-            assert first != second
+            seeds = [visit.seed for visit in rig.visits if visit.point == point]
+            assert [seeds.index(seed) for seed in seeds] == [place // serves * serves for place in range(7)]
     made = [visit.point for visit in rig.visits if visit.point in large and visit.round == 0]
     in_turns = made[: 2 * min(Counter(made).values())]
     assert all(one != next_ for one, next_ in itertools.pairwise(in_turns)), "two in turns"
@@ -63,7 +61,9 @@ def test_a_large_layout_is_visited_until_its_point_has_an_interval_and_is_known(
     rig.visits_to_settle = wanted
     plan = rig.plan(LARGE)
     assert rig.go(plan).status == "settled"
-    assert all(rounds_of(rig, point) == [0] * max(LEAST_VISITS, wanted) for point in plan.points())
+    for point in plan.points():
+        serves = plan.costs().visits_of_layout(point, USUAL)
+        assert rounds_of(rig, point) == [place // serves for place in range(max(serves, wanted))]
 
 
 def test_what_was_seen_to_take_long_to_lay_out_is_visited_until_its_layout_is_over_and_no_longer(rig: Rig) -> None:
@@ -71,7 +71,7 @@ def test_what_was_seen_to_take_long_to_lay_out_is_visited_until_its_layout_is_ov
     rig.visits_to_settle = 12
 
     def answer(visit: Visit) -> bytes:
-        rig.clock_s += 0.3 * ((visit.point, visit.seed) not in {(one.point, one.seed) for one in rig.visits[:-1]})
+        rig.clock_s += 1.5 * ((visit.point, visit.seed) not in {(one.point, one.seed) for one in rig.visits[:-1]})
         return whole(visit=visit)
 
     rig.answer = answer
@@ -90,14 +90,14 @@ def test_a_round_makes_fewer_visits_of_a_layout_when_one_is_seen_to_take_long(ri
     rig.visits_to_settle = 7
 
     def answer(visit: Visit) -> bytes:
-        rig.clock_s += 7 * (visit.point.values().get("size") == 64 * MIB)
+        rig.clock_s += 12 * (visit.point.values().get("size") == 64 * MIB)
         return whole(visit=visit)
 
     rig.answer = answer
     plan = rig.plan(LARGE, budget=200)
     rig.go(plan)
     first = Counter(visit.point.values()["size"] for visit in rig.visits if visit.round == 0)
-    assert first[64 * MIB] <= 0.1 * 200 / 7 < first[32 * MIB]
+    assert first[64 * MIB] <= 0.1 * 200 / 12 < first[32 * MIB]
 
 
 def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:

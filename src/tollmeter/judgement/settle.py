@@ -61,7 +61,7 @@ def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
         return visits + max(LEAST_VISITS, visits)
     head = found.said[0]
     seen = len(head.part.visits)
-    if is_known(head.estimate, seen, known.precision):
+    if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
     half = _half_width(head.estimate)
     wanted = visits_for(known.precision, seen, half, head.scatter)

@@ -41,7 +41,7 @@ def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
         quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
         samples=len(values),
     )  # fmt: skip
-    return with_precision(row, len(values), known.precision)
+    return with_precision(row, layouts, known.precision)
 
 
 def _by_line(outcome: Outcome, metric: Metric) -> float:

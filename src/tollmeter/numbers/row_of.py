@@ -12,7 +12,15 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.precision import LEAST_VISITS, Estimate, Scatter, estimate, in_plain_numbers, middle_of
+from tollmeter.experiment.precision import (
+    LEAST_LAYOUTS,
+    LEAST_VISITS,
+    Estimate,
+    Scatter,
+    estimate,
+    in_plain_numbers,
+    middle_of,
+)
 from tollmeter.experiment.two_states import parting
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
@@ -103,7 +111,7 @@ def row_of(told: Told, asked: Metric, known: Known) -> Row:
     notes = [text for text in (told.note, told.paid.body.why) if text]
     numbers = _numbers(said, found.metric) | {"clock_hz": found.series.clock_hz, "reason": "; ".join(notes) or None}
     row = bare(first, told.probe, found.metric, "ok", None, **counts)
-    return with_precision(msgspec.structs.replace(row, **numbers), len(said[0].part.visits), known.precision)
+    return with_precision(msgspec.structs.replace(row, **numbers), said[0].part.layouts, known.precision)
 
 
 def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason: str | None, **more: object) -> Row:
@@ -115,11 +123,11 @@ def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason:
     )  # fmt: skip
 
 
-def with_precision(row: Row, visits: int, precision: float) -> Row:
-    """The row, settled where it is. visits: in its own state."""
+def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
+    """The row, settled where it is. layouts: of each visit that was in its state."""
     if row.median is None or row.low is None or row.high is None:
         return row
-    known = is_known(Estimate(value=row.median, low=row.low, high=row.high), visits, precision)
+    known = is_known(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
     return msgspec.structs.replace(row, settled=known or is_counted(row))
 
 
@@ -129,9 +137,10 @@ def is_counted(row: Row) -> bool:
     return row.clock == "instructions" or (row.clock == "virtual" and row.unit in KERNEL_COUNTS)
 
 
-def is_known(found: Estimate, visits: int, precision: float) -> bool:
-    """By an interval of three visits or more that is narrow enough. A count has no noise: one visit says it all."""
-    return found.half_width() <= precision and visits >= LEAST_VISITS
+def is_known(found: Estimate, layouts: Sequence[int], precision: float) -> bool:
+    """Whether the interval is narrow enough, and rests on enough visits of more than one layout. layouts: of each
+    visit."""
+    return found.half_width() <= precision and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 
 def counted(metric: Metric) -> Metric:
