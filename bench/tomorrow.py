@@ -3,6 +3,11 @@
 
     bench/tomorrow.py collect FOLDER [RUNS [PAUSE_S]]   20 runs, 150 s apart: an hour and more
     bench/tomorrow.py judge FOLDER                      how often intervals hold, part, and find what was planted
+    bench/tomorrow.py repeat FOLDER [RUNS [BUDGET_S]]   20 runs of the default suite, as they are
+    bench/tomorrow.py rows FOLDER                       of any folder of runs: how often the intervals of all rows hold
+                                                        and part, and how many rows tollmeter.compare calls changed
+    bench/tomorrow.py usual FOLDER...                   by how much the runs in each folder differ, by probe, as
+                                                        experiment/usual_runs.py ships it
 
 Collecting copies the checkout, adds probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c: no
 change, 1 % and 2 %) and a second one with none, and measures bench/tomorrow.toml and these in turn; at the end all of
@@ -20,15 +25,20 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 
+import tollmeter
+from tollmeter.experiment.precision import scale
+from tollmeter.experiment.runs_differ import Run, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
-from tollmeter.library.derive import learned, open_run
+from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.model import Book, Row
-from tollmeter.numbers.rows import Key, known_of, row_key, rows
+from tollmeter.numbers.readings import RATES
+from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.store.request import read_request
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +46,7 @@ PLANTED = (0, 4, 8)
 SOURCES = {**{str(planted): planted for planted in PLANTED}, "again": 0}
 BLOCKS = (10, 30)
 DRAWN = 100
+SHOWN = 20
 
 
 # ---- collecting -------------------------------------------------------------------------------------------------
@@ -74,18 +85,67 @@ def measured(tree: Path, out: Path, *words: str) -> None:
 
 
 def judge(folder: Path) -> None:
-    points = [rows_of(path) for path in sorted(folder.glob("points-*"))]
-    hold, pairs, parted = intervals(points)
-    print(f"{len(points)} runs of {len(points[0])} rows")
-    print(f"intervals that hold the median of all runs: {hold:.1%}; disjoint pairs: {parted} of {pairs}, "
-          f"{parted / max(1, pairs):.2%}")  # fmt: skip
-    for name, spread in ranges(points):
-        print(f"  {name:<60} range {spread:.1%}")
-    alarms, compared = false_alarms(points)
-    print(f"A/A: {alarms} of {compared} rows called changed, in all pairs of runs")
+    judge_rows(sorted(folder.glob("points-*")))
     for runs in (1, 4):
         told(folder, runs)
     in_turns(folder / "turns")
+
+
+def judge_rows(folders: Sequence[Path]) -> None:
+    """Of all rows with a number and an interval that three runs have in one state."""
+    runs = [tollmeter.open(path) for path in folders]
+    seen = [views(several) for several in by_key(runs).values()]
+    held = [low <= middle(ends) <= high for ends in seen for low, _, high in ends]
+    pairs = [pair for ends in seen for pair in itertools.combinations(ends, 2)]
+    parted = sum(a[2] < b[0] or b[2] < a[0] for a, b in pairs)
+    half = np.median([(high - low) / 2 for ends in seen for low, _, high in ends])
+    print(f"{len(runs)} runs, {len(seen)} rows, half-width {half:.2%}: {np.mean(held):.1%} hold the median of all; "
+          f"{parted} of {len(pairs)} pairs are disjoint, {parted / max(1, len(pairs)):.2%}")  # fmt: skip
+    for key, ends in sorted(zip(by_key(runs), map(spread, seen), strict=True), key=lambda item: -item[1])[:SHOWN]:
+        print(f"  range {ends:.1%}: {key}")
+    changes = [change for a, b in itertools.combinations(runs, 2) for change in tollmeter.compare(a, b).changes]
+    changed = sum(change.verdict in ("faster", "slower", "differs") for change in changes)
+    print(f"A/A: {changed} of {len(changes)} rows called changed by tollmeter.compare, in all pairs of runs")
+
+
+def views(several: Sequence[tuple[Row, float]]) -> list[tuple[float, float, float]]:
+    """Logarithms of low, median and high, in the view that scatters less: as stated, or in cycles of the clock."""
+    stated = [(log(row.low or 0), log(row.median or 0), log(row.high or 0)) for row, _ in several]
+    unit = several[0][0].unit
+    sign = 1 if unit == "ns" else -1 if unit in RATES else 0
+    shifts = [sign * log(clock_hz) for _, clock_hz in several]
+    cycles = [(low + by, median + by, high + by) for (low, median, high), by in zip(stated, shifts, strict=True)]
+    return min(stated, cycles, key=lambda view: scale([ends[1] for ends in view]))
+
+
+def middle(ends: Sequence[tuple[float, float, float]]) -> float:
+    return float(np.median([median for _, median, _ in ends]))
+
+
+def spread(ends: Sequence[tuple[float, float, float]]) -> float:
+    medians = [median for _, median, _ in ends]
+    return exp(max(medians) - min(medians)) - 1
+
+
+def repeat(folder: Path, runs: int, budget_s: int) -> None:
+    for number in range(runs):
+        measured(ROOT, folder / f"default-{number:02}", "default", "--budget", f"{budget_s}s")
+
+
+def usual(folders: Sequence[Path]) -> None:
+    """The largest of the folders, each of which holds runs of one machine."""
+    found: dict[str, float] = {}
+    for folder in folders:
+        books = [open_run(path) for path in run_folders(folder)]
+        kept = [remembered(book, learned(read_request(Path(book.index.run.folder)))) for book in books]
+        for probe, sd in runs_sd([Run("here", one.rows) for one in kept], {}).items():
+            found[probe] = max(sd, found.get(probe, 0.0))
+    for probe, sd in sorted(found.items()):
+        print(f'    "{probe}": {sd:.4f},')
+
+
+def run_folders(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("*/run.toml"))
 
 
 def in_turns(path: Path) -> None:
@@ -124,50 +184,14 @@ def pooled(books: Sequence[Book]) -> Row:
     return row
 
 
-def rows_of(path: Path) -> dict[Key, Row]:
-    rows = [row for row in open_run(path).index.rows if row.status == "ok" and row.unit != "ratio"]
-    return {row_key(row): row for row in rows}
-
-
-def intervals(runs: Sequence[dict[Key, Row]]) -> tuple[float, int, int]:
-    held: list[bool] = []
-    pairs = parted = 0
-    for several in by_key(runs).values():
-        middle = float(np.median([row.median for row in several]))
-        held += [(row.low or 0) <= middle <= (row.high or 0) for row in several]
-        for a, b in itertools.combinations(several, 2):
-            pairs += 1
-            parted += (a.high or 0) < (b.low or 0) or (b.high or 0) < (a.low or 0)
-    return float(np.mean(held)), pairs, parted
-
-
-def by_key(runs: Iterable[dict[Key, Row]]) -> dict[object, list[Row]]:
-    """Rows in one state alone: a whole core and a shared one are no repetition of each other."""
-    found: dict[object, list[Row]] = defaultdict(list)
+def by_key(runs: Iterable[tollmeter.Run]) -> dict[object, list[tuple[Row, float]]]:
+    """Rows, and the core clock of their run. A whole core and a shared one are no repetition of each other."""
+    found: dict[object, list[tuple[Row, float]]] = defaultdict(list)
     for run in runs:
-        for key, row in run.items():
-            found[key, row.state].append(row)
+        for row in run.rows:
+            if row.status == "ok" and row.unit != "ratio" and row.low and row.low > 0:
+                found[row_key(row), row.state].append((row, run.machine.core_clock_hz or 1.0))
     return {key: rows for key, rows in found.items() if len(rows) > 2}
-
-
-def ranges(runs: Sequence[dict[Key, Row]]) -> list[tuple[str, float]]:
-    """Greatest over least median, less one."""
-    made = []
-    for several in by_key(runs).values():
-        medians = [row.median or 0 for row in several]
-        words = " ".join(f"{name}={value}" for name, value in several[0].parameters.items())
-        made.append((f"{several[0].probe} {several[0].metric} {words} ({several[0].state}, {len(several)})",
-                     max(medians) / min(medians) - 1))  # fmt: skip
-    return sorted(made)
-
-
-def false_alarms(runs: Sequence[dict[Key, Row]]) -> tuple[int, int]:
-    alarms = compared = 0
-    for a, b in itertools.combinations(runs, 2):
-        changes = of_rows(a, b, None, 0.01).changes
-        compared += len(changes)
-        alarms += sum(change.verdict in ("faster", "slower", "differs") for change in changes)
-    return alarms, compared
 
 
 def is_slower(old: Row, new: Row) -> bool:
@@ -178,8 +202,15 @@ def is_slower(old: Row, new: Row) -> bool:
 
 def main() -> None:
     verb, folder = sys.argv[1], Path(sys.argv[2])
+    numbers = [int(word) for word in sys.argv[3:] if word.isdigit()]
     if verb == "collect":
-        collect(folder, *(int(word) for word in [*sys.argv[3:], "20", "150"][:2]))
+        collect(folder, *[*numbers, 20, 150][:2])
+    elif verb == "repeat":
+        repeat(folder, *[*numbers, 20, 100][:2])
+    elif verb == "usual":
+        usual([Path(word) for word in sys.argv[2:]])
+    elif verb == "rows":
+        judge_rows(run_folders(folder))
     else:
         judge(folder)
 

@@ -360,6 +360,7 @@ class _Maker:
             minimum=value * (1 - share),
             quartiles=(value * (1 - share / 2), value, value * (1 + share / 2)),
             visits=5,
+            layouts=3,
             samples=35,
             set_aside=1 if self.random.random() < 0.05 else 0,
         )

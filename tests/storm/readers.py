@@ -94,7 +94,7 @@ def readers(folder: Path) -> Mapping[str, Reader]:
         path.parent.mkdir(exist_ok=True)
         return Reader(written, [path.read_bytes(), *others] if path.is_file() else others)
 
-    remembered = msgspec.json.encode(history.Remembered("a", ("b", "c", "d"), {"e": (1.0, 0.1)}))
+    remembered = msgspec.json.encode(history.Remembered("a", ("b", "c", "d"), "h", {"e": history.Cost(1.0, 0.1)}))
     abis = [path.read_bytes() for path in sorted((ROOT / "abis").glob("*.toml"))]
     suites = [path.read_bytes() for path in sorted((ROOT / "suites").glob("*.toml"))]
     return {

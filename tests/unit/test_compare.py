@@ -132,6 +132,16 @@ def test_what_follows_the_clock_is_compared_in_its_cycles(clock: float, slower: 
     assert (change.verdict, change.cause) == (verdict, None if verdict == "same" else "code")
 
 
+@pytest.mark.parametrize(
+    ("slower", "verdict"), [(1.0, "same"), (1.05, "same"), (1.025, "cannot tell"), (1.2, "slower"), (0.9, "faster")]
+)
+def test_what_may_or_may_not_follow_the_clock_changed_only_where_both_views_say_so(slower: float, verdict: str) -> None:
+    """The clock fell by 5 %: the same time is 5 % fewer cycles, and the same cycles are 5 % more time."""
+    old, new = row(10.0, clock_hz=None), row(10.0 * slower, clock_hz=None)
+    (change,) = of_rows({row_key(old): old}, {row_key(new): new}, 1 / 1.05, 0.01).changes
+    assert change.verdict == verdict
+
+
 def test_a_rate_in_cycles_falls_with_the_clock_and_is_the_same() -> None:
     old, new = (row(rate, unit="B/s", clock_hz=hz) for rate, hz in ((100.0, 4e9), (90.0, 3.6e9)))
     (change,) = of_rows({row_key(old): old}, {row_key(new): new}, 0.9, 0.01).changes

@@ -9,11 +9,13 @@ from made import CLOCK_HZ, outcome, probe, quiet, sample
 from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.judgement.settle import visits_wanted
 from tollmeter.model import Outcome
+from tollmeter.numbers.known import Learned
 from tollmeter.numbers.rows import known_of
 
 POINTS, BUDGET = 30, 300
 WHOLE, SHARED = 4.0, 2.4
 TOLD = {"any.probe": probe()}
+LEARNED = Learned(runs_sd={"any.probe": 0.006})
 RESTLESS = 5
 """Points that no run of this length settles: they scatter by 40 %."""
 
@@ -38,7 +40,7 @@ def run(seed: int) -> set[int]:
         for point in due:
             seen[point].append(visit(point, made, chance))
             made += 1
-        known = known_of([told for several in seen.values() for told in several], TOLD)
+        known = known_of([told for several in seen.values() for told in several], TOLD, LEARNED)
         wanted = {point: visits_wanted(told, TOLD["any.probe"], known) for point, told in seen.items()}
         wishes = [Wish(point, len(seen[point]), wanted[point], 1.0) for point in seen]
         due = next_visits([wish for wish in wishes if wish.wanted > wish.seen], BUDGET - made)

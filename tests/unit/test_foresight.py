@@ -17,7 +17,7 @@ from rigs import Rig
 from streams import whole
 from tollmeter.conduct import asking
 from tollmeter.conduct.ahead import Beside
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan import Costs, Plan, visit_order
 from tollmeter.plan.effort import USUAL
@@ -223,12 +223,12 @@ def test_where_nobody_stays_a_layout_serves_one_visit_and_costs_all_of_its_start
 
 def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Foreseeing) -> None:
     """As where others needed its room: that its point was visited in it before is no reason to wait for it."""
-    rig.visits_to_settle = 3
+    rig.visits_to_settle = LEAST_LAYOUTS
     rig.holds = lambda visit: None if visit.point.values()["size"] == SLOW[0] else Staying()
     rig.go(rig.plan(LATENCY))
     told = {one.layout for forecast in rig.told for one in slow_ones(forecast)}
     seeds = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in SLOW}
-    assert [len(seeds[size]) for size in SLOW] == [3, 1, 1]
+    assert [len(seeds[size]) for size in SLOW] == [LEAST_LAYOUTS, 1, 1]
     assert seeds[SLOW[0]] <= {seed for _, seed in told}
 
 
@@ -237,7 +237,7 @@ def test_a_point_that_holds_more_memory_than_its_sizes_say_is_large_from_its_fir
     rig.visits_to_settle = 7
     rig.holds = lambda _: Staying(bytes=128 * MIB)
     rig.go(rig.plan(Select(probe="kernel.enter")))
-    assert Counter(visit.round for visit in rig.visits)[1] > 1
+    assert Counter(visit.round for visit in rig.visits)[2] > 1
     assert [one.bytes for one in rig.told[-1].coming] == [128 * MIB]
 
 
@@ -274,7 +274,8 @@ def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
         seeds.setdefault(visit.point, []).append(visit.seed)
     told = [one.layout for forecast in rig.told for one in slow_ones(forecast)]
     assert len(told) == len(set(told)) == sum(len(set(seeds[point])) for point in slow_of([*seeds]))
-    assert [len(points) for points in rig.points_told()[:2]] == [3, 0]
+    first, second = (len(points) for points in rig.points_told()[:2])
+    assert first == 3 > second
 
 
 def test_what_cannot_be_prepared_elsewhere_is_not_told_of(rig: Foreseeing) -> None:
@@ -375,7 +376,7 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     assert not costs.is_slow(point)
     costs.learn(point, 4, USUAL, 0.1 + samples_s, fresh=False)
     assert not costs.is_slow(point), "what waits says nothing of what begins"
-    costs.learn(point, 4, USUAL, 1.0 + samples_s, fresh=True)
+    costs.learn(point, 4, USUAL, 20.0 + samples_s, fresh=True)
     assert costs.is_slow(point)
     serves = costs.visits_of_layout(point, USUAL)
     costs.learn(point, 4, USUAL, samples_s, fresh=True, ahead=True)

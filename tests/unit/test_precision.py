@@ -26,6 +26,7 @@ from tollmeter.experiment.precision import (
     scale,
     visits_for,
 )
+from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 
 EVERYTHING = (1e-300, 1e300)
 STUDENT_6 = 2.446911851
@@ -88,7 +89,7 @@ def test_what_runs_differ_by_is_in_every_interval() -> None:
 
 
 def test_no_end_lies_beyond_what_was_seen_and_what_runs_differ_by() -> None:
-    runs = exp(1.959964 * 0.006)
+    runs = exp(1.959964 * USUAL_RUNS_SD)
     found = estimate([90.0, 100.0, 111.0], [1, 2, 3], Scatter(visits_sd=0.5), (88.0, 113.0))
     assert (found.low, found.high) == pytest.approx((88.0 / runs, 113.0 * runs))
 
@@ -97,7 +98,7 @@ def test_no_end_lies_beyond_what_was_seen_and_what_runs_differ_by() -> None:
 def test_an_interval_holds_its_value_and_stays_within_reach(visits: list[float], layouts: list[int]) -> None:
     reach = (min(visits), max(visits))
     found = estimate(visits, layouts[: len(visits)], Scatter(), reach)
-    runs = exp(1.959964 * 0.006)
+    runs = exp(1.959964 * USUAL_RUNS_SD)
     assert 0 < found.low <= found.value * (1 + 1e-9)
     assert found.value <= found.high * (1 + 1e-9)
     assert reach[0] / runs * (1 - 1e-9) <= found.low

@@ -45,7 +45,7 @@ def test_visits_that_differ_ask_for_more() -> None:
 def test_of_three_visits_one_odd_one_does_not_make_hundreds() -> None:
     """One is in two of the three pairs that the scatter is read from. As they say of themselves these want 122."""
     odd = [visit(0, 100), visit(1, 101), visit(2, 150)]
-    assert 6 < visits_wanted(odd, PROBE) < 30
+    assert 6 < visits_wanted(odd, PROBE) < 40
     assert settled([*odd, visit(3, 100), visit(4, 101), visit(5, 100)])
 
 
@@ -91,7 +91,7 @@ def test_a_point_that_costs_the_same_beside_anybody_need_not_see_the_whole_core(
     same = [beside(number, 10.0, SHARED) for number in range(5)]
     assert visits_wanted(same, SEEN, KNOWN) == 5
     nearly = [beside(number, 10.0 + 0.5 * (number % 3), SHARED) for number in range(6)]
-    assert 6 < visits_wanted(nearly, SEEN, KNOWN) < 12
+    assert 6 < visits_wanted(nearly, SEEN, KNOWN) < 18
 
 
 def test_visits_that_saw_the_state_of_the_row_tell_its_scatter_and_no_others() -> None:

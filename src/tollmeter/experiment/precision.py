@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.pairwise import middle_of_pairs
+from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.maths.distributions import digamma, student_reach, trigamma
 from tollmeter.model import Record
 
@@ -28,10 +29,10 @@ Array = NDArray[np.float64]
 LEAST_VISITS = 3
 LEAST_LAYOUTS = 2
 """For a point to converge: of one, the variance between layouts is unknown."""
-USUAL_VISITS_SD, USUAL_RUNS_SD = 0.02, 0.006
+USUAL_VISITS_SD = 0.02
 LEAST_SHARED = 0.4
 """Share of the variance between visits that is between layouts, at the least: visits of two or three layouts estimate
-it too low. Without it intervals held the median of twelve runs in 92 % of the rows in place of 97 (decision 51)."""
+it too low. Without it intervals held the median of twelve runs in 92 % of the rows in place of 97 (decision 53)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4

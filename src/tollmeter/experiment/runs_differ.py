@@ -1,75 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By how much one machine's runs differ beyond what each says of itself."""
+"""The variance between runs of one machine, beyond what each run's own visits explain.
+
+Costs are compared in ns and in cycles of each run's own core clock, and the view that scatters less counts: the clock
+of a machine wanders by some per cent from hour to hour, and a history kept in ns took that for scatter between runs.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from math import log, sqrt
+from statistics import median
+from typing import NamedTuple
 
-import numpy as np
-
-from tollmeter.experiment.precision import USUAL_RUNS_SD, scale
+from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 
 _LEAST_RUNS, _USUAL_IS_WORTH, _PROBE_IS_WORTH = 3, 4, 1
-_LEAST_SD, _MOST_SD = 0.0015, 0.05
+_LEAST_SD = 0.0015
 _CLEARLY = 1.25
-
-Run = Mapping[str, tuple[float, float]]
-"""By a row's name, which begins with its probe's and a blank, the median and the standard error that the run's own
-visits give."""
+_NORMAL_DISTANCE = 0.9539
+"""Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 
 
-def runs_sd(runs: Sequence[Run]) -> dict[str, float]:
+class Cost(NamedTuple):
+    """One row of one run. median: above zero, in ns or, of what is no time, in its unit. error: standard error by the
+    run's own visits, of the logarithm. clock_hz: of the core during the run; 0 for what is no time."""
+
+    median: float
+    error: float
+    clock_hz: float = 0.0
+
+
+class Run(NamedTuple):
+    """place: host, kernel and build, between which a real change lies. rows: by a name that begins with the probe's and
+    a blank."""
+
+    place: str
+    rows: Mapping[str, Cost]
+
+
+class _Seen(NamedTuple):
+    """Of one row. variance: between runs. freedom: how many runs it rests on, less one for each further place."""
+
+    variance: float
+    freedom: float
+
+
+def runs_sd(runs: Sequence[Run], usual: Mapping[str, float]) -> dict[str, float]:
     """Standard deviation between runs of logarithms, by probe.
 
-    The variance between runs less that of the errors, the median over a probe's rows, pulled to the usual by as much as
-    four runs are worth. Fewer than three runs of a row say nothing.
+    The median over a probe's rows, shrunk to the usual as if that rested on four runs. Fewer than three runs of a row
+    say nothing. usual: by probe, as shipped.
     """
-    by_probe: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for name, told in _excess(runs).items():
-        by_probe[_probe(name)].append(told)
-    return {probe: _of_probe(told) for probe, told in by_probe.items()}
+    by_probe: dict[str, list[_Seen]] = defaultdict(list)
+    for name, seen in _by_row(runs).items():
+        by_probe[_probe(name)].append(seen)
+    return {
+        probe: _shrunk(_middle(rows), usual.get(probe, USUAL_RUNS_SD), _USUAL_IS_WORTH)
+        for probe, rows in by_probe.items()
+    }
 
 
-def _of_probe(rows: Sequence[tuple[float, int]]) -> float:
-    variance, runs = (float(np.median(column)) for column in zip(*rows, strict=True))
-    return _pulled(variance, runs, USUAL_RUNS_SD, _USUAL_IS_WORTH)
+def _middle(rows: Sequence[_Seen]) -> _Seen:
+    return _Seen(median(row.variance for row in rows), median(row.freedom for row in rows))
 
 
 def rows_sd(runs: Sequence[Run], of_probes: Mapping[str, float]) -> dict[str, float]:
-    """The same by row, of those that clearly differ by more than their probe does: a walk that fits no cache of the
-    core's own takes what neighbours leave of a shared one, and one that fits does not. Pulled to the probe's by as much
-    as one run is worth. Never less than the probe's: a few runs that agree are no certainty."""
+    """The same by row, of those whose runs clearly differ by more than their probe's: a walk that fits no private cache
+    takes what neighbours leave of a shared one, and one that fits does not. Shrunk to the probe's as if that rested on
+    one run. Never less than the probe's: a few runs that agree are no certainty."""
     found: dict[str, float] = {}
-    for name, (variance, seen) in _excess(runs).items():
+    for name, seen in _by_row(runs).items():
         usual = of_probes.get(_probe(name), USUAL_RUNS_SD)
-        own = _pulled(variance, seen, usual, _PROBE_IS_WORTH)
+        own = _shrunk(seen, usual, _PROBE_IS_WORTH)
         if own > _CLEARLY * usual:
             found[name] = own
     return found
 
 
-def _excess(runs: Sequence[Run]) -> dict[str, tuple[float, int]]:
-    """Of each row that three runs have: the variance between them less that of their errors, and how many they are."""
-    by_row: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def _by_row(runs: Iterable[Run]) -> dict[str, _Seen]:
+    """Of each row that three runs of one place have."""
+    by_row: dict[str, list[tuple[str, Cost]]] = defaultdict(list)
     for run in runs:
-        for name, (median, error) in run.items():
-            if median > 0:
-                by_row[name].append((log(median), error))
-    seen = {name: told for name, told in by_row.items() if len(told) >= _LEAST_RUNS}
-    return {name: (_beyond_errors(told), len(told)) for name, told in seen.items()}
+        for name, cost in run.rows.items():
+            if cost.median > 0:
+                by_row[name].append((run.place, cost))
+    found = {name: _of_row(told) for name, told in by_row.items() if len(told) >= _LEAST_RUNS}
+    return {name: seen for name, seen in found.items() if seen is not None}
 
 
-def _beyond_errors(told: Sequence[tuple[float, float]]) -> float:
-    errors = float(np.mean([error**2 for _, error in told]))
-    return max(0.0, scale([value for value, _ in told]) ** 2 - errors)
+def _of_row(costs: Sequence[tuple[str, Cost]]) -> _Seen | None:
+    """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain."""
+    pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
+    freedom = len(costs) - len({place for place, _ in costs})
+    if freedom < _LEAST_RUNS - 1:
+        return None
+    in_ns = [log(second.median / first.median) for first, second in pairs]
+    in_cycles = [ratio + _clocks(*pair) for ratio, pair in zip(in_ns, pairs, strict=True)]
+    spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE
+    errors = sum(cost.error**2 for _, cost in costs) / len(costs)
+    return _Seen(max(0.0, spread**2 - errors), freedom + 1)
+
+
+def _clocks(first: Cost, second: Cost) -> float:
+    return log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0
 
 
 def _probe(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def _pulled(variance: float, runs: float, usual_sd: float, worth: float) -> float:
-    pulled = (runs * variance + worth * usual_sd**2) / (runs + worth)
-    return min(_MOST_SD, max(_LEAST_SD, sqrt(pulled)))
+def _shrunk(seen: _Seen, usual_sd: float, worth: float) -> float:
+    return max(_LEAST_SD, sqrt((seen.freedom * seen.variance + worth * usual_sd**2) / (seen.freedom + worth)))

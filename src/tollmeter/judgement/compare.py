@@ -9,8 +9,9 @@ side, so that nothing would ever be the same within 1 %. All else cannot be told
 pair.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine wanders by some per cent within
-an hour. Where it moved between the runs, or the machines differ, a change of what does not follow the clock is
-attributed to the machine and not to the code. Rows by clocks of different kinds, and of probes that mean something else
+an hour. Of times that may or may not follow it, both views have to show a change. Where it moved between
+the runs, or the machines differ, a change of what does not follow the clock is attributed to the machine and not to the
+code. Rows by clocks of different kinds, and of probes that mean something else
 by now, are refused, never compared.
 """
 
@@ -22,8 +23,9 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
+from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, adjusted_chances
 
@@ -103,7 +105,7 @@ def of_rows(
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = control is not None and abs(control - 1) > least
-    ratios = [_in_cycles(*pair) for pair in pairs]
+    ratios = [_at_one_clock(*pair, control) for pair in pairs]
     chances = [_chance(ratio) for ratio in ratios]
     adjusted = adjusted_chances(chances)
     verdicts = [
@@ -137,15 +139,25 @@ def _cause(before: Row, after: Row, moved: bool, same_machine: bool) -> Cause:
     return "code" if same_machine and (follows_clock or not moved) else "machine"
 
 
-def _in_cycles(old: Row, new: Row) -> Estimate:
-    """New over old, of what follows the core's clock at one clock: a time is so many cycles of its run's own clock, and
-    a rate so much in each."""
+def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
+    """New over old. Of two times that follow the core's clock in cycles of each run's own. Of other times nobody knows
+    whether they do: a clock that hardly moved within a run cannot show it. They changed where they did in ns and in
+    cycles alike, and the ratio nearer to 1 stands; where one view is slower and the other faster, neither is known."""
     found = ratio_of(old, new)
-    if not old.clock_hz or not new.clock_hz:
+    if old.unit != "ns" and old.unit not in RATES:
         return found
-    clocks = new.clock_hz / old.clock_hz
-    scale = clocks if new.unit == "ns" else 1 / clocks
-    return Estimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
+    clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else control or 1.0
+    scale = clocks if old.unit == "ns" else 1 / clocks
+    cycles = Estimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
+    if new.clock_hz and old.clock_hz:
+        return cycles
+    if log(found.value) * log(cycles.value) < 0:
+        return Estimate(value=1.0, low=min(found.low, cycles.low), high=max(found.high, cycles.high))
+    return min(found, cycles, key=_distance)
+
+
+def _distance(ratio: Estimate) -> float:
+    return abs(log(ratio.value))
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:
@@ -172,7 +184,8 @@ def _chance(ratio: Estimate) -> float:
 
 
 def _verdict(pair: tuple[Row, Row], ratio: Estimate, adjusted: float, least: float) -> Verdict:
-    if min(row.visits for row in pair) < LEAST_VISITS or pair[0].state != pair[1].state:
+    few = min(row.visits for row in pair) < LEAST_VISITS or min(row.layouts for row in pair) < LEAST_LAYOUTS
+    if few or pair[0].state != pair[1].state:
         return "cannot tell"
     if adjusted <= FALSE_DISCOVERIES and abs(ratio.value - 1) > least:
         return _direction(pair[1], ratio)

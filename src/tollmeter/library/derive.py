@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
 from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
 from tollmeter.store.export import Table, samples_table
-from tollmeter.store.history import Remembered, machine_key
+from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.profiles import kept, kept_distances, kept_modelled
 from tollmeter.store.request import Request, read_request
@@ -174,20 +175,27 @@ def remembered(book: Book, before: Learned) -> Remembered:
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), width in core_widths(book.outcomes).items():
         widths.setdefault(target, {})[abi] = width
-    rows = _rows_remembered(book.index.rows, before) if book.index.run.verdict in _TEACH else {}
-    return Remembered(run=book.index.run.id, machine=machine_key(book.index.machine), rows=rows, widths=widths)
+    machine = book.index.machine
+    rows = _rows_remembered(book, before) if book.index.run.verdict in _TEACH else {}
+    return Remembered(
+        run=book.index.run.id, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths
+    )
 
 
-def _rows_remembered(rows: Sequence[Row], before: Learned) -> dict[str, tuple[float, float]]:
+def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
     from tollmeter.numbers.known import Known, row_name
+    from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 
     told = {}
-    for row in rows:
+    for row in book.index.rows:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
         if row.median and row.low and row.high and row.median > 0 and row.low > 0:
             name = row_name(row, row.state)
-            told[name] = (row.median, _own_error(row, Known(learned=before).runs_sd(row.probe, name)))
+            cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
+            clock_hz = book.index.machine.core_clock_hz if row.unit == "ns" or row.unit in RATES else None
+            error = _own_error(row, Known(learned=before).runs_sd(row.probe, name))
+            told[name] = Cost(cost, error, clock_hz or 0.0)
     return told
 
 

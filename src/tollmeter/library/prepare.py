@@ -17,7 +17,8 @@ import msgspec
 import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
-from tollmeter.experiment.runs_differ import rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import Run, rows_sd, runs_sd
+from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.asked import asked
@@ -124,8 +125,12 @@ def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Reque
             for abi, width in abis.items():
                 held = widths.setdefault(target, {})
                 held[abi] = max(width, held.get(abi, 0.0))
-    told = [{name: row for name, row in run.rows.items() if name.partition(" ")[0] in probes} for run in runs]
-    of_probes = runs_sd(told)
+    shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
+    told = [
+        Run(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
+        for run in runs
+    ]
+    of_probes = shipped | runs_sd(told, shipped)
     return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(told, of_probes), widths=widths)
 
 

@@ -45,7 +45,8 @@ class Row(Record, frozen=True):
     """One metric at one point. median, low and high are the estimate and its 95 % interval, in the row's state; states
     has every state that was seen often enough, this one's first. A time that follows the core's clock is one at
     clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
-    own_ratio: the target's own time over the line's, where a line's other end has the clock.
+    own_ratio: the target's own time over the line's, where a line's other end has the clock. layouts: of memory, in
+    which the visits of its state were made.
     """
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
@@ -74,6 +75,7 @@ class Row(Record, frozen=True):
     clock_hz: float | None = None
     settled: bool = False
     own_ratio: float | None = None
+    layouts: int = 0
 
 
 class Level(Record, frozen=True):

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core_states import cores_hz, full_width
-from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
+from tollmeter.experiment.precision import Scatter
+from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of

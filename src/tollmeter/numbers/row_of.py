@@ -128,7 +128,7 @@ def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
     if row.median is None or row.low is None or row.high is None:
         return row
     known = is_known(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
-    return msgspec.structs.replace(row, settled=known or is_counted(row))
+    return msgspec.structs.replace(row, settled=known or is_counted(row), layouts=len(set(layouts)))
 
 
 def is_counted(row: Row) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a machine's runs said, a line a run, so that the next one knows by how much runs differ. Derived from the runs,
-and kept beside them: without it the stated usual stands in."""
+and kept beside them: without it the shipped values stand in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from tollmeter.experiment.runs_differ import Cost
 from tollmeter.files import open_regular
 from tollmeter.model import Machine, Record
 
@@ -19,22 +20,31 @@ _MOST_BYTES = 64 << 20
 
 
 class Remembered(Record, frozen=True):
-    """One run. rows: by what each stands for, its median and the standard error that its own visits give, as a
-    logarithm; none of a run that is not believed. widths: of the whole core by target and ABI.
+    """One run. machine: as `machine_key` has it. place: host and kernel. rows: by what each stands for; none of a run
+    that is not believed. widths: of the whole core by target and ABI.
     """
 
     run: str
     machine: tuple[str, str, str]
-    rows: dict[str, tuple[float, float]]
+    place: str
+    rows: dict[str, Cost]
     widths: dict[str, dict[str, float]] = {}
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    return machine.host, machine.cpu, machine.kernel
+    """Machines of one key differ alike between runs: CPU, its family, model and stepping, and hypervisor. A new host
+    name or kernel does not make runs repeat any better."""
+    numbers = (machine.facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
+    return machine.cpu, " ".join(numbers), machine.hypervisor or ""
+
+
+def place_of(machine: Machine) -> str:
+    """Within which two runs measure the same."""
+    return f"{machine.host} {machine.kernel}"
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of this machine, oldest first, those that tell no row before the others, which they do not put out
+    """The last runs of such machines, oldest first, those that tell no row before the others, which they do not put out
     of mind; a line that cannot be read is passed over."""
     found = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
     silent, telling = ([run for run in found if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By how much runs differ where a machine has no history yet: standard deviations of logarithms between runs.
+
+Measured on quiet machines by `bench/tomorrow.py usual`; the larger where machines disagree.
+"""
+
+USUAL_RUNS_SD = 0.01
+"""Of a probe that is not below."""
+USUAL: dict[str, float] = {
+    "kernel.call_object": 0.0031,
+}
