@@ -130,8 +130,7 @@ def row(
         reason=None if status == "ok" else "because",
         visits=5,
         samples=35,
-        layouts=3,
-        **{**numbers, **more},
+        **{"layouts": 3, **numbers, **more},
     )
 
 

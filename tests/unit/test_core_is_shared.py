@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
@@ -11,6 +12,7 @@ from tollmeter.findings.core_is_shared import find
 from tollmeter.judgement.settlement import settlement
 from tollmeter.model import Book, Finding, Index, Machine, Outcome, RunInfo, Sample
 from tollmeter.numbers.rows import known_of, rows
+from tollmeter.numbers.series import Part
 
 PROBES = {"any.probe": probe(metric(means="entry"))}
 WHOLE, SHARED = 4.0, 2.4
@@ -42,6 +44,12 @@ def found(outcomes: list[Outcome]) -> list[Finding]:
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
     return list(find(Book(index=index, probes=PROBES)))
+
+
+def test_visits_that_are_left_out_take_their_share_with_them() -> None:
+    values = np.array([1.0])
+    part = Part((values,) * 4, (1, 2, 3, 4), (values,) * 4, (1.0,) * 4, 0.8)
+    assert part.chosen([True, False, True, False]).share == pytest.approx(0.4)
 
 
 def test_a_busy_sibling_is_named_with_its_share_and_its_price() -> None:

@@ -24,6 +24,7 @@ from tollmeter.model import (
     RunInfo,
     State,
 )
+from tollmeter.store import index
 from tollmeter.store.index import NAME, fingerprint, load, save
 
 INDEX = Index(
@@ -114,6 +115,16 @@ def test_the_fingerprint_follows_the_run(run: Path, name: str) -> None:
     assert before == fingerprint(run)
     (run / name).write_text("z")
     assert before != fingerprint(run)
+
+
+def test_the_fingerprint_follows_the_code(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A better analysis reads old journals anew."""
+    source = tmp_path / "analysis.py"
+    source.write_text("a = 1\n", encoding="utf-8")
+    monkeypatch.setattr(index, "_sources", lambda: iter([source]))
+    before = fingerprint(run)
+    source.write_text("a = 10\n", encoding="utf-8")
+    assert fingerprint(run) != before
 
 
 def test_saving_again_replaces(run: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import books
-from made import metric, outcome, probe, sample
+from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
 from tollmeter.judgement.opposed import opposed, visits_wanted
 from tollmeter.model import Book, Metric, Opposed, Outcome, Point
@@ -48,6 +48,27 @@ def visits(
 def told(outcomes: list[Outcome], metric_: Metric | None = None) -> Opposed:
     (found,) = opposed(outcomes, PAIR, {"any.probe": probe(metric_ or metric())}, Known())
     return found
+
+
+def beside(number: int, way: int, *, whole: bool) -> Outcome:
+    """A visit that costs 50 ns; on a shared core, with the first way, 100."""
+    width = (4.0 if whole else 2.0) * CLOCK_HZ
+    looked = quiet(width_before_hz=width, width_hz=width)
+    cost = 50.0 if whole or not way else 100.0
+    samples = [sample(cost, iterations=100_000, witness=looked) for _ in range(5)]
+    visit = outcome(samples, visit=2 * number + way, parameters={"way": way}, seed=1 + number // 2)
+    return msgspec.structs.replace(visit, round=number)
+
+
+def test_pairs_of_an_uncontended_core_count_alone_where_they_are_a_third() -> None:
+    """What a neighbour does to one of the two is no difference between them."""
+    known = Known(widths={("local", "x86_64"): 4.0})
+    outcomes = [beside(number, way, whole=number % 2 == 0) for number in range(12) for way in (1, 0)]
+    (found,) = opposed(outcomes, PAIR, {"any.probe": probe()}, known)
+    assert found.ratio == pytest.approx(1)
+    shared = [beside(number, way, whole=number < 2) for number in range(12) for way in (1, 0)]
+    (found,) = opposed(shared, PAIR, {"any.probe": probe()}, known)
+    assert found.ratio > 1.5
 
 
 def test_a_block_is_the_middle_of_its_pairs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
@@ -40,6 +41,14 @@ def test_three_visits_that_agree_are_enough_and_two_are_not() -> None:
 
 def test_visits_that_differ_ask_for_more() -> None:
     assert not settled([visit(0, 100), visit(1, 110), visit(2, 121)])
+
+
+def test_no_number_of_visits_of_one_layout_settles_a_point() -> None:
+    together = [visit(number, 100 + 0.1 * (number % 3)) for number in range(9)]
+    alone = [msgspec.structs.replace(told, seed=7) for told in together]
+    assert settled(together)
+    assert visits_wanted(alone, PROBE) > 9
+    assert visits_wanted([*alone, msgspec.structs.replace(visit(9, 100), seed=8)], PROBE) <= 10
 
 
 def test_of_three_visits_one_odd_one_does_not_make_hundreds() -> None:
@@ -112,6 +121,12 @@ def twins(count: int, gains: Sequence[float]) -> list[Outcome]:
         outcome([sample(100.0, 100.0 - gains[number % len(gains)]) for _ in range(6)], visit=number, seed=number)
         for number in range(count)
     ]
+
+
+def test_a_difference_near_nothing_is_as_unsure_as_the_whole_that_it_is_left_of() -> None:
+    """Three visits of 100 ns that happen to agree on 0.01 to 0.03 ns."""
+    (found,) = rows_of_point(twins(3, (0.01, 0.02, 0.03)), LEFT)
+    assert found.status == "unstable" or (found.low or 0.0) < -0.5
 
 
 @pytest.mark.parametrize("count", [6, 24])
