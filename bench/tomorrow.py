@@ -27,6 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import exp, log
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,21 +92,39 @@ def judge(folder: Path) -> None:
     in_turns(folder / "turns")
 
 
-def judge_rows(folders: Sequence[Path]) -> None:
-    """Of all rows with a number and an interval that three runs have in one state."""
-    runs = [tollmeter.open(path) for path in folders]
+class Judged(NamedTuple):
+    """Of all rows with a number and an interval that three runs have in one state. half: of the middle interval, as a
+    share. held: intervals that hold the median of all runs, and all. parted: pairs of intervals that are disjoint, and
+    all. changed: rows that tollmeter.compare calls changed in all pairs of runs, and all."""
+
+    half: float
+    held: tuple[int, int]
+    parted: tuple[int, int]
+    changed: tuple[int, int]
+
+
+def judged(runs: Sequence[tollmeter.Run]) -> Judged:
     seen = [views(several) for several in by_key(runs).values()]
     held = [low <= middle(ends) <= high for ends in seen for low, _, high in ends]
     pairs = [pair for ends in seen for pair in itertools.combinations(ends, 2)]
     parted = sum(a[2] < b[0] or b[2] < a[0] for a, b in pairs)
-    half = np.median([(high - low) / 2 for ends in seen for low, _, high in ends])
-    print(f"{len(runs)} runs, {len(seen)} rows, half-width {half:.2%}: {np.mean(held):.1%} hold the median of all; "
-          f"{parted} of {len(pairs)} pairs are disjoint, {parted / max(1, len(pairs)):.2%}")  # fmt: skip
-    for key, ends in sorted(zip(by_key(runs), map(spread, seen), strict=True), key=lambda item: -item[1])[:SHOWN]:
-        print(f"  range {ends:.1%}: {key}")
     changes = [change for a, b in itertools.combinations(runs, 2) for change in tollmeter.compare(a, b).changes]
     changed = sum(change.verdict in ("faster", "slower", "differs") for change in changes)
-    print(f"A/A: {changed} of {len(changes)} rows called changed by tollmeter.compare, in all pairs of runs")
+    half = float(np.median([(high - low) / 2 for ends in seen for low, _, high in ends]))
+    return Judged(half, (sum(held), len(held)), (parted, len(pairs)), (changed, len(changes)))
+
+
+def judge_rows(folders: Sequence[Path]) -> None:
+    runs = [tollmeter.open(path) for path in folders]
+    found = judged(runs)
+    (held, of_all), (parted, pairs), (changed, rows) = found[1:]
+    print(f"{len(runs)} runs; half of the middle interval {found.half:.2%}")
+    print(f"intervals that hold the median of all runs: {held} of {of_all}, {held / of_all:.1%}")
+    print(f"disjoint pairs: {parted} of {pairs}, {parted / max(1, pairs):.2%}")
+    print(f"called changed by tollmeter.compare: {changed} of {rows}, {changed / max(1, rows):.2%}")
+    ranges = [(spread(views(several)), key) for key, several in by_key(runs).items()]
+    for width, key in sorted(ranges, key=lambda one: -one[0])[:SHOWN]:
+        print(f"  range {width:.1%}: {key}")
 
 
 def views(several: Sequence[tuple[Row, float]]) -> list[tuple[float, float, float]]:
@@ -201,6 +220,9 @@ def is_slower(old: Row, new: Row) -> bool:
 
 
 def main() -> None:
+    if len(sys.argv) < 3:
+        print(__doc__)
+        return
     verb, folder = sys.argv[1], Path(sys.argv[2])
     numbers = [int(word) for word in sys.argv[3:] if word.isdigit()]
     if verb == "collect":
@@ -215,4 +237,5 @@ def main() -> None:
         judge(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()
