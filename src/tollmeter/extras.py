@@ -10,16 +10,18 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import sysconfig
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.model import Failure
 
 _PIP = ("-m", "tollmeter.installer", "install", "--require-hashes", "-r")
-_QUIETLY = ("-q", "--no-input", "--disable-pip-version-check")
+_QUIETLY = ("-q", "--no-input", "--disable-pip-version-check", "--no-compile")
 _LASTS_S = 900
 
 
@@ -61,17 +63,36 @@ def bring(root: Path, extra: Extra) -> None:
     install(root, extra)
 
 
-def install(root: Path, extra: Extra, options: Sequence[str] = ()) -> None:
-    """Raises Failure (5) with what pip says."""
-    words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, *options]
+def install(root: Path, extra: Extra) -> None:
+    """Moves a whole package into place: one that pip leaves half installed could be imported. Raises Failure (5)."""
+    site = Path(sysconfig.get_path("platlib"))
     try:
-        done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=_LASTS_S)
+        with tempfile.TemporaryDirectory(dir=site) as scratch:
+            for entry in fetched(root, extra, scratch).iterdir():
+                shutil.rmtree(site / entry.name, ignore_errors=True)
+                entry.rename(site / entry.name)
+    except OSError as error:
+        raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
+
+
+def fetched(root: Path, extra: Extra, scratch: str) -> Path:
+    """A folder below scratch that holds the package. Ctrl-C does not reach pip, which would report it as an error of
+    its own: the caller's KeyboardInterrupt ends pip. Raises Failure (5) with pip's error.
+    """
+    folder = Path(scratch, "package")
+    words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, "--target", str(folder)]
+    try:
+        done = subprocess.run(
+            words, cwd=root, capture_output=True, text=True, check=False, timeout=_LASTS_S, start_new_session=True,
+            env={**os.environ, "TMPDIR": scratch},
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["pip says nothing"]
+        lines = done.stderr.strip().splitlines() or ["pip prints no error"]
         said = next((line for line in lines if line.startswith("ERROR")), lines[-1])
         raise Failure(f"{extra.module} cannot be installed: {said.removeprefix('ERROR: ')}", 5)
+    return folder
 
 
 def version(root: Path, extra: Extra) -> str:

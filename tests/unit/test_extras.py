@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +17,26 @@ from tollmeter import extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra
 from tollmeter.model import Failure
 from tollmeter.report import bundle
-from waiting import LONG_S
+from waiting import LONG_S, in_time
 
+INSTALLS = """if True:
+    import sys, sysconfig
+    from pathlib import Path
+    from tollmeter import extras
+    from tollmeter.conduct import Stopping
+    folder = Path(sys.argv[1])
+    sysconfig.get_path = lambda _: folder / "site"
+    extras._PIP = ("-c", sys.argv[2], folder)
+    with Stopping(answer=lambda: print("first", flush=True)):
+        extras.install(folder, extras.CHARTS)
+"""
+PIP = """if True:
+    import pathlib, sys, time
+    folder, package = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[-1], "vl_convert")
+    package.mkdir(parents=True)
+    while not (folder / "go").exists(): time.sleep(0.01)
+    (package / "__init__.py").touch()
+"""
 LOCKED = re.compile(r"^([a-z0-9-]+)==", re.MULTILINE)
 NOWHERE = Extra("requirements-nowhere.lock", "no_such_module", "doing nothing")
 
@@ -55,13 +75,14 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
 ) -> None:
     places: list[Path] = []
 
-    def install(_: Path, extra: Extra, options: list[str]) -> None:
-        assert (extra, options[0]) == (CHARTS, "--target")
-        places.append(Path(options[1]))
+    def fetched(_: Path, extra: Extra, scratch: str) -> Path:
+        assert extra == CHARTS
+        places.append(Path(scratch))
         (places[0] / "vl_convert.py").write_text(f"def javascript_bundle(): return {'v' * bundle.LEAST_BYTES!r}\n")
+        return places[0]
 
     monkeypatch.setattr(bundle, "is_installed", lambda _: False)
-    monkeypatch.setattr(bundle, "install", install)
+    monkeypatch.setattr(bundle, "fetched", fetched)
     assert bundle.bundle(tmp_path) == "v" * bundle.LEAST_BYTES
     assert not places[0].exists()
 
@@ -84,3 +105,25 @@ def test_what_a_set_up_imports_is_in_the_lock_file(root: Path) -> None:
 
 def test_an_environment_without_pip_has_python_s_own() -> None:
     assert any(wheel.name.startswith("pip-") for wheel in installer.wheels())
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_ctrl_c_leaves_a_whole_package_or_none(tmp_path: Path, root: Path, signals: int) -> None:
+    """At the end of a run the first one only asks for an early end, and the second one ends it."""
+    site = tmp_path / "site"
+    site.mkdir()
+    words = [sys.executable, "-c", INSTALLS, tmp_path, PIP]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0, env={"PYTHONPATH": str(root / "src")}
+    ) as process:
+        assert in_time(lambda: list(site.rglob("vl_convert")))
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout and process.stdout.readline()
+        if signals == 2:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            (tmp_path / "go").touch()
+        said = process.communicate(timeout=LONG_S)[1]
+    assert (b"KeyboardInterrupt" in said) == (signals == 2)
+    assert [str(path.relative_to(site)) for path in site.rglob("*.py")] == ["vl_convert/__init__.py"] * (signals == 1)
+    assert [path.name for path in site.iterdir()] == ["vl_convert"] * (signals == 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _set_up(brings: bool) -> int:
-    script = subprocess.Popen([sys.executable, "-I", "-m", "tollmeter.report.bundle"], stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-I", "-m", "tollmeter.report.bundle"]
+    # In a session of its own it is interrupted once, by this process: a second signal would interrupt its cleaning up.
+    script = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         for gap in places.ROOT.glob("build/*.gap"):
             gap.unlink()
@@ -47,7 +50,8 @@ def _set_up(brings: bool) -> int:
         _compile()
         _tell(catalog, script)
     finally:
-        script.terminate()
+        script.send_signal(signal.SIGINT)
+        script.wait()
     return BROKEN if catalog.broken else 0
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tollmeter.extras import CHARTS, install, is_installed, version
+from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
 from tollmeter.root import ROOT
@@ -50,16 +50,16 @@ def harmless(script: str) -> str:
 def _made_in_passing() -> str:
     say("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
     with tempfile.TemporaryDirectory() as scratch:
-        install(ROOT, CHARTS, ["--target", scratch, "--no-compile"])
-        return _made(scratch)
+        return _made(str(fetched(ROOT, CHARTS, scratch)))
 
 
 def _made(*folders: str) -> str:
     """folders: where vl-convert is, if not where other packages are."""
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True
-        )
+            [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True,
+            start_new_session=True,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise Failure(f"the page's drawing script cannot be made: {error}", 5) from error
     return done.stdout.decode("utf-8")
