@@ -236,6 +236,37 @@ def test_another_abi_file_or_another_cpu_makes_all_stale(
     assert not proven.known(tree, own_abi)
 
 
+LIBRARIES = """
+[here]
+summary = "of every ABI"
+package = "here"
+sha256 = ""
+[far]
+summary = "of another ABI"
+package = "far"
+sha256 = ""
+abis = ["far"]
+"""
+
+
+def test_a_library_makes_only_the_probes_stale_that_are_built_with_it(
+    tree: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    (tree / "probes/other").mkdir()
+    (tree / "probes/libraries.toml").write_text(LIBRARIES)
+    (tree / "build/libraries").mkdir()
+    for name in ("here", "far"):
+        named = SECOND.replace("    .question", f'    .library = "{name}",\n    .question')
+        (tree / f"probes/other/{name}.c").write_text(named)
+    build_abi(tree, own_abi, own_compiler)
+    assert proven.known(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
+    for name in ("here", "far"):
+        (tree / f"build/libraries/{name}.from").touch()
+    assert proven.known(tree, own_abi) == {"kernel.loop", "other.far"}
+    assert list(build_abi(tree, own_abi, own_compiler).anew) == ["other.here"]
+    assert proven.known(tree, own_abi) == {"kernel.loop", "other.here", "other.far"}
+
+
 def test_a_source_that_is_saved_during_a_build_is_built_the_next_time(
     tree: Path, own_abi: Abi, own_compiler: str
 ) -> None:

@@ -68,8 +68,8 @@ def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
     headers = {header: words for header in folder.glob("*/*.h") if (words := _named_in(_text(header)))}
     for source in folder.glob("*/*.c*"):
-        probe, text = f"{source.parent.name}.{source.stem}", _text(source)
-        if probe in found:
+        if (probe := f"{source.parent.name}.{source.stem}") in found:
+            text = _text(source)
             of_header = (
                 headers[one] for one in headers if f'#include "{one.name}"' in text and one.parent == source.parent
             )
@@ -87,10 +87,15 @@ def _named_in(text: str) -> list[str]:
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
     """Which of these, and of what they are used with, are not there yet for any of the ABIs. Raises Failure."""
-    libraries, wanted = known(root), set(abis)
-    chosen = dict.fromkeys(one for name in names for one in _closure(libraries, name))
-    fitting = (name for name in chosen if not libraries[name].abis or wanted.intersection(libraries[name].abis))
+    libraries = known(root)
+    fitting = _fitting(libraries, names, set(abis))
     return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
+
+
+def _fitting(libraries: dict[str, Library], names: Iterable[str], abis: set[str]) -> Iterator[str]:
+    for one in dict.fromkeys(one for name in names for one in _closure(libraries, name)):
+        if not libraries[one].abis or abis.intersection(libraries[one].abis):
+            yield one
 
 
 def _closure(libraries: dict[str, Library], name: str) -> Iterator[str]:
@@ -108,6 +113,11 @@ def folder_of(root: Path, name: str) -> Path:
 def changes(root: Path) -> list[Path]:
     """The files that are younger than what was built before a library came or went."""
     return sorted((root / "build/libraries").glob("*.from"))
+
+
+def changes_for(root: Path, names: Iterable[str], abi: str) -> set[Path]:
+    """Those of the libraries that a probe of this ABI is built with. Raises Failure."""
+    return {_from(folder_of(root, name)) for name in _fitting(known(root), names, {abi})}
 
 
 def bring(root: Path, name: str, library: Library) -> None:

@@ -8,7 +8,8 @@
     stamp                  this CPU and the ABI file; its time is when the first build of what these two name began
 
 A source that is younger than the stamp makes all of it stale. The next build begins both lists anew with the probes
-that it is asked for; make leaves the executables of all others in place, and finds them up to date later.
+that it is asked for; make leaves the executables of all others in place, and finds them up to date later. A library
+that came or went makes only the probes stale that are built with it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,12 @@ _JUDGES = ("build", "accepting", "making", "elf", "floats", "proven")
 
 def known(root: Path, abi: Abi) -> frozenset[str]:
     """The probes of which no build would tell more: they are built and proven, or left out for a reason."""
+    if not _is_current(root, abi):
+        return frozenset()
     folder = root / "build" / abi.name
-    return frozenset({*_read(folder / MANIFEST), *_read(folder / BROKEN)} if _is_current(root, abi) else ())
+    built = {probe: _time_of(folder / probe) for probe in _read(folder / MANIFEST)}
+    built |= dict.fromkeys(_read(folder / BROKEN), _time_of(folder / BROKEN))
+    return frozenset(built.keys() - _before_a_library(root, abi, built))
 
 
 def begin(root: Path, abi: Abi) -> None:
@@ -103,13 +108,23 @@ def _is_current(root: Path, abi: Abi) -> bool:
     return began < time.time() + _FUTURE_S and all(_time_of(path) < began for path in _sources(root))
 
 
+def _before_a_library(root: Path, abi: Abi, built: Mapping[str, float]) -> Iterator[str]:
+    """Those of the probes that were built before one of their libraries came or went."""
+    last = max(map(_time_of, libraries.changes(root)), default=0.0)
+    older = [probe for probe, time_s in built.items() if time_s < last]
+    if not older:
+        return
+    for probe, names in libraries.named_by(root / "probes", older).items():
+        if names and any(built[probe] < _time_of(path) for path in libraries.changes_for(root, names, abi.name)):
+            yield probe
+
+
 def _sources(root: Path) -> Iterator[Path]:
     """Folders too: they are as young as the last file that came or went."""
     yield root / "Makefile"
     yield root / "probes"
     yield from (root / "probes").rglob("*")
     yield from (Path(__file__).with_name(f"{name}.py") for name in _JUDGES)
-    yield from libraries.changes(root)
 
 
 def _time_of(path: Path) -> float:
@@ -125,7 +140,7 @@ def _bring_back_to_the_present(root: Path, folder: Path) -> None:
     built at each start, and an object of that kind never again."""
     latest = time.time() + _FUTURE_S
     with contextlib.suppress(OSError):
-        for source in _sources(root):
+        for source in (*_sources(root), *libraries.changes(root)):
             if _time_of(source) > latest:
                 os.utime(source)
         for path in folder.rglob("*"):
