@@ -81,11 +81,6 @@ $(shell mkdir -p $(OBJ) && printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC
         cmp -s - $(COMMAND) || printf '%s\n' "$$($(CC) --version | head -n 1)" '$(CC) $(CFLAGS) $(LINK)' > $(COMMAND))
 RECIPE   := Makefile probes/probes.mk $(COMMAND)
 
-# How the ABI lays out its types: read from the object file, never run. So it may be the old ARM ABI's own layout, though
-# nothing that is laid out so can be linked with the libraries of today.
-$(OUT)/layout.o: abis/layout.c $(RECIPE)
-	@$(CC) $(STD_C) $(CFLAGS) $(if $(filter -DTOLL_FPA,$(ABI_FLAGS)),-mabi=apcs-gnu) -c $< -o $@ && echo $@
-
 $(ARCHIVE): $(SHARED:$(RUNTIME)/%=$(OBJ)/runtime/%.o)
 	@rm -f $@ && $(AR) rcsD $@ $^ && echo $@
 

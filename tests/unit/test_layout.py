@@ -73,9 +73,7 @@ def test_words_of_a_double_have_three_orders() -> None:
     assert double_order("ffff") not in orders
 
 
-def test_a_missing_or_foreign_file_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="no layout"):
-        read_layout(tmp_path / "none" / "layout.o")
+def test_a_foreign_file_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "layout.o").write_bytes(b"\x7fELF no more")
     with pytest.raises(Failure, match="no object file"):
         read_layout(tmp_path / "layout.o")

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -30,7 +32,7 @@ def layout(
         raise unknown("choice", only, ("all", "differences"))
     known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
     compilers = _compilers(known)
-    layouts = {name: read_layout(build_layout(ROOT, known[name], compilers[name])) for name in known}
+    layouts = {name: _facts(known[name], compilers[name]) for name in known}
     facts = table(layouts)
     apart = differences(facts)
     rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
@@ -61,6 +63,13 @@ def _compilers(known: Mapping[str, Abi]) -> dict[str, str]:
         if isinstance(compiler, Gap):
             raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
     return {name: compiler for name, compiler in found.items() if isinstance(compiler, str)}
+
+
+def _facts(abi: Abi, compiler: str) -> dict[str, str]:
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "layout.o"
+        build_layout(ROOT, abi, compiler, path)
+        return read_layout(path)
 
 
 def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:

@@ -87,7 +87,7 @@ def _plant(tree: Path) -> None:
     # What is the same for all was compiled already.
     with contextlib.suppress(OSError):
         shutil.copytree(ROOT / "build" / abi.name / "obj/runtime", tree / "build" / abi.name / "obj/runtime")
-        for name in ("obj/command", "libtoll.a", "layout.o"):
+        for name in ("obj/command", "libtoll.a"):
             shutil.copy2(ROOT / "build" / abi.name / name, tree / "build" / abi.name / name)
     build_abi(tree, abi, compiler)
 

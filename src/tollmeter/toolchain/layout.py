@@ -12,7 +12,6 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure
-from tollmeter.root import typed
 
 Breaks = Literal["", "file", "code"]
 
@@ -36,14 +35,12 @@ class Fact(NamedTuple):
 def read_layout(path: Path) -> dict[str, str]:
     """All facts of one object file by name: numbers in decimal, bytes in hexadecimal as they lie in memory.
 
-    Raises Failure (2) where there is no such file, or it holds no such facts.
+    Raises Failure (2) where it holds no such facts.
     """
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)
             sections = {name: _section(elf, name) for name in (".toll.layout", ".toll.bytes", ".toll.double")}
-    except OSError as error:
-        raise Failure(f"no layout of {path.parent.name} was built here; `{typed('list', 'abis')}` says why") from error
     except ELFError as error:
         raise Failure(f"{path.name} is no object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"

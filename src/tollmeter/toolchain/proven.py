@@ -30,7 +30,7 @@ from tollmeter.toolchain.accepting import write
 
 MANIFEST, BROKEN, STAMP = "manifest.json", "broken.json", "stamp"
 _BEGUN = "stamp.begun"
-_OTHER_FILES = {"libtoll.a", "libsoft.a", "layout.o", MANIFEST, BROKEN, STAMP, _BEGUN}
+_OTHER_FILES = {"libtoll.a", "libsoft.a", MANIFEST, BROKEN, STAMP, _BEGUN}
 _FUTURE_S = 60
 _JUDGES = ("build", "accepting", "making", "elf", "floats", "proven")
 """The modules that decide how an executable is built and what it must be."""
