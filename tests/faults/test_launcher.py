@@ -204,8 +204,9 @@ def read_only(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path, own_abi_name: str) -> None:
-    done = read_only(ready, "list")
-    assert (done.returncode, done.stderr) == (0, "")
+    for words in (["list"], ["layout", "--abi", own_abi_name]):
+        done = read_only(ready, *words)
+        assert (done.returncode, done.stdout != "") == (0, True), done.stderr
     (ready / f"build/{own_abi_name}/stamp").unlink()
     done = read_only(ready, "run", "kernel.loop")
     assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")

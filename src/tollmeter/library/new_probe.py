@@ -28,7 +28,10 @@ def new_probe(tree: Path, name: str) -> Path:
     if not root.IS_CHECKOUT:
         raise Failure("a probe is added to a checkout, and this was installed: git clone is the way", 5)
     path = tree / "probes" / found[1] / f"{found[2]}.c"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("x", encoding="utf-8") as made:
-        made.write((tree / SKELETON).read_text(encoding="utf-8"))
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("x", encoding="utf-8") as made:
+            made.write((tree / SKELETON).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}; a new probe needs a checkout of your own", 5) from error
     return path

@@ -79,7 +79,6 @@ def _plant(tree: Path) -> None:
     for name in ("Makefile", "probes/probes.mk"):
         shutil.copy2(ROOT / name, tree / name)
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
-    shutil.copytree(ROOT / "abis", tree / "abis", ignore=shutil.ignore_patterns("*.toml"))
     for of in {*(lie.of for lie in IN_PROBES), *HONEST}:
         _bring(tree, of)
     for lie in IN_PROBES:
@@ -105,9 +104,10 @@ def _own_abi() -> tuple[Abi, str]:
 def _bring(tree: Path, of: str) -> None:
     """The headers of a probe's family, and the probe itself where it is one of the honest."""
     family = tree / "probes" / of.partition("/")[0]
-    family.mkdir(exist_ok=True)
-    for header in (ROOT / "probes" / family.name).glob("*.h"):
-        shutil.copy2(header, family)
+    if not family.exists():  # A copy of a read-only header cannot be written a second time.
+        family.mkdir()
+        for header in (ROOT / "probes" / family.name).glob("*.h"):
+            shutil.copy2(header, family)
     if of in HONEST:
         shutil.copy2(ROOT / "probes" / of, family)
 

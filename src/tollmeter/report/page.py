@@ -35,6 +35,7 @@ from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
 from tollmeter.report.wrapping import bound, parts
+from tollmeter.root import typed
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY = "latency"
@@ -57,7 +58,9 @@ def put(text: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
     except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror or error}", 5) from error
+        why = error.strerror or error
+        elsewhere = typed("report", "RUN", "--out", "FILE")
+        raise Failure(f"cannot write {path}: {why}; `{elsewhere}` writes it elsewhere", 5) from error
 
 
 def render(book: Book, runs: str = "") -> str:

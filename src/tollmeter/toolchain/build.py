@@ -22,7 +22,6 @@ import msgspec
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
-from tollmeter.root import typed
 from tollmeter.saying import say
 from tollmeter.toolchain import elf, proven, zig
 from tollmeter.toolchain.accepting import accept
@@ -228,8 +227,8 @@ def build_abi(
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
-    """Compiles abis/layout.c for one ABI into an object file, which is read and never run. So it may be the old ARM ABI's
-    own layout, though nothing with that layout can be linked with the libraries of today. Raises Failure (1).
+    """Compiles abis/layout.c for one ABI into an object file, which is read and never run: it may have the old ARM
+    ABI's own layout, though nothing with that layout can be linked with the libraries of today. Raises Failure (1).
     """
     old = ["-mabi=apcs-gnu"] if "-DTOLL_FPA" in abi.flags else []
     words = [*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, "-c", str(root / "abis/layout.c")]
@@ -246,8 +245,8 @@ def _alone(root: Path, abi: Abi) -> Iterator[None]:
         held = lock.open("w")
     except OSError as error:
         raise Failure(
-            f"{root} cannot be written to ({error.strerror}), and what is asked for is not built there for {abi.name}: "
-            f"its owner builds everything with `{typed('--set-up')}`", 5,
+            f"{root} cannot be written to ({error.strerror}), and does not hold what this needs for {abi.name}: "
+            "its owner builds it with the same command", 5,
         ) from error  # fmt: skip
     with held:
         try:
