@@ -82,7 +82,15 @@ def study() -> Book:
     return books.with_rows(with_run(answers.study(), verdict="quiet", status="ok"), rows)
 
 
-MAKERS = (quiet, busy, interrupted, deprioritised, short, refused, study)
+def many() -> Book:
+    """More rows of one probe than a terminal shows."""
+    row = next(row for row in books.small().index.rows if row.status == "ok" and row.parameters)
+    name = next(iter(row.parameters))
+    rows = [msgspec.structs.replace(row, parameters={**row.parameters, name: number}) for number in range(100)]
+    return books.with_rows(with_run(books.small()), rows)
+
+
+MAKERS = (quiet, busy, interrupted, deprioritised, short, refused, study, many)
 
 
 def on_terminal(shown: Book, width: int, *, whole: bool) -> list[str]:
@@ -156,10 +164,11 @@ def test_commands_of_markdown_and_the_page_can_be_pasted(make: Callable[[], Book
 
 def test_every_verb_of_advice_was_seen() -> None:
     """Else the tests above would pass where nothing is advised."""
-    lines = [line for make in MAKERS for line in on_terminal(make(), 80, whole=True)]
+    lines = [line for make in MAKERS for whole in (False, True) for line in on_terminal(make(), 80, whole=whole)]
     words = [shlex.split(typed.strip()) for typed in in_lines(lines)]
     assert {"show", "report", "run", "serve"} <= {word[1] for word in words}
     assert any("--resume" in word for word in words) and any("apt-get" in word for word in words)
+    assert any("csv" in word for word in words)
 
 
 @pytest.mark.parametrize("width", [10, 20, 40])

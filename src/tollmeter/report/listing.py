@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,7 +11,7 @@ from tollmeter.model import Book, Row
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import size
 from tollmeter.report.tables import Column, Line, Table, table
-from tollmeter.root import COMMAND
+from tollmeter.root import typed
 
 MOST_ROWS = 40
 LOCAL = "local"
@@ -75,8 +74,8 @@ def _is_typical(row: Row, book: Book) -> bool:
 
 def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
     if more:
-        where = f"{shlex.quote(COMMAND)} show {shlex.quote(book.index.run.folder)} --format csv"
-        lines[-1] = replace(lines[-1], note=f"and {more} rows more: {where}")
+        where = typed("show", book.index.run.folder, "--format", "csv")
+        lines[-1] = replace(lines[-1], note=f"and {more} rows more: `{where}`")
     return lines
 
 
