@@ -264,6 +264,7 @@ def finding(name: str) -> Finding:
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.neighbours_take_cache")
+PROBLEM = msgspec.structs.replace(SHARED, severity="warning")
 
 
 @pytest.mark.parametrize(
@@ -278,17 +279,20 @@ def test_a_run_carries_what_it_has_seen_enough_of(verdict: RunVerdict, kept: lis
 
 def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve visits, most rows of two. A run of a second told of its neighbours what 15 samples had seen."""
-    monkeypatch.setattr("tollmeter.findings.all_findings", lambda _: [SHARED])
+    monkeypatch.setattr("tollmeter.findings.all_findings", lambda _: [PROBLEM])
     told = open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
     assert (told.index.run.verdict, told.index.findings, told.index.held_back) == ("interrupted", (), (SHARED.name,))
+    assert told.index.run.withheld_problems == 1
 
 
 def test_what_only_thin_rows_say_is_withheld_and_named() -> None:
-    assert carried("quiet", [CACHE], []) == ((), (CACHE.name,))
+    assert carried("quiet", [CACHE], []) == ((), (CACHE.name,), 0)
+    assert carried("quiet", [CACHE, SHARED], [PROBLEM]) == ((PROBLEM,), (CACHE.name,), 0)
+    assert carried("too short", [CACHE, SHARED], [PROBLEM]) == ((), (CACHE.name, SHARED.name), 1)
     book = books.small()
     held = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=(CACHE.name,)))
     told = " ".join(printed(held).split())
-    assert "Withheld, since too few visits were made for an interval: neighbours take cache." in told
+    assert "1 finding withheld" in told and "neighbours take cache" in told
 
 
 def test_a_question_is_answered_unless_too_much_is_missing() -> None:

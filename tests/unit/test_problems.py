@@ -28,8 +28,10 @@ def finding(claim: str, severity: Severity = "warning") -> Finding:
 
 
 def book(*findings: Finding, held_back: Sequence[str] = (), **run: object) -> Book:
+    """held_back: names of problems."""
     made = books.small()
-    info = msgspec.structs.replace(made.index.run, **{"points": 10, "settled": 9, **run})
+    told = {"points": 10, "settled": 9, "withheld_problems": len(held_back), **run}
+    info = msgspec.structs.replace(made.index.run, **told)
     index = msgspec.structs.replace(made.index, findings=findings, held_back=tuple(held_back), run=info)
     return msgspec.structs.replace(made, index=index)
 
@@ -87,6 +89,12 @@ def test_what_could_not_be_judged_is_said(verdict: str, held: list[str], why: st
     assert all(NONE_FOUND not in screen and "Problems not judged" in screen for screen in screens(shown))
     beside = problems(book(finding("slow"), verdict=verdict, held_back=held))
     assert str(beside) == f"1 problem: slow. Other problems not judged: {why}"
+
+
+def test_a_withheld_note_is_no_problem_and_is_counted_with_the_findings() -> None:
+    shown = book(verdict="quiet", held_back=["a.b"], withheld_problems=0)
+    assert problems(shown).lead == NONE_FOUND
+    assert all(NONE_FOUND in screen and "1 finding withheld" in screen for screen in screens(shown))
 
 
 def test_a_run_without_a_number_of_this_machine_judges_nothing() -> None:

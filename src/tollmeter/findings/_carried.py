@@ -27,18 +27,21 @@ OF_THE_MARKS = ("machine.clock_is_wrong",)
 
 
 class Carried(NamedTuple):
-    """findings: what the run stands for. held_back: names of what its rows would say besides, each once."""
+    """findings: what the run stands for. held_back: names of what its rows would say besides, each once. problems: how
+    many of these are of a severity above `note`."""
 
     findings: tuple[Finding, ...]
     held_back: tuple[str, ...]
+    problems: int
 
 
 def carried(verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding]) -> Carried:
     """from_all: drawn from every row; from_known: from those that have visits enough for an interval."""
     kept = tuple(finding for finding in from_known if _is_carried(verdict, finding.name))
     names = {finding.name for finding in kept}
-    held = dict.fromkeys(finding.name for finding in (*from_all, *from_known) if finding.name not in names)
-    return Carried(kept, tuple(held))
+    held = [finding for finding in (*from_all, *from_known) if finding.name not in names]
+    problems = {finding.name for finding in held if finding.severity != "note"}
+    return Carried(kept, tuple(dict.fromkeys(finding.name for finding in held)), len(problems))
 
 
 def _is_carried(verdict: RunVerdict, name: str) -> bool:

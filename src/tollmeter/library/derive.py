@@ -129,6 +129,7 @@ def _judged(bare: Book) -> Book:
     known = _of_known_rows(bare)
     worth = "too short" if is_short(bare.index.rows) else run.verdict
     found = carried(worth, findings, findings if known is bare else all_findings(known))
+    run = msgspec.structs.replace(run, withheld_problems=found.problems)
     index = msgspec.structs.replace(
         bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back
     )  # fmt: skip

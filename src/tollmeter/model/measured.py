@@ -138,6 +138,7 @@ class RunInfo(Record, frozen=True):
     samples, those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was
     asked for, since the budget is too short; empty where nothing was. reused: which visits of another run are used
     again; empty where none are. damage: which streams of the journal are damaged and left out; empty where none are.
+    withheld_problems: how many of the index's `held_back` are of a severity above `note`.
     """
 
     id: str
@@ -162,3 +163,4 @@ class RunInfo(Record, frozen=True):
     narrowed: str = ""
     reused: str = ""
     damage: str = ""
+    withheld_problems: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -55,14 +55,14 @@ def _families(book: Book) -> list[str]:
 
 
 def _limit(book: Book) -> str:
-    """Why problems may have gone unseen; empty where the run carries every finding that its rows give."""
+    """Why problems may have gone unseen; empty where the run carries every problem that its rows give."""
     if worth.is_under_way(book.index.run):
         return "the run is still being measured"
     if not worth.has_numbers(book):
         return "no row has a number"
     if not _families(book):
         return "nothing was timed on this machine by its own clock"
-    held = len(book.index.held_back)
-    why = worth.why_withheld(book) if held or book.index.run.verdict in worth.WHY_WITHHELD else ""
-    counted = f" ({held} finding{'' if held == 1 else 's'} withheld)" if held else ""
+    withheld = book.index.run.withheld_problems
+    why = worth.why_withheld(book) if withheld or book.index.run.verdict in worth.WHY_WITHHELD else ""
+    counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
     return f"{why}{counted}" if why else ""

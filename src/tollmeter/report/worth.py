@@ -94,7 +94,8 @@ def held_back(book: Book) -> str:
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"Withheld, since {why_withheld(book)}: {named}{more}."
+    counted = f"{len(names)} finding{'' if len(names) == 1 else 's'} withheld"
+    return f"{counted}, since {why_withheld(book)}: {named}{more}."
 
 
 def why_withheld(book: Book) -> str:
