@@ -80,7 +80,7 @@ def test_a_latency_of_too_few_visits_is_a_guess_of_so_many_samples() -> None:
     assert not any(level.few_samples for level in hierarchy(walk(), PROBES, SOUND))
 
 
-def step(*ends: tuple[int, float], visits: int) -> list[Row]:
+def step(*ends: tuple[int, float], visits: int, top: int = 64 * MIB) -> list[Row]:
     """A curve that rises at once where each cache ends, and that rests on so many visits a size."""
 
     def cost(size: int) -> float:
@@ -88,7 +88,7 @@ def step(*ends: tuple[int, float], visits: int) -> list[Row]:
 
     made = [
         row(cost(size), of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
-        for size in caches.grid(KIB, 64 * MIB, 4)
+        for size in caches.grid(KIB, top, 4)
     ]
     return [msgspec.structs.replace(one, visits=visits) for one in made]
 
@@ -109,6 +109,24 @@ def test_a_size_that_contradicts_the_system_stands_where_visits_are_enough() -> 
     assert all(level.size_bytes and not level.not_apart_from for level in apart[:3])
     untold = hierarchy(step((48 * KIB, 1.0), (4 * MIB, 6.0), visits=2), PROBES, machine())
     assert untold[1].size_bytes and not untold[1].not_apart_from
+
+
+SCATTERED = ((48 * KIB, 1.0), (512 * KIB, 2.2), (2 * MIB, 3.6), (256 * MIB, 5.0))
+
+
+@pytest.mark.parametrize("visits", [1, 5])
+@pytest.mark.parametrize("top", [4 * MIB, 16 * MIB])
+def test_what_lies_inside_a_huge_last_cache_is_not_called_memory(top: int, visits: int) -> None:
+    """A run of a few seconds measured 4 MiB of a last cache of 260 MiB, each size once, and saw as many boundaries as
+    the system states caches. A boundary of enough visits that was clearly passed is one, whatever the system states."""
+    found = hierarchy(step(*SCATTERED, visits=visits, top=top), PROBES, machine(48 * KIB, 2 * MIB, 260 * MIB))
+    assert (found[-1].level == "memory") == (visits == 5 and top == 16 * MIB)
+    assert found[-1].level.endswith("memory")
+
+
+def test_beyond_twice_the_stated_last_cache_lies_memory_though_visits_are_few() -> None:
+    found = hierarchy(step(*SCATTERED[::3], visits=1, top=1024 * MIB), PROBES, machine(48 * KIB, 2 * MIB, 260 * MIB))
+    assert found[-1].level == "memory" and found[-1].latency_ns == pytest.approx(MEMORY, rel=0.1)
 
 
 def test_a_curve_that_parts_no_levels_makes_none() -> None:

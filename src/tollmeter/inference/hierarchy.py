@@ -36,7 +36,7 @@ from tollmeter.numbers.meanings import meaning, native
 MOST_CACHES = 4
 ON_LEVEL = 0.1
 FAR_FROM_KNEE = 1.5
-BEYOND = 1.5
+BEYOND = 2
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
 SEEN = 0.25
@@ -83,7 +83,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if not curves:
         return ()
     best = best_pages(curves)
-    fits = {pages: _fit(sweep, _page_bytes(pages, machine)) for pages, sweep in curves.items()}
+    fits = {pages: _fit(sweep, pages, machine) for pages, sweep in curves.items()}
     others = [fit for pages, fit in fits.items() if pages != best]
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
@@ -99,7 +99,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
     """The knees of every page mode's latency curve, for charts; nearest first."""
     curves = latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages], _page_bytes(pages, machine)).knees for pages in curves}
+    return {pages: _fit(curves[pages], pages, machine).knees for pages in curves}
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -122,19 +122,29 @@ def _page_bytes(pages: str, machine: Machine) -> int:
     return USUAL_PAGE if pages == "huge" else machine.page_bytes
 
 
-def _fit(rows: Sequence[Row], page_bytes: int) -> Fit:
+def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
+    """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
+    of single visits looks like one more boundary, and what lies behind that would be called memory.
+    """
+    stated = len(os_sizes(machine))
+    is_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
+    return stated if is_inside and are_few(rows) else 1 + MOST_CACHES
+
+
+def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> Fit:
     """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
-    fit = _of_seen_levels(rows, page_bytes)
+    most, page_bytes = _most_levels(rows, machine), _page_bytes(pages, machine)
+    fit = _of_seen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
-    calm = _of_seen_levels(when_calm(rows), page_bytes)
+    calm = _of_seen_levels(when_calm(rows), most, page_bytes)
     return calm if len(calm.knees) > len(fit.knees) else fit
 
 
-def _of_seen_levels(rows: Sequence[Row], page_bytes: int) -> Fit:
+def _of_seen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> Fit:
     """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
-    fit = fit_levels(to_fit(rows), 1 + MOST_CACHES, page_bytes)
+    fit = fit_levels(to_fit(rows), most, page_bytes)
     while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
         fit = fit_levels(to_fit(rows), len(fit.knees), page_bytes)
     return fit
@@ -187,19 +197,20 @@ def _meet(one: Knee, other: Knee) -> bool:
 def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
-    The farthest plateau is memory if all caches were found that there are said to be, or if the sweep went well beyond
-    the largest. Of a sweep that ended before, neighbours may have had all of the last cache: it is one or the other.
+    The farthest plateau is memory if the sweep went well beyond the largest cache that the system states, or beyond the
+    last boundary of the curve, where this has as many as there are stated caches. Of a sweep that ended before,
+    neighbours may have had all of the last cache: it is one or the other.
     """
     known = [cache.size_bytes for cache in os_sizes(machine)]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
-    beyond = (bool(known) and count >= len(known)) or farthest >= beyond_bytes(machine)
-    if count and beyond:
+    shown = bool(known) and count >= len(known) and farthest >= BEYOND * fit.knees[-1].high
+    if count and (shown or farthest >= beyond_bytes(machine)):
         return [*names, "memory"]
     following = numbers[-1] + 2 if numbers else 1
     name = "L1d" if following == 1 else f"L{following}"
-    return [*names, f"{name} or memory" if 1 < following == len(known) else name]
+    return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
 
 
 def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
