@@ -98,20 +98,23 @@ def test_a_line_may_be_held_against_another_at_each_place() -> None:
 
 
 def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:
-    """Of our loop 100 M/s, of the entry 1 M/s: 100 turns, as many as the study's."""
+    """A loop makes 100 M turns a second, and an entry takes 1 µs: 100 turns, in the chart as in the claim. The listed
+    attempts, of 1.1 µs, are raw and are another number."""
     loop = Listed(test="A", what="loop", row=RowOf(means="control-loop"), published=(200.0, 300.0))
     entry = Listed(test="B", what="entry", row=RowOf(metric="operation"), published=(2.0, 1.0))
     lacking = Listed(test="C", what="other", row=RowOf(metric="none"), published=(0.0, 3.0))
     seen = quiet(control_hz=4e9, control_before_hz=4e9)
     visits = [
         outcome([sample(ns, start=0, witness=seen)], visit=number, parameters={"way": way})
-        for number in range(5) for ns, way in ((10, "loop"), (1000, "entry"))
+        for number in range(5) for ns, way in ((10, "loop"), (1100, "entry"))
     ]  # fmt: skip
     rows = [
-        row(10.0, name="turn", parameters={"way": "loop"}),
+        row(1e8, name="turn", unit="op/s", parameters={"way": "loop"}),
         row(1000.0, name="operation", parameters={"way": "entry"}),
     ]
-    made = book(rows, figure(drawn="listing"), listing=(loop, entry, lacking))
+    claim = Published(what="b", figure="100", value=100.0, unit="turns", row=RowOf(metric="operation"))
+    made = book(rows, figure(drawn="listing"), listing=(loop, entry, lacking), published=(claim,))
+    assert made.index.study and made.index.study.claims[0].here == pytest.approx(100)
     chart = drawn(msgspec.structs.replace(made, outcomes=tuple(visits)))
     assert points(chart) == pytest.approx({
         ("published", "B entry"): 100, ("published, rebuilt", "B entry"): 300, ("published, rebuilt", "C other"): 100,

@@ -2,7 +2,8 @@
 """A study's listing: loops a second, attempt by attempt, each with the control loop that ran around it.
 
 Whose control loop differs ran in another state of the machine: within 3 % of the usual an attempt is valid, up to 10 %
-suspect; above, it was measured again, and where that did not help it is shown as it is, and never averaged with others.
+suspect; above, it was measured again, and where that did not help it is shown as it is. The time of one loop is that of
+its row, from all visits.
 """
 
 from __future__ import annotations
@@ -41,12 +42,6 @@ class Test(NamedTuple):
     attempts: tuple[Attempt, ...]
     again: int
     exits: float | None = None
-
-    @property
-    def loops_hz(self) -> float | None:
-        """Of those whose state was the usual one; None where there was none."""
-        kept = [one.loops_hz for one in self.attempts if one.state != "differs"]
-        return median(kept) if kept else None
 
 
 class Place(NamedTuple):

@@ -93,17 +93,20 @@ def _measured(book: Book, claim: Published) -> Measured:
 
 
 def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
-    """Each time beside the control loop of its own place, clock and ABI."""
-    found = []
-    for row in rows:
-        loops = [
-            loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
-            (loop.target, loop.clock) == (row.target, row.clock)
-        ]  # fmt: skip
-        if loops and row.unit == "ns" and (row.median or 0) > 0:
-            turn = msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0]))
-            found.append(ratio_of(turn, row))
+    found = [turns for row in rows if (turns := in_turns(book, row)) is not None]
     return Measured(_ranked(found), TURNS, of=rows[0]) if found else Measured(gap=NO_TURNS)
+
+
+def in_turns(book: Book, row: Row) -> Estimate | None:
+    """A time as a multiple of one turn of the control loop of its own place, clock and ABI; None where the run has no
+    such loop."""
+    loops = [
+        loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
+        (loop.target, loop.clock) == (row.target, row.clock)
+    ]  # fmt: skip
+    if not loops or row.unit != "ns" or (row.median or 0) <= 0:
+        return None
+    return ratio_of(msgspec.structs.replace(loops[0], unit="ns", **_inverse(loops[0])), row)
 
 
 def _inverse(loop: Row) -> dict[str, float | None]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from tollmeter.judgement.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.judgement.guest_exits import OWN_EXITS
-from tollmeter.model import Book
+from tollmeter.model import Book, Row
 from tollmeter.numbers.percent import in_percent
-from tollmeter.report.numbers import DASH, quantity
+from tollmeter.report.numbers import DASH, Figure, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 FREE = "In virtual time an exception itself is free: what counts is the instructions of the handler's path."
@@ -29,9 +29,14 @@ def _table(place: Place) -> Table:
 
 
 def _line(test: Test) -> Line:
-    hz = test.loops_hz
-    each = quantity(1e9 / hz, "ns") if hz else DASH
-    return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), each, _state(test)))
+    return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), _each(test.row), _state(test)))
+
+
+def _each(row: Row) -> Figure | str:
+    """The time of one loop, as the row states it."""
+    if not row.median:
+        return DASH
+    return quantity(row.median if row.unit == "ns" else 1e9 / row.median, "ns")
 
 
 def by_attempt(attempts: Sequence[Attempt]) -> str:

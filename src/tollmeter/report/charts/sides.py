@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import altair as alt
 
-from tollmeter.judgement.attempts import Place, Test
+from tollmeter.judgement.attempts import Place
 from tollmeter.judgement.attempts import listing as listed
+from tollmeter.judgement.studies import in_turns
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
@@ -44,7 +45,7 @@ PER_CENT = re.compile(r"([+-]?\d+(?:\.\d+)?) %")
 def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """What each test takes in turns of the loop A of its own machine and build."""
     places = [place for place in listed(bench.book) if (place.target, place.clock) == (bench.target, bench.clock)]
-    told = {place.abi: found for place in places if (found := list(_turns_here(place)))}
+    told = {place.abi: found for place in places if (found := list(_turns_here(bench, place)))}
     here = [{**d, "series": abi if len(told) > 1 else HERE} for abi, found in told.items() for d in found]
     data = [*_turns_published(bench), *here]
     if here:
@@ -61,18 +62,11 @@ def _turns_published(bench: Bench) -> Iterator[Datum]:
                 yield _published(f"{line.test} {line.what}", build, loop / own, "turns")
 
 
-def _turns_here(place: Place) -> Iterator[Datum]:
-    loop = next((test.loops_hz for test in place.tests if test.loops_hz), None)
+def _turns_here(bench: Bench, place: Place) -> Iterator[Datum]:
     for test in place.tests:
-        if loop and test.loops_hz and test.listed.test != place.tests[0].listed.test:
-            turns = Estimate(loop / test.loops_hz, *_ends(test, loop))
+        turns = in_turns(bench.book, test.row)
+        if turns is not None and test.listed.test != place.tests[0].listed.test:
             yield _here(f"{test.listed.test} {test.listed.what}", HERE, turns, "turns")
-
-
-def _ends(test: Test, loop_hz: float) -> tuple[float, float]:
-    """The quickest and the slowest of its attempts."""
-    kept = [one.loops_hz for one in test.attempts if one.state != "differs"]
-    return loop_hz / max(kept), loop_hz / min(kept)
 
 
 # ---- two profiles -------------------------------------------------------------------------------------------------
