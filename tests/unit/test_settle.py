@@ -39,6 +39,13 @@ def test_three_visits_that_agree_are_enough_and_two_are_not() -> None:
     assert not settled([visit(n, 100) for n in range(2)])
 
 
+@pytest.mark.parametrize(("counts", "known"), [((0, 0, 0), True), ((0, 0), False), ((0, 0, 1), False)])
+def test_a_count_of_nothing_is_known_by_three_visits_that_agree(counts: Sequence[float], known: bool) -> None:
+    one = probe(metric("faults", unit="count", source="gauge"))
+    visits = [outcome(gauges={"faults": count}, visit=number) for number, count in enumerate(counts)]
+    assert (visits_wanted(visits, one) <= len(visits)) is known
+
+
 def test_visits_that_differ_ask_for_more() -> None:
     assert not settled([visit(0, 100), visit(1, 110), visit(2, 121)])
 

@@ -138,9 +138,10 @@ def is_counted(row: Row) -> bool:
 
 
 def is_known(found: Estimate, layouts: Sequence[int], precision: float) -> bool:
-    """Whether the interval is narrow enough, and rests on enough visits of more than one layout. layouts: of each
-    visit."""
-    return found.half_width() <= precision and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
+    """Whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough visits of
+    more than one layout. layouts: of each visit."""
+    is_narrow = found.low == found.high or found.half_width() <= precision
+    return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 
 def counted(metric: Metric) -> Metric:
