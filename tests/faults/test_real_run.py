@@ -86,3 +86,13 @@ def test_single_workers_keep_to_the_highest_cpu_and_the_host_off_it(told: Any) -
         assert outcome.cpus[0] == highest
         alone = outcome.point.probe != "memory.ping_pong"
         assert not alone or all(sample.witness.cpu_after == highest for sample in outcome.samples)
+
+
+def test_points_against_each_other_without_a_ratio_end_with_1_and_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second is too short for 80 visits of 64 MiB on any machine."""
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    words = ["memory.latency", "size=64MiB", "pages=small", "--against", "size=32MiB", "--budget", "1s", "--quiet"]
+    assert main(["run", *words, "--out", str(tmp_path / "run")]) == 1
+    assert capsys.readouterr().out.startswith("The question of this run is not answered: ")

@@ -17,7 +17,7 @@ import books
 from tollmeter.findings._carried import carried
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.library.derive import open_run
-from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study
+from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Uncompared
 from tollmeter.report import groups, markdown, page, tables, worth
 from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
@@ -305,6 +305,19 @@ def test_a_question_is_answered_unless_too_much_is_missing() -> None:
     impossible = [msgspec.structs.replace(row, status="unsupported") for row in unreached]
     assert unanswered(run, [*impossible, *rows[len(unreached) :]], None) == ""
     assert unanswered(msgspec.structs.replace(run, verdict="too short"), rows, None)
+
+
+def test_points_against_each_other_are_answered_where_most_have_a_ratio() -> None:
+    rows, run = books.small().index.rows, books.small().index.run
+    lacking = Uncompared(point="a", against="b", layouts=1, reason="1 of the 5 layouts that a ratio needs")
+    alone = msgspec.structs.replace(run, uncompared=(lacking,), enough_s=40.0)
+    assert unanswered(alone, rows, None) == "1 of the 5 layouts that a ratio needs; --budget 40s would do"
+    assert unanswered(alone, rows, None, compared=3) == ""
+    assert unanswered(alone, rows, None, compared=2).startswith("1 of 3 pairs have no ratio")
+    assert "--budget" not in unanswered(msgspec.structs.replace(alone, enough_s=None), rows, None)
+    book = msgspec.structs.replace(books.small(), request={"anew": "./toll run a --against b"})
+    told = with_run(book, unanswered="x", enough_s=40.0)
+    assert worth.next_step(told).command == "./toll run a --against b --budget 40s"
 
 
 def test_a_study_is_answered_by_its_figures_whatever_beside_them_was_not_reached() -> None:

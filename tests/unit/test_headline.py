@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import io
+
 import msgspec
 import pytest
+from rich.console import Console
 
 import answers
 import books
 from tollmeter.model import Book, Opposed
+from tollmeter.report import markdown, page
 from tollmeter.report.doubt import in_a_sentence, of_row
 from tollmeter.report.headline import FEW_PROBES, headline
+from tollmeter.report.in_turns import below_the_headline, sentences
+from tollmeter.report.terminal import summary
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")
 
@@ -42,6 +48,35 @@ def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
     assert headline(of(*UNKNOWN[:FEW_PROBES])) and not headline(of(*UNKNOWN[: FEW_PROBES + 1]))
     one = of(UNKNOWN[0])
     pair = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
-    compared = msgspec.structs.replace(one.index, opposed=(pair,))
-    for other in ({"suite": answers.study().suite}, {"index": compared}):
-        assert not headline(msgspec.structs.replace(one, **other))
+    assert not headline(msgspec.structs.replace(one, suite=answers.study().suite))
+    compared = msgspec.structs.replace(one, index=msgspec.structs.replace(one.index, opposed=(pair,)))
+    assert headline(compared) == f"{sentences(compared)[0]}."
+    several = msgspec.structs.replace(one, index=msgspec.structs.replace(one.index, opposed=(pair, pair)))
+    assert not headline(several) and below_the_headline(several) == sentences(several)
+
+
+def with_run(book: Book, **changes: object) -> Book:
+    return msgspec.structs.replace(
+        book, index=msgspec.structs.replace(book.index, run=msgspec.structs.replace(book.index.run, **changes))
+    )
+
+
+def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:
+    book = with_run(of(UNKNOWN[0]), unanswered="1 of the 5 layouts that a ratio needs; --budget 40s would do")
+    said = "The question of this run is not answered: 1 of the 5 layouts that a ratio needs; --budget 40s would do."
+    assert headline(book).startswith(said)
+    stream = io.StringIO()
+    summary(book, Console(file=stream, width=200))
+    assert " ".join(stream.getvalue().split()).startswith(said)
+    spaced = page.render(book).replace("\N{NO-BREAK SPACE}", " ")
+    assert f'<p class="lead">{said}' in spaced
+    assert said in markdown.render(book).replace("\\", "")
+
+
+@pytest.mark.parametrize(("limited", "points", "said"), [(2, 2, True), (1, 2, True), (1, 3, False), (0, 0, False)])
+def test_that_runs_differ_by_more_than_was_asked_for_is_said_with_the_answer(
+    limited: int, points: int, said: bool
+) -> None:
+    book = with_run(of(UNKNOWN[0]), limited=limited, points=points, precision=0.01)
+    assert ("Runs of this machine differ by more than 1 %" in headline(book)) is said
+    assert headline(book).startswith(headline(of(UNKNOWN[0]))), "behind the answer"

@@ -5,7 +5,7 @@ cancels."""
 from __future__ import annotations
 
 import io
-from math import log
+from math import inf, log
 
 import msgspec
 import numpy as np
@@ -15,8 +15,8 @@ from rich.console import Console
 import books
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import opposed, visits_wanted
-from tollmeter.model import Book, Metric, Opposed, Outcome, Point
+from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, visits_wanted
+from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page
 from tollmeter.report.in_turns import sentences
@@ -134,6 +134,34 @@ def test_too_few_layouts_say_nothing() -> None:
     outcomes = visits(1, change=1.5, blocks=LEAST_BLOCKS - 1)
     assert opposed(outcomes, PAIR, {"any.probe": probe()}, Known()) == ()
     assert visits_wanted(outcomes, (POINT, OTHER), {"any.probe": probe()}, Known(), 0.01) > len(outcomes) / 2
+
+
+def without_ratio(outcomes: list[Outcome], *metrics: Metric) -> Uncompared:
+    (found,) = uncompared(outcomes, PAIR, {"any.probe": probe(*metrics or (metric(),))}, ())
+    return found
+
+
+def test_a_pair_without_a_ratio_says_why() -> None:
+    assert uncompared(visits(1), PAIR, {"any.probe": probe()}, [told(visits(1))]) == ()
+    few = visits(1, blocks=2)
+    assert (without_ratio(few).layouts, without_ratio(few).reason) == (2, "2 of the 5 layouts that a ratio needs")
+    (one_sided,) = uncompared(few[:1], PAIR, {"any.probe": probe()}, ())
+    assert one_sided.layouts == 0, "a layout counts once both points were measured in it"
+    refused = msgspec.structs.replace(few[0], status="unsupported", reason="no huge pages", samples=())
+    assert without_ratio([refused, *few[1:]]).reason.endswith("has no number (no huge pages)")
+    assert "no timed metric" in without_ratio(few, metric(source="gauge")).reason
+
+
+def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:
+    """Two layouts of each point were set up in 0.3 s each, and 32 visits of 0.1 s made in them: five of each take 5 s
+    and 80 visits."""
+    few = visits(1, blocks=2)
+    seconds = 4 * 0.3 + 32 * 0.1
+    run = msgspec.structs.replace(books.small().index.run, seconds=seconds, timed_share=32 * 0.1 / seconds)
+    lacking = [without_ratio(few)]
+    assert seconds_wanted(few, lacking, 2, run) == pytest.approx(10 * 0.3 + 80 * 0.1)
+    assert seconds_wanted([], lacking, 2, run) == inf
+    assert seconds_wanted(few, [msgspec.structs.replace(lacking[0], layouts=LEAST_BLOCKS)], 2, run) == inf
 
 
 def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, row, sample
 from tollmeter.judgement.settle import visits_wanted
-from tollmeter.judgement.settlement import Settlement, sentence, settlement
+from tollmeter.judgement.settlement import Settlement, budget_beyond, sentence, settlement
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known
 
@@ -112,3 +112,9 @@ def test_what_runs_differ_by_is_not_visited_for_and_not_settled() -> None:
 
 def test_minutes_are_written_as_such() -> None:
     assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would settle 1")
+
+
+def test_a_budget_beyond_another_is_a_usual_one() -> None:
+    assert [budget_beyond(8, wanted) for wanted in (3, 11, 55, 200)] == [10, 20, 60, 240]
+    assert budget_beyond(60, 60) == 90, "the same again would do no more"
+    assert budget_beyond(3600, 4000) == 7200

@@ -19,6 +19,8 @@ from tollmeter.experiment.precision import Estimate, location, scale
 from tollmeter.maths.distributions import student_reach, student_tails
 
 LEAST_BLOCKS = 5
+LAYOUT_SERVES = 8
+"""Visits of a block, in turns: ABBA twice, so that a drift of the machine favours neither."""
 _FLOOR_SD = 1e-5
 _EFFICIENCY = 0.955
 """Of the location's variance beside that of a mean, for what is scattered normally (Hodges and Lehmann 1963)."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from tollmeter.numbers.rows import by_point
 from tollmeter.numbers.units import span
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
+_SHORT_BUDGETS_S = (10, 20, 30, 40, 50)
 _WORTH_NAMING = 0.1
 LIMITED = (
     "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
@@ -95,6 +96,12 @@ def _mend(found: Settlement, seconds: float) -> str:
         if most - reach[budget] <= _WORTH_NAMING * found.points:
             return f"--budget {budget_text(budget)} would settle {reach[budget]}"
     return ""
+
+
+def budget_beyond(budget_s: float, seconds: float) -> float:
+    """The shortest usual budget above `budget_s` that lasts as long as `seconds`; whole hours beyond all usual ones."""
+    usual = (budget for budget in (*_SHORT_BUDGETS_S, *BUDGETS_S) if budget > budget_s and budget >= seconds)
+    return float(next(usual, 3600 * ceil(max(seconds, budget_s + 1) / 3600)))
 
 
 def budget_text(seconds: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median_low
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.judgement.settlement import budget_text
 from tollmeter.model import Row, RunInfo, RunVerdict, Study, Surroundings
 from tollmeter.numbers.row_of import is_counted
 
@@ -67,11 +68,13 @@ def is_shared(run: RunInfo) -> bool:
     return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_SHARED
 
 
-def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:
+def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0) -> str:
     """Why the run's question has no answer, as a sentence's part; empty where it has one. run: with its verdict. What
-    this machine cannot do at all is an answer too."""
+    this machine cannot do at all is an answer too. compared: pairs that have a ratio."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
+    if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
+        return _without_ratio(run, compared)
     if run.verdict == "too short":
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     figures = [claim for claim in study.claims if claim.value is not None] if study else []
@@ -83,6 +86,13 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None) -> str:
     if figures and not judged:
         return f"none of the study's {len(figures)} figures could be held against what was measured"
     return ""
+
+
+def _without_ratio(run: RunInfo, compared: int) -> str:
+    lacking, pairs = len(run.uncompared), compared + len(run.uncompared)
+    reason = run.uncompared[0].reason
+    said = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio, the first since: {reason}"
+    return f"{said}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else said
 
 
 def is_known(row: Row) -> bool:

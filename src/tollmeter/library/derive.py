@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log, sqrt
+from math import inf, log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from tollmeter.store.request import Request, read_request
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
 
+_MARGIN = 1.5
+"""Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
 _TEACH = ("quiet", "unknown")
 """Verdicts of runs whose rows say by how much runs differ; of a short or stopped one nobody asked how busy it was."""
 
@@ -71,7 +73,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
-    from tollmeter.judgement.opposed import opposed
+    from tollmeter.judgement.opposed import opposed, uncompared
     from tollmeter.judgement.settlement import sentence, settlement
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.meanings import main_place, native
@@ -93,16 +95,31 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
         limited=done.limited, summary=sentence(done, table, precision, request.budget_seconds),
     )  # fmt: skip
-    run = msgspec.structs.replace(run, verdict=verdict(run, table))
+    pairs = {pair.point: pair.against for pair in request.pairs}
+    ratios = opposed(outcomes, pairs, probes, known)
+    run = msgspec.structs.replace(
+        run, verdict=verdict(run, table), uncompared=uncompared(outcomes, pairs, probes, ratios)
+    )  # fmt: skip
+    run = msgspec.structs.replace(
+        run, enough_s=_enough_s(run, outcomes, len({*pairs, *pairs.values()}), request.budget_seconds)
+    )
     fallen = lengths(outcomes, table, probes, machine, levels)
     derived = Index(
         format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(table, probes, levels, machine),
         tolls=tolls(native(table, machine.architecture), probes, clock_hz),
-        opposed=opposed(outcomes, {pair.point: pair.against for pair in request.pairs}, probes, known),
-        profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
+        opposed=ratios, profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
     return _judged(_book(contents.head, outcomes, request, derived))
+
+
+def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
+    """Of a run that was not stopped: its budget and more time for visits. points: that stand against each other."""
+    from tollmeter.judgement.opposed import seconds_wanted
+    from tollmeter.judgement.settlement import budget_beyond
+
+    more_s = _MARGIN * seconds_wanted(outcomes, run.uncompared, points, run) - run.seconds
+    return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
 
 
 def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
@@ -124,7 +141,8 @@ def _judged(bare: Book) -> Book:
     from tollmeter.judgement.verdict import is_short, unanswered
 
     told, run = study(bare), bare.index.run
-    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told))
+    compared = len({(one.point, one.against) for one in bare.index.opposed})
+    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told, compared))
     findings = all_findings(bare)
     known = _of_known_rows(bare)
     worth = "too short" if is_short(bare.index.rows) else run.verdict

@@ -68,7 +68,17 @@ from tollmeter.model.derived import (
     Toll,
 )
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import ClockReading, Marks, Outcome, RunInfo, Sample, Surroundings, Witness, Work
+from tollmeter.model.measured import (
+    ClockReading,
+    Marks,
+    Outcome,
+    RunInfo,
+    Sample,
+    Surroundings,
+    Uncompared,
+    Witness,
+    Work,
+)
 from tollmeter.model.profiled import Distances, Modelled, Profile, Share
 from tollmeter.model.samples import Columns, Lanes, Samples
 
@@ -80,5 +90,6 @@ __all__ = [
     "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
     "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
     "RunVerdict", "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status",
-    "Study", "StudyFigure", "Suite", "Surroundings", "Toll", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
+    "Study", "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
+    "Workload",
 ]  # fmt: skip

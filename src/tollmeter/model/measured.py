@@ -128,6 +128,15 @@ class Surroundings(Record, frozen=True):
     left_behind: int = 0
 
 
+class Uncompared(Record, frozen=True):
+    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio."""
+
+    point: str
+    against: str
+    layouts: int
+    reason: str
+
+
 class RunInfo(Record, frozen=True):
     """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
@@ -139,6 +148,8 @@ class RunInfo(Record, frozen=True):
     asked for, since the budget is too short; empty where nothing was. reused: which visits of another run are used
     again; empty where none are. damage: which streams of the journal are damaged and left out; empty where none are.
     withheld_problems: how many of the index's `held_back` are of a severity above `note`.
+    uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the budget with which each of
+    these would have one, by what this run's visits took; None where no budget helps, or none is needed.
     """
 
     id: str
@@ -164,3 +175,5 @@ class RunInfo(Record, frozen=True):
     reused: str = ""
     damage: str = ""
     withheld_problems: Annotated[int, msgspec.Meta(ge=0)] = 0
+    uncompared: tuple[Uncompared, ...] = ()
+    enough_s: Annotated[float, msgspec.Meta(gt=0)] | None = None

@@ -14,9 +14,9 @@ from math import ceil
 import msgspec
 
 from tollmeter.catalog import Catalog
-from tollmeter.experiment.pairs import LEAST_BLOCKS
+from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
-from tollmeter.plan.against import LAYOUT_SERVES, groups, in_turns, opposed
+from tollmeter.plan.against import groups, in_turns, opposed
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, told_bytes, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, Scope, check_abis, resolve

@@ -12,9 +12,6 @@ from tollmeter.catalog import Catalog, unknown
 from tollmeter.model import Failure, Machine, Point
 from tollmeter.plan import values
 
-LAYOUT_SERVES = 8
-"""Visits of a block, in turns: ABBA twice, so that a drift of the machine favours neither."""
-
 
 def opposed(points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine) -> dict[Point, Point]:
     """What stands against each point: itself with every word applied. A point that the words leave as it is is itself

@@ -5,19 +5,28 @@ from __future__ import annotations
 
 from tollmeter.model import Book, Probe, Row
 from tollmeter.numbers.meanings import native
-from tollmeter.report import tables
+from tollmeter.report import in_turns, tables
 from tollmeter.report.doubt import in_a_sentence, of_row
 from tollmeter.report.ways_out import ways_out
+from tollmeter.report.worth import limit, unanswered
 
 FEW_PROBES = 3
 
 
 def headline(book: Book) -> str:
-    """Of a study that ends in advice, that advice for this machine; of any other run the ends of the hierarchy and of
-    the toll table, or else the numbers of its probes. Empty where there are none of these."""
+    """That the question has no answer, where it has none; the answer; and that no longer run makes it more precise."""
+    return " ".join(filter(None, (unanswered(book), _answer(book), limit(book))))
+
+
+def _answer(book: Book) -> str:
+    """Of a study that ends in advice, that advice for this machine; of one pair of points what the two differ by; of
+    any other run the ends of the hierarchy and of the toll table, or else the numbers of its probes. Empty where there
+    are none of these."""
     study = book.index.study
     if study is not None and study.worth:
         return study.worth
+    if in_turns.of_one_ratio(book):
+        return f"{in_turns.of_one_ratio(book)}."
     found = ways_out(book, book.suite) if book.suite is not None else []
     return found[0].best if found else tables.answer(book) or of_few_probes(book)
 
@@ -25,7 +34,7 @@ def headline(book: Book) -> str:
 def of_few_probes(book: Book) -> str:
     """The first metric of each probe, in its own words. Empty for many probes, and for a study or a comparison, which
     have sentences of their own."""
-    told = book.index.opposed or (book.suite is not None and book.suite.published)
+    told = book.index.opposed or book.index.run.uncompared or (book.suite is not None and book.suite.published)
     own = native(book.index.rows, book.index.machine.architecture) or book.index.rows
     rows = [row for row in own if row.status == "ok" and row.median is not None]
     probes = {row.probe: book.probes[row.probe] for row in rows if row.probe in book.probes}

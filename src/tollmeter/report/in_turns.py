@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tollmeter.model import Book, Opposed
+from tollmeter.model import Book, Opposed, Uncompared
 from tollmeter.report.numbers import plain
 from tollmeter.report.tables import with_sizes
 
@@ -12,8 +12,25 @@ LEAST_TIMES = 2
 
 
 def sentences(book: Book) -> list[str]:
-    """In the order in which they were asked for."""
-    return [_sentence(told, book) for told in book.index.opposed]
+    """Of each pair that has a ratio, and then of each that has none, in the order in which they were asked for."""
+    compared = [_sentence(told, book) for told in book.index.opposed]
+    return compared + [_gap(told, book) for told in book.index.run.uncompared]
+
+
+def of_one_ratio(book: Book) -> str:
+    """What the only ratio says; empty where there are several, or none."""
+    told = sentences(book)
+    return told[0] if book.index.opposed and len(told) == 1 else ""
+
+
+def below_the_headline(book: Book) -> list[str]:
+    """The headline has the only ratio."""
+    return [] if of_one_ratio(book) else sentences(book)
+
+
+def _gap(told: Uncompared, book: Book) -> str:
+    point, against = (with_sizes(name, book) for name in (told.point, told.against))
+    return f"{point} against {against}: not compared, {told.reason}"
 
 
 def _sentence(told: Opposed, book: Book) -> str:

@@ -63,12 +63,12 @@ def _head(book: Book) -> str:
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
     found = problems(book)
     told = f"**{text(found.lead)}**{text(str(found).removeprefix(found.lead))}"
-    worthy = (text(headline(book)), told, text(tables.upper(worth.verdict(book))), text(worth.unanswered(book)))
+    worthy = (text(headline(book)), told, text(tables.upper(worth.verdict(book))))
     return "\n\n".join([*lines, *filter(None, worthy)])
 
 
 def _in_turns(book: Book) -> str:
-    return _listed(in_turns.sentences(book))
+    return _listed(in_turns.below_the_headline(book))
 
 
 def _study(book: Book) -> list[str]:

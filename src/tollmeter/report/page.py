@@ -110,7 +110,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
-        "in_turns": in_turns.sentences(book),
+        "in_turns": in_turns.below_the_headline(book),
         "memory": tables.memory_table(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
@@ -137,7 +137,7 @@ def _worth(book: Book) -> dict[str, str]:
     verdict = worth.verdict(book)
     word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
     told = {"word": word, "made_of": verdict.partition(": ")[2]}
-    return told | {"meaning": worth.meaning(book), "held": worth.held_back(book), "gap": worth.unanswered(book)}
+    return told | {"meaning": worth.meaning(book), "held": worth.held_back(book)}
 
 
 def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
         console.print()
-    for sentence in in_turns.sentences(book):
+    for sentence in in_turns.below_the_headline(book):
         wrapped(console, sentence, width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
@@ -70,7 +70,6 @@ def _opening(book: Book, console: Console, width: int) -> None:
         (headline(book), "bold"),
         (str(problems(book)), ""),
         (worth.verdict(book), ""),
-        (worth.unanswered(book), ""),
         (book.index.run.damage, ""),
         (book.index.run.narrowed, ""),
         (book.index.run.reused, "dim"),

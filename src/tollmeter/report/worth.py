@@ -109,6 +109,14 @@ def unanswered(book: Book) -> str:
     return f"The question of this run is not answered: {why}." if why else ""
 
 
+def limit(book: Book) -> str:
+    """That no longer run makes most of the numbers more precise; empty where one does."""
+    run = book.index.run
+    if not run.limited or 2 * run.limited < run.points or book.index.opposed or run.uncompared:
+        return ""
+    return f"Runs of this machine differ by more than {100 * run.precision:g} %, so a longer run is no more precise."
+
+
 def next_step(book: Book) -> Step:
     """What to do next, for what this run lacks most."""
     run = book.index.run
@@ -143,6 +151,8 @@ def _unthrottled(seen: Surroundings | None) -> str:
 def _longer_s(book: Book) -> float:
     """Beyond what was spent in vain, some of it on booting a guest."""
     run = book.index.run
+    if run.enough_s:
+        return run.enough_s
     asked_s = float(book.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
     return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s)
 
