@@ -15,9 +15,9 @@ from rich.console import Console
 
 import books
 from tollmeter.findings._carried import carried
-from tollmeter.judgement.verdict import unanswered
+from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
-from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Uncompared
+from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Surroundings, Uncompared
 from tollmeter.report import groups, markdown, page, tables, worth
 from tollmeter.report.doubt import of_level, of_row
 from tollmeter.report.terminal import summary
@@ -275,6 +275,19 @@ def test_a_run_carries_what_it_has_seen_enough_of(verdict: RunVerdict, kept: lis
     found = carried(verdict, [SHARED, CACHE], [SHARED, CACHE])
     assert list(found.findings) == kept
     assert set(found.held_back) == {SHARED.name, CACHE.name} - {one.name for one in kept}
+
+
+def test_a_run_behind_a_filter_carries_what_it_found_of_memory_and_nothing_of_the_kernel() -> None:
+    call = finding("kernel.clock_is_slow")
+    found = carried("quiet", [CACHE, call], [CACHE, call], intercepted=True)
+    assert (found.findings, found.held_back) == ((CACHE,), (call.name,))
+    filtered = Surroundings(seccomp_filters=1)
+    book = with_run(books.small(), verdict="held back", surroundings=filtered)
+    assert worth.why_withheld(book) == "its system calls were filtered or traced"
+    assert "seccomp" in worth.next_step(book).when and "nice" not in worth.next_step(book).when
+    assert without_interception(book.index.run, book.index.rows) != "held back"
+    nice = msgspec.structs.replace(book.index.run, surroundings=msgspec.structs.replace(filtered, nice=5))
+    assert without_interception(nice, book.index.rows) == "held back"
 
 
 def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,9 @@ def test_a_pair_without_a_ratio_says_why() -> None:
     refused = msgspec.structs.replace(few[0], status="unsupported", reason="no huge pages", samples=())
     assert without_ratio([refused, *few[1:]]).reason.endswith("has no number (no huge pages)")
     assert "no timed metric" in without_ratio(few, metric(source="gauge")).reason
+    other = msgspec.structs.replace(OTHER, probe="any.other")
+    probes = {"any.probe": probe(metric("first")), "any.other": probe(metric("second"), name="any.other")}
+    assert "no timed metric" in uncompared(few, {POINT: other}, probes, ())[0].reason
 
 
 def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:

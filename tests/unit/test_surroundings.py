@@ -168,19 +168,92 @@ def test_a_quota_of_the_cpus_own_hierarchy_counts_too(system: Path) -> None:
     assert (watch.seen().quota, watch.seen().throttled_s) == (0.3, 2.5)
 
 
+@pytest.mark.parametrize(
+    ("status", "filters", "traced"),
+    [
+        ("TracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n", 0, False),
+        ("TracerPid:\t71\nSeccomp:\t2\nSeccomp_filters:\t3\n", 3, True),
+        ("TracerPid:\t0\nSeccomp:\t2\n", 1, False),  # before Linux 5.9
+        ("TracerPid:\t0\n", 0, False),  # a kernel without seccomp
+    ],
+)
+def test_filters_and_a_tracer_are_read_from_the_status(system: Path, status: str, filters: int, traced: bool) -> None:
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/status").write_text(f"Name:\tpython\n{status}")
+    seen = Watch([0]).seen()
+    assert (seen.seccomp_filters, seen.traced, seen.unreadable) == (filters, traced, ())
+
+
+def test_a_status_that_is_hidden_is_unknown_and_not_calm(system: Path) -> None:
+    assert not (system / "PROC/self").exists()
+    seen = Watch([0]).seen()
+    assert (seen.seccomp_filters, seen.traced, seen.unreadable) == (None, None, ("/proc/self/status",))
+
+
+SEEN = """
+from tollmeter.conduct.surroundings import Watch
+seen = Watch([0]).seen()
+print(seen.seccomp_filters, seen.traced, flush=True)
+"""
+ALLOW_ALL = """
+import ctypes, struct
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+no_new_privileges, seccomp, filter_mode, allow = 38, 22, 2, struct.pack("HBBI", 6, 0, 0, 0x7FFF0000)
+libc.prctl(no_new_privileges, 1, 0, 0, 0)
+assert libc.prctl(seccomp, filter_mode, ctypes.byref(Program(1, allow)), 0, 0) == 0
+"""
+TRACED = """
+import ctypes, os, signal, subprocess
+libc = ctypes.CDLL(None, use_errno=True)
+trace_me, go_on = 0, 7
+process = os.fork()
+if not process:
+    if libc.ptrace(trace_me, 0, 0, 0) < 0:
+        os._exit(77)
+    os.kill(os.getpid(), signal.SIGSTOP)
+else:
+    while os.WIFSTOPPED(status := os.waitpid(process, 0)[1]):
+        signal_number = os.WSTOPSIG(status)
+        libc.ptrace(go_on, process, 0, 0 if signal_number in (signal.SIGSTOP, signal.SIGTRAP) else signal_number)
+    os._exit(os.waitstatus_to_exitcode(status))
+"""
+BESIDE_A_CHILD = "child = subprocess.Popen(['cat'], stdin=subprocess.PIPE)"
+
+
+def told_by(*lines: str) -> str:
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("this system permits no tracer")
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_real_filter_and_a_real_tracer_are_seen() -> None:
+    own = Watch([0]).seen()
+    assert told_by(ALLOW_ALL, SEEN) == f"{(own.seccomp_filters or 0) + 1} {own.traced}"
+    assert told_by(TRACED, SEEN) == f"{own.seccomp_filters} True"
+    assert told_by(TRACED, BESIDE_A_CHILD, SEEN) == f"{own.seccomp_filters} False", "a tracer that follows no child"
+
+
 # ---- what is said of it -------------------------------------------------------------------------------------------
 
 
 def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
+    return {one.name.partition(".")[2] for one in all_findings(book(seen, "any.probe", **witnessed))}
+
+
+def book(seen: Surroundings | None, name: str, **witnessed: object) -> Book:
+    """Of a run of one probe of that name."""
     info = RunInfo(
         id="r", suite="s", started="", seconds=1, seed=1, status="settled", tollmeter="", folder="r", surroundings=seen
     )
-    probes = {"any.probe": probe()}
-    outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3)]
+    probes = {name: probe(name=name)}
+    outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3, name=name)]
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=info, machine=machine, rows=rows(outcomes, probes))
-    book = Book(index=index, probes=probes, outcomes=tuple(outcomes))
-    return {one.name.partition(".")[2] for one in all_findings(book)}
+    return Book(index=index, probes=probes, outcomes=tuple(outcomes))
 
 
 @pytest.mark.parametrize(
@@ -194,6 +267,8 @@ def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
         (Surroundings(quota=2.0, throttled_s=0.2), "cpu_time_is_limited"),
         (Surroundings(company=True), "another_run_measures"),
         (Surroundings(left_behind=2), "probe_leaves_processes"),
+        (Surroundings(seccomp_filters=1), "system_calls_are_filtered"),
+        (Surroundings(traced=True), "probes_are_traced"),
     ],
 )
 def test_each_has_a_finding_of_its_own(seen: Surroundings, name: str) -> None:
@@ -203,6 +278,21 @@ def test_each_has_a_finding_of_its_own(seen: Surroundings, name: str) -> None:
 def test_a_quiet_machine_has_none() -> None:
     assert named(Surroundings(others=0.1)) == set()
     assert named(None) == set()
+    assert named(Surroundings(seccomp_filters=0, traced=False)) == set()
+
+
+@pytest.mark.parametrize("seen", [Surroundings(seccomp_filters=1), Surroundings(traced=True)])
+def test_what_stands_before_system_calls_is_a_problem_where_these_were_timed(seen: Surroundings) -> None:
+    for name, severity in (("any.probe", "note"), ("kernel.any", "warning")):
+        (found,) = all_findings(book(seen, name))
+        assert found.severity == severity
+
+
+def test_a_file_that_is_hidden_is_missing_evidence_of_system_calls() -> None:
+    hidden = Surroundings(unreadable=("/proc/self/status",))
+    assert named(hidden) == set()
+    (found,) = all_findings(book(hidden, "kernel.any"))
+    assert found.name == "machine.evidence_is_missing" and "/proc/self/status" in found.claim
 
 
 def test_missing_evidence_is_a_finding() -> None:

@@ -89,3 +89,20 @@ def test_others_at_work_are_busy() -> None:
 def test_a_run_that_nobody_could_look_at_is_not_called_quiet() -> None:
     assert said(rows(), unseen_share=0.5) == "unknown"
     assert said(rows(set_aside=11), unseen_share=0.5) == "busy"
+
+
+def test_a_filter_or_a_tracer_holds_back_what_times_system_calls_here() -> None:
+    for seen in (Surroundings(others=0.0, seccomp_filters=1), Surroundings(others=0.0, traced=True)):
+        assert said(rows(of="kernel.enter"), surroundings=seen) == "held back"
+        assert said(rows(of="memory.walk"), surroundings=seen) == "quiet"
+        assert said(rows(of="kernel.enter", target="guest:x"), surroundings=seen) == "quiet", "it has its own kernel"
+        assert said(rows(of="kernel.enter", clock="instructions"), surroundings=seen) == "quiet"
+    calm = Surroundings(others=0.0, seccomp_filters=0, traced=False)
+    assert said(rows(of="kernel.enter"), surroundings=calm) == "quiet"
+
+
+def test_a_status_that_could_not_be_read_leaves_times_of_system_calls_unknown() -> None:
+    hidden = Surroundings(others=0.0, unreadable=("/proc/self/status",))
+    assert said(rows(of="kernel.enter"), surroundings=hidden) == "unknown"
+    assert said(rows(of="memory.walk"), surroundings=hidden) == "quiet"
+    assert said(rows(of="kernel.enter"), surroundings=Surroundings(others=0.0)) == "quiet", "an older run's"

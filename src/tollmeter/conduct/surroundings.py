@@ -11,7 +11,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ _POLICIES = {
     os.SCHED_RR: "rr",
 }  # fmt: skip
 _IDLE, _IOWAIT, _FIELDS = 3, 4, 8
+_STATUS = "/proc/self/status"
+_FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
 
@@ -51,7 +53,9 @@ class Watch:
 
     def seen(self, left_behind: int = 0) -> Surroundings:
         """Until now. left_behind: processes that probes left."""
+        status = _status()
         return Surroundings(
+            seccomp_filters=_filters(status), traced=_traced(status), unreadable=() if status else (_STATUS,),
             nice=os.nice(0), policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
             left_behind=left_behind, pressure=self._pressure(),
             throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
@@ -109,6 +113,36 @@ def _living_s(process: int, tick_s: float) -> float:
         told = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return tick_s * sum(int(field) for field in told[11:15])
     return 0.0
+
+
+# ---- what stops at a system call (proc_pid_status(5)) --------------------------------------------------------------
+
+
+def _status(process: int | str = "self") -> Mapping[str, int]:
+    """Empty where it cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = (PROC / f"{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        told = dict(line.partition(":")[::2] for line in lines)
+        return {name: int(told[name]) for name in _FIELDS_OF_STATUS if name in told}
+    return {}
+
+
+def _filters(status: Mapping[str, int]) -> int | None:
+    """Filters are inherited by every probe. A kernel without seccomp has no such field; one before 5.9 tells the mode
+    and not the number."""
+    least = int(status.get("Seccomp", 0) > 0)
+    return max(least, status.get("Seccomp_filters", 0)) if status else None
+
+
+def _traced(status: Mapping[str, int]) -> bool | None:
+    """Of the probes that live, since a tracer need not follow what its process starts; where none does, of this
+    process. status: its own."""
+    living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
+    told = [one["TracerPid"] > 0 for one in living if "TracerPid" in one]
+    return any(told) if told else status["TracerPid"] > 0 if "TracerPid" in status else None
+
+
+# ---- how it is scheduled ------------------------------------------------------------------------------------------
 
 
 def _policy() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tollmeter.judgement.verdict import KERNEL
 from tollmeter.model import Finding, RunVerdict
 
 OF_THE_DISTURBANCE = (
@@ -20,6 +21,8 @@ OF_THE_DISTURBANCE = (
     "machine.evidence_is_missing",
     "machine.other_programs_work",
     "machine.run_is_held_back",
+    "machine.system_calls_are_filtered",
+    "machine.probes_are_traced",
 )
 """What these say is about the neighbours themselves, which a busy run tells best."""
 OF_THE_MARKS = ("machine.clock_is_wrong",)
@@ -35,9 +38,15 @@ class Carried(NamedTuple):
     problems: int
 
 
-def carried(verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding]) -> Carried:
-    """from_all: drawn from every row; from_known: from those that have visits enough for an interval."""
-    kept = tuple(finding for finding in from_known if _is_carried(verdict, finding.name))
+def carried(
+    verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
+) -> Carried:
+    """from_all: drawn from every row; from_known: from those that have visits enough for an interval. intercepted:
+    whether a filter or a tracer stood before system calls, which says nothing against what is found of memory."""
+    kept = tuple(
+        finding for finding in from_known
+        if _is_carried(verdict, finding.name) and not (intercepted and finding.name.startswith(KERNEL))
+    )  # fmt: skip
     names = {finding.name for finding in kept}
     held = [finding for finding in (*from_all, *from_known) if finding.name not in names]
     problems = {finding.name for finding in held if finding.severity != "note"}

@@ -138,15 +138,16 @@ def _judged(bare: Book) -> Book:
     from tollmeter.findings import all_findings
     from tollmeter.findings._carried import carried
     from tollmeter.judgement.studies import study
-    from tollmeter.judgement.verdict import is_short, unanswered
+    from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
 
     told, run = study(bare), bare.index.run
     compared = len({(one.point, one.against) for one in bare.index.opposed})
     run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told, compared))
     findings = all_findings(bare)
     known = _of_known_rows(bare)
-    worth = "too short" if is_short(bare.index.rows) else run.verdict
-    found = carried(worth, findings, findings if known is bare else all_findings(known))
+    intercepted = run.surroundings is not None and is_intercepted(run.surroundings, bare.index.rows)
+    worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows)
+    found = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
     run = msgspec.structs.replace(run, withheld_problems=found.problems)
     index = msgspec.structs.replace(
         bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back

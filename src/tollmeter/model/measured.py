@@ -115,7 +115,9 @@ class Surroundings(Record, frozen=True):
     share of the measured CPUs' time that other programs took; None where the system does not tell, or the run was too
     short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU (PSI), None
     where the kernel does not tell. company: another run measured beside it. left_behind: processes that its probes
-    left, and that were ended with it.
+    left, and that were ended with it. seccomp_filters: that each system call passes; traced: whether a tracer (strace,
+    gdb) stopped the probes at theirs; both None where that was not recorded or could not be read. unreadable: files of
+    the system that could not be read.
     """
 
     nice: int = 0
@@ -126,6 +128,9 @@ class Surroundings(Record, frozen=True):
     pressure: Portion | None = None
     company: bool = False
     left_behind: int = 0
+    seccomp_filters: int | None = None
+    traced: bool | None = None
+    unreadable: tuple[str, ...] = ()
 
 
 class Uncompared(Record, frozen=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.judgement.verdict import is_shared, set_aside_share
+from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share
 from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
@@ -23,7 +23,7 @@ LACKS_MEMORY = "MiB of memory, and "
 MEANINGS = {
     "quiet": "no other program had much of its CPUs",
     "busy": "others worked on this machine while it was measured, and are in its numbers",
-    "unknown": "this system does not tell who else worked on it meanwhile",
+    "unknown": "this system does not tell what else went on meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
     "too short": "most numbers rest on fewer than three visits, and have no interval",
     "interrupted": "the run was stopped before its end",
@@ -100,6 +100,9 @@ def held_back(book: Book) -> str:
 
 def why_withheld(book: Book) -> str:
     """Why the run cannot carry what its rows say, as a sentence's part."""
+    run = book.index.run
+    if run.verdict == "held back" and run.surroundings and not is_held_back(run.surroundings):
+        return "its system calls were filtered or traced"
     return WHY_WITHHELD.get(book.index.run.verdict, "too few visits were made for an interval")
 
 
@@ -145,7 +148,9 @@ def _unthrottled(seen: Surroundings | None) -> str:
     """What has to be different about the start of the next run."""
     quota = ["outside the control group that limits its CPU time"] if seen and seen.throttled_s > 0 else []
     nice = ["at the usual priority, without nice or chrt"] if seen and (seen.nice > 0 or seen.policy != "other") else []
-    return " and ".join([*nice, *quota])
+    filtered = ["without a seccomp filter"] if seen and seen.seccomp_filters else []
+    traced = ["without a tracer"] if seen and seen.traced else []
+    return " and ".join([*nice, *quota, *filtered, *traced])
 
 
 def _longer_s(book: Book) -> float:
