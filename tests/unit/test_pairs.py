@@ -124,6 +124,23 @@ def test_of_a_rate_more_is_faster() -> None:
     assert (found.verdict, round(found.ratio, 2)) == ("faster", 1.05)
 
 
+def counting(outcomes: list[Outcome], *ways: int) -> list[Outcome]:
+    """As an emulator that counts instructions tells it, for these of the two points."""
+    return [msgspec.structs.replace(one, clock=msgspec.structs.replace(one.clock, kind="instructions"))
+            if one.point.values()["way"] in ways else one for one in outcomes]  # fmt: skip
+
+
+def test_of_a_counted_rate_the_ratio_is_of_the_instructions_that_its_rows_state() -> None:
+    found = told(counting(visits(3, change=1.05, layouts=0.001), 0, 1), metric("rate", "op/s"))
+    assert (found.unit, found.verdict, round(found.ratio, 2)) == ("instruction", "slower", 1.05)
+
+
+def test_points_of_different_clocks_have_no_ratio() -> None:
+    mixed = counting(visits(3, change=1.05), 0)
+    assert opposed(mixed, PAIR, {"any.probe": probe()}, Known()) == ()
+    assert "hardware and instructions" in without_ratio(mixed).reason
+
+
 def test_what_was_wrong_once_has_no_ratio() -> None:
     outcomes = visits(1, change=1.01, layouts=0.001)
     wrong = msgspec.structs.replace(outcomes[-1], status="wrong_answer", samples=())

@@ -19,6 +19,7 @@ import vl_convert
 
 import books
 from tollmeter.model import Book, Failure, Metric, Parameter, Probe
+from tollmeter.numbers.readings import RATES
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts, save
 from tollmeter.report.charts.chart import Picture
@@ -195,6 +196,20 @@ def test_clocks_never_share_a_chart() -> None:
         assert len(abis & {"x86_64"}) + len(abis & {"arm-soft"}) <= 1, chart.name
         assert ("arm-soft" in abis) == chart.name.endswith("-qemu_user-instructions")
         assert ("arm-soft" in abis) == ("counted instructions" in chart.title)
+
+
+def test_no_axis_of_counted_instructions_is_in_seconds() -> None:
+    book = books.healthy()
+    times = ("ns", *RATES)
+    rows = [msgspec.structs.replace(row, clock="instructions", target="qemu-user:x", unit="instruction", better="less")
+            for row in book.index.rows if row.unit in times]  # fmt: skip
+    titles = {name: set(re.findall(r'"title": "([^"]*)"', json.dumps(chart.spec)))
+              for name, chart in ((chart.name, chart) for chart in charts(books.with_rows(book, rows)))}  # fmt: skip
+    for name, found in titles.items():
+        assert not [title for title in found if re.search(r"\b(a|per) second|^time\b|\bns\b", title)], name
+    for name in ("bandwidth", "bandwidth-by-kernel"):
+        assert "instructions a byte" in titles[name]
+    assert "instructions an operation" in titles["flops"]
 
 
 def test_an_emulated_chart_has_neither_the_systems_caches_nor_a_ladder() -> None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
 from tollmeter.experiment.precision import middle_of
-from tollmeter.model import Metric, Opposed, OpposedVerdict, Outcome, Point, Probe, RunInfo, Uncompared
+from tollmeter.model import Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe, RunInfo, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
+from tollmeter.numbers.row_of import counted
 from tollmeter.numbers.stats import adjusted_chances
 
 MOST_CHANCE = 0.0008
@@ -37,6 +38,13 @@ class _Side(NamedTuple):
     readings: Mapping[int, Reading]
     paid: Overheads
 
+    def stated(self, metric: Metric) -> Metric:
+        """As its rows state it: a rate that was counted is instructions for one of its units."""
+        return counted(metric) if "instructions" in self.clocks() else metric
+
+    def clocks(self) -> set[Clock]:
+        return {read.outcome.clock.kind for read in self.readings.values()}
+
 
 def opposed(
     outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
@@ -45,9 +53,9 @@ def opposed(
     stands against each point."""
     sides = _sides(outcomes, pairs, probes, known)
     told = [
-        (point, other, metric, found)
+        (point, other, sides[point].stated(metric), found)
         for point, other in pairs.items()
-        if point in sides and other in sides
+        if point in sides and other in sides and sides[point].clocks() == sides[other].clocks()
         for metric in sides[point].probe.metrics
         if (found := _ratio(sides[other], sides[point], metric)) is not None
     ]
@@ -83,6 +91,9 @@ def _why_not(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Map
     failed = (told for told in outcomes if told.point in pair and told.status not in ("ok", "interrupted"))
     if (gap := next(failed, None)) is not None:
         return f"{_named(gap.point)} has no number ({gap.reason or gap.status})"
+    clocks = {told.clock.kind for told in outcomes if told.point in pair and told.status == "ok"}
+    if len(clocks) > 1:
+        return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"
     first, second = ({one.name for one in probes[point.probe].metrics if one.source != "gauge"} for point in pair)
     if not first & second:
         return "the two have no timed metric in common"
@@ -167,7 +178,7 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, whole: bool) -> float:
 
 
 def _record(point: Point, other: Point, metric: Metric, found: Ratio, adjusted: float) -> Opposed:
-    """Of a rate the ratio of costs is turned round."""
+    """Of a rate the ratio of costs is turned round. metric: as it was timed or counted."""
     ends = (found.found.value, found.found.low, found.found.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(

@@ -49,7 +49,7 @@ def copy(bench: Bench) -> Iterator[Chart]:
     length = min((_length(row) for row in rows), key=lambda seen: abs(seen - SHOWN_LENGTH_BYTES))
     rows = [row for row in rows if _length(row) == length]
     if min(_values(rows, "source"), _values(rows, "target")) < LEAST_FOR_SQUARE:
-        yield from dotted(bench, rows, _copy(length), "bytes copied in a second")
+        yield from dotted(bench, rows, _copy(length), bench.axis_title(rows, "bytes copied in a second"))
         return
     panel = panel_by(bench, rows, bench.varying(rows, "source", "target"))
     want = Heat(

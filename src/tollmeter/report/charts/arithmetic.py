@@ -45,8 +45,7 @@ CHOSEN = "over"
 def flops(bench: Bench) -> Iterator[Chart]:
     """One panel a kernel and precision, one line for each way of each ABI."""
     rows = _rows(bench)
-    counted = bench.clock == "instructions"
-    y_title = "instructions an operation" if counted else "operations a second"
+    y_title = bench.axis_title(rows, "operations a second")
     curves = Curves(AXIS, _series(bench, rows), y_title, "elements", panel=_panel(bench, rows))
     yield from charted(bench, rows, FLOPS, curves)
 

@@ -93,6 +93,11 @@ class Subject:
         return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), said=said)
 
 
+COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
+           "op/s": "instructions an operation"}  # fmt: skip
+"""What stands at an axis in place of a rate, by its unit, where instructions were counted."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """What was measured in one place by one clock. Times of different clocks never share an axis.
@@ -153,6 +158,11 @@ class Bench:
 
     def several_abis(self, rows: Sequence[Row]) -> bool:
         return len({row.abi for row in self.named_among(rows)}) > 1
+
+    def axis_title(self, rows: Sequence[Row], timed: str) -> str:
+        """`timed`, but of counted instructions what one was counted for: no second is in them."""
+        metric = self.metric(rows[0]) if rows and rows[0].unit == "instruction" else None
+        return COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
 
     def metric(self, row: Row) -> Metric | None:
         return metric_of(row, self.book.probes)

@@ -68,7 +68,7 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
         axis=axis,
         series=by if crowded and several and rest else series,
         panel=(lambda row: row.abi) if crowded and several else None,
-        y_title=told.summary if told else TITLES.get(rows[0].unit, rows[0].unit),
+        y_title=bench.axis_title(rows, told.summary if told else TITLES.get(rows[0].unit, rows[0].unit)),
         x_title=axis,
         log=spread(rows) > LINEAR_UP_TO,
         height=280,

@@ -95,7 +95,7 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
     curves = Curves(
         axis="size",
         series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
-        y_title="bytes counted a second",
+        y_title=bench.axis_title(chosen, "bytes counted a second"),
         x_title="bytes of each buffer",
         told=[*knees_found(bench), *sizes_told(bench, chosen)] if bench.is_the_machine else (),
     )
@@ -121,7 +121,7 @@ def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
         axis="size",
         series=named_by(bench, rows, others),
         panel=lambda row: _operation(bench, row),
-        y_title="bytes counted a second",
+        y_title=bench.axis_title(rows, "bytes counted a second"),
         x_title="bytes of each buffer",
     )
     yield from charted(bench, rows, BANDWIDTH_BY_KERNEL, curves)
