@@ -55,6 +55,13 @@ def test_the_interval_of_the_ratio_holds_what_the_visits_state_of_their_errors()
     assert unsure.high - unsure.low > 0.01
 
 
+@pytest.mark.parametrize("ratio", [0.0, -1.0])
+def test_a_ratio_that_no_clocks_can_have_is_left_out(ratio: float) -> None:
+    """A journal may be damaged."""
+    assert own_ratio(visits([1.01, ratio, 1.01])) == own_ratio(visits([1.01, 1.01]))
+    assert own_ratio(visits([ratio])) is None
+
+
 @pytest.mark.parametrize(("unit", "by_line"), [("ns", 100.0), ("op/s", 400.0), ("count", 200.0)])
 def test_a_probes_own_value_is_told_in_the_lines_time(unit: str, by_line: float) -> None:
     """Twice as many of its own nanoseconds pass."""
@@ -89,8 +96,9 @@ def test_a_clock_that_is_far_off_is_found_by_a_visit_or_two(count: int) -> None:
         visits([1.01, 0.995, 1.03, 1.0], error=0.01),
         visits([1.004] * 3, error=0.01),
         [outcome([sample(1.0)] * 4, visit=visit) for visit in range(4)],
+        [msgspec.structs.replace(told, status="wrong_answer") for told in around(1.1)],
     ],
-    ids=["right", "nearly right", "two visits, not far off", "scattered", "unsure", "no line"],
+    ids=["right", "nearly right", "two visits, not far off", "scattered", "unsure", "no line", "wrong answers"],
 )
 def test_a_right_clock_or_too_little_to_tell_is_no_finding(told: list[Outcome]) -> None:
     assert found(told) == []

@@ -63,6 +63,9 @@ def test_a_clock_that_jumps_in_between_has_an_error_to_match() -> None:
     assert found is not None and found.error > 0.05
 
 
-@pytest.mark.parametrize("told", [[], moments(9, 1.0), [(HOUR, STEP * at) for at in range(40)]])
+STOOD_AT_FIRST = [(HOUR + STEP * max(0, at - 19), STEP * at) for at in range(40)]
+
+
+@pytest.mark.parametrize("told", [[], moments(9, 1.0), [(HOUR, STEP * at) for at in range(40)], STOOD_AT_FIRST])
 def test_few_moments_or_a_clock_that_stands_tell_no_rate(told: list[Moment]) -> None:
     assert rate(told) is None

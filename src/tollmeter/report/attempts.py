@@ -13,8 +13,8 @@ from tollmeter.report.numbers import DASH, Figure, quantity
 from tollmeter.report.tables import Column, Line, Table, table
 
 FREE = (
-    "In virtual time each instruction takes 1 ns, and an exception itself nothing: what counts is the instructions of the "
-    "handler's path."
+    "In virtual time each instruction takes 1 ns, and an exception itself nothing: what counts is the instructions of "
+    "the handler's path."
 )
 _MARKS = {"valid": "", "suspect": "?", "differs": "!", "unseen": ""}
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
