@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attempts of a visit that is timed over a line: how long each is, when there is another, and what the last one says."""
+"""Attempts of a visit that is timed over a line: how long each is, when there is another, what the last one says."""
 
 from __future__ import annotations
 
