@@ -15,7 +15,8 @@ from rich.console import Console
 import books
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, visits_wanted
+from tollmeter.judgement.opposed import opposed, visits_wanted
+from tollmeter.judgement.uncompared import seconds_wanted, uncompared
 from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page
@@ -164,8 +165,13 @@ def test_a_pair_without_a_ratio_says_why() -> None:
     assert (without_ratio(few).layouts, without_ratio(few).reason) == (2, "2 of the 5 layouts that a ratio needs")
     (one_sided,) = uncompared(few[:1], PAIR, {"any.probe": probe()}, ())
     assert one_sided.layouts == 0, "a layout counts once both points were measured in it"
+    assert without_ratio(few).is_short
     refused = msgspec.structs.replace(few[0], status="unsupported", reason="no huge pages", samples=())
-    assert without_ratio([refused, *few[1:]]).reason.endswith("has no number (no huge pages)")
+    alone = [refused, *(one for one in few if one.point != refused.point)]
+    assert without_ratio(alone).reason.endswith("has no number (no huge pages)") and not without_ratio(alone).is_short
+    assert without_ratio([refused, *few[1:]]).is_short, "a visit that failed once"
+    wrong = msgspec.structs.replace(refused, status="wrong_answer", reason="wrong")
+    assert not without_ratio([wrong, *few[1:]]).is_short
     assert "no timed metric" in without_ratio(few, metric(source="gauge")).reason
     other = msgspec.structs.replace(OTHER, probe="any.other")
     probes = {"any.probe": probe(metric("first")), "any.other": probe(metric("second"), name="any.other")}
@@ -181,7 +187,7 @@ def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:
     lacking = [without_ratio(few)]
     assert seconds_wanted(few, lacking, 2, run) == pytest.approx(10 * 0.3 + 80 * 0.1)
     assert seconds_wanted([], lacking, 2, run) == inf
-    assert seconds_wanted(few, [msgspec.structs.replace(lacking[0], layouts=LEAST_BLOCKS)], 2, run) == inf
+    assert seconds_wanted(few, [msgspec.structs.replace(lacking[0], is_short=False)], 2, run) == inf
 
 
 def test_more_is_wanted_until_the_ratio_is_known_well_enough() -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
+from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
 from tollmeter.experiment.precision import middle_of
-from tollmeter.model import Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe, RunInfo, Uncompared
+from tollmeter.model import Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
@@ -62,56 +62,6 @@ def opposed(
     chances = [found.chance for *_, found in told]
     adjusted = adjusted_chances(chances)
     return tuple(_record(*each, share) for each, share in zip(told, adjusted, strict=True))
-
-
-def uncompared(
-    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], told: Sequence[Opposed]
-) -> tuple[Uncompared, ...]:
-    """The pairs that have no ratio in any metric. told: the ratios that there are."""
-    compared = {(one.point, one.against) for one in told}
-    return tuple(
-        _uncompared(outcomes, pair, probes)
-        for pair in pairs.items()
-        if (_named(pair[0]), _named(pair[1])) not in compared
-    )
-
-
-def _uncompared(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> Uncompared:
-    seeds = [{told.round: told.seed for told in outcomes if told.point == one and told.status == "ok"} for one in pair]
-    layouts = len({seeds[0][round_] for round_ in seeds[0].keys() & seeds[1].keys()})
-    return Uncompared(
-        point=_named(pair[0]),
-        against=_named(pair[1]),
-        layouts=layouts,
-        reason=_why_not(outcomes, pair, probes, layouts),
-    )
-
-
-def _why_not(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], layouts: int) -> str:
-    failed = (told for told in outcomes if told.point in pair and told.status not in ("ok", "interrupted"))
-    if (gap := next(failed, None)) is not None:
-        return f"{_named(gap.point)} has no number ({gap.reason or gap.status})"
-    clocks = {told.clock.kind for told in outcomes if told.point in pair and told.status == "ok"}
-    if len(clocks) > 1:
-        return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"
-    first, second = ({one.name for one in probes[point.probe].metrics if one.source != "gauge"} for point in pair)
-    if not first & second:
-        return "the two have no timed metric in common"
-    if layouts < LEAST_BLOCKS:
-        return f"{layouts} of the {LEAST_BLOCKS} layouts that a ratio needs"
-    return f"fewer than {LEAST_BLOCKS} layouts gave a time above 0 for both"
-
-
-def seconds_wanted(outcomes: Sequence[Outcome], lacking: Sequence[Uncompared], points: int, run: RunInfo) -> float:
-    """Of measuring, until each pair has the layouts of a ratio, by what the timed batches of this run took and, for
-    each of its layouts, all else; infinite where the run has no visit, or no pair lacks layouts."""
-    visits = [told for told in outcomes if told.status == "ok"]
-    if not visits or not any(one.layouts < LEAST_BLOCKS for one in lacking):
-        return inf
-    layouts = len({(told.point, told.seed) for told in visits})
-    timed_s = run.seconds * run.timed_share
-    of_layout_s = (run.seconds - timed_s) / layouts + LAYOUT_SERVES * timed_s / len(visits)
-    return points * LEAST_BLOCKS * of_layout_s
 
 
 def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
@@ -182,12 +132,13 @@ def _record(point: Point, other: Point, metric: Metric, found: Ratio, adjusted: 
     ends = (found.found.value, found.found.low, found.found.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
-        metric=metric.name, unit=metric.unit, point=_named(point), against=_named(other), ratio=value, low=low,
+        metric=metric.name, unit=metric.unit, point=named(point), against=named(other), ratio=value, low=low,
         high=high, blocks=found.blocks, verdict=_verdict(found, metric, adjusted),
     )  # fmt: skip
 
 
-def _named(point: Point) -> str:
+def named(point: Point) -> str:
+    """As `opposed` and `uncompared` name it."""
     return " ".join([point.probe, *(f"{name}={value}" for name, value in point.parameters), point.abi])
 
 

@@ -134,12 +134,14 @@ class Surroundings(Record, frozen=True):
 
 
 class Uncompared(Record, frozen=True):
-    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio."""
+    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio; is_short:
+    whether it is that these are too few, which a longer run mends."""
 
     point: str
     against: str
     layouts: int
     reason: str
+    is_short: bool = False
 
 
 class RunInfo(Record, frozen=True):
