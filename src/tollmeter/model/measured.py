@@ -134,8 +134,8 @@ class Surroundings(Record, frozen=True):
 
 
 class Uncompared(Record, frozen=True):
-    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio; is_short:
-    whether it is that these are too few, which a longer run mends."""
+    """A pair of points that has no ratio. layouts: in which both were measured; reason: why there is no ratio.
+    is_short: whether the layouts are too few, which a longer run mends."""
 
     point: str
     against: str
