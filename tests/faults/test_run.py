@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema
+import msgspec
 import pytest
 
 from fakes import awaited, change, toll, tree
 from tollmeter.cli.main import main
 from tollmeter.library import places
+from tollmeter.model import Workload
 from tollmeter.store.journal import NAME, read
-from tollmeter.store.request import read_request
+from tollmeter.store.request import read_request, write_request
 from waiting import LONG_S
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/show.schema.json").read_text())
@@ -413,6 +415,22 @@ def test_a_finished_run_has_nothing_left_to_resume(done: Toll, root: Path) -> No
     before = read(root / "mine").outcomes
     assert done("run", "--resume", "mine", "--quiet").code == 0
     assert read(root / "mine").outcomes == before
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_run_that_came_from_elsewhere_starts_no_command_of_its_own(
+    done: Toll, root: Path, more: tuple[str, ...]
+) -> None:
+    """`id > F` in a copied run.toml ran as root, before anything was said of another machine."""
+    done("run", "--out", "mine", "--quiet")
+    request = read_request(root / "mine")
+    evil = Workload(name="evil", what="w", start=("{out}",), verify="x", build=(("sh", "-c", f"id >{root}/ran"),))
+    suite = msgspec.structs.replace(request.suite, workload=(evil,))
+    write_request(root / "mine", msgspec.structs.replace(request, suite=suite))
+    told = done("run", "--resume", "mine", *more)
+    assert told.code == 2
+    assert "evil" in one_line(told)
+    assert not (root / "ran").exists()
 
 
 def test_resuming_with_another_executable_is_refused(done: Toll, root: Path) -> None:

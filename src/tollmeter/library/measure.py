@@ -132,6 +132,7 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     request, contents = read_request(folder), read(folder)
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
+    _check_commands(folder, request)
     wanted = Asking(selects_of(request.suite), request.against)
     catalog = places.made_ready(request.abis, request.targets, wanted, may_install)
     catalog = with_workloads(catalog, request.suite, request.abis)
@@ -141,6 +142,18 @@ def interrupted(name: str, options: Options, *, may_install: bool = True) -> Int
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
     work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
     return Interrupted(folder, work, request)
+
+
+def _check_commands(folder: Path, request: Request) -> None:
+    """A run's folder is data, and may come from anybody: the commands of a workload are taken from this checkout's
+    suites alone. Raises Failure (2)."""
+    ours = [workload for suite in places.suites().values() for workload in suite.workload]
+    strange = next((workload for workload in request.suite.workload if workload not in ours), None)
+    if strange:
+        raise Failure(
+            f"{folder}: no suite of this checkout has the commands of its workload {strange.name}, and a run that is "
+            "resumed starts no others: begin a new run with the suite's file"
+        )
 
 
 def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
