@@ -95,7 +95,7 @@ def _executables(manifest: Path) -> list[Executable]:
     try:
         made = msgspec.json.decode(manifest.read_bytes(), type=dict[str, dict[str, str | int]])
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{manifest} cannot be read: make probes mends it ({error})", exit_code=5) from error
+        raise Failure(f"{manifest} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
     told = ((manifest.with_name(f"{probe}.describe"), facts) for probe, facts in made.items())
     return [_executable(path, facts) for path, facts in told if path.is_file()]
 
@@ -105,7 +105,7 @@ def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
         probe, build = description(described.read_bytes())
         made = msgspec.convert({**msgspec.to_builtins(build), **facts}, Build)
     except (OSError, Damaged, msgspec.ValidationError) as error:
-        raise Failure(f"{described} cannot be read: make probes mends it ({error})", exit_code=5) from error
+        raise Failure(f"{described} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
     path = described.with_suffix("")
     return Executable(path=str(path), probe=probe, build=made, target=_target(path.parent))
 
@@ -124,7 +124,7 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
         except OSError as error:
             raise Failure(f"{executable.path} cannot be read: {error.strerror}", exit_code=5) from error
         if digest != executable.build.sha256:
-            raise Failure(f"{executable.path} is not the file that was built: make probes mends it", exit_code=5)
+            raise Failure(f"{executable.path} is not the file that was built: run `make probes`", exit_code=5)
 
 
 # ---- suites -----------------------------------------------------------------------------------------------------

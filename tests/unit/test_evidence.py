@@ -101,9 +101,9 @@ def lacking(of: Probe | None = None, **seen: object) -> tuple[str, ...]:
 def test_what_the_system_refuses_is_named_and_what_the_probe_does_itself_is_not_missed() -> None:
     assert lacking() == ()
     assert lacking(delay_ns=None, involuntary=0) == ()
-    assert lacking(delay_ns=None, involuntary=None) == ("whether somebody else had its CPU",)
+    assert lacking(delay_ns=None, involuntary=None) == ("other processes on the CPU",)
     assert lacking(probe(switches=True), delay_ns=None, involuntary=None) == ()
-    assert lacking(major_faults=None) == ("whether it waited for a page",)
+    assert lacking(major_faults=None) == ("page faults",)
     assert lacking(probe(faults=True), major_faults=None) == ()
 
 
@@ -117,6 +117,6 @@ def test_a_number_without_evidence_is_unknown_and_claims_less() -> None:
     assert sure.low is not None and sure.high is not None
     assert unsure.low is not None and unsure.high is not None
     assert unsure.state == "unknown"
-    assert "waited for a page" in (unsure.reason or "")
+    assert "page faults" in (unsure.reason or "")
     assert unsure.high - unsure.low > 1.5 * (sure.high - sure.low)
     assert not unsure.settled

@@ -235,8 +235,8 @@ def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int)
         for level in book.index.hierarchy
     )
     found = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=merged))
-    assert "not told apart from L3" in " ".join(printed(found, width).split())
-    assert "not told apart from L3" in markdown.render(found)
+    assert "not resolved from L3" in " ".join(printed(found, width).split())
+    assert "not resolved from L3" in markdown.render(found)
     assert "told apart" not in printed(book, width)
 
 

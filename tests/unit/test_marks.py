@@ -127,9 +127,9 @@ def test_a_lost_mark_takes_no_sample_away() -> None:
 
 def test_a_line_that_is_silent_or_tells_too_little_makes_no_number_but_a_reason() -> None:
     stream, stamps = visit(4)
-    with pytest.raises(NotTimed, match="nothing came over pty: of 32 marks each was lost"):
+    with pytest.raises(NotTimed, match="all 32 were lost"):
         told(stream, [])
-    with pytest.raises(NotTimed, match="of 32 marks 27 were lost on pty"):
+    with pytest.raises(NotTimed, match="27 of 32 marks"):
         told(stream, stamps[:5])
 
 
@@ -138,7 +138,7 @@ def test_stamps_of_which_the_halves_disagree_make_no_number() -> None:
     stream, stamps = visit(8)
     half = len(stamps) // 2
     waiting = [stamp._replace(ns=stamps[-1].ns) for stamp in stamps[half:]]
-    with pytest.raises(NotTimed, match=r"too few of 64 marks came over pty in time") as caught:
+    with pytest.raises(NotTimed, match=r"too few of 64 marks") as caught:
         told(stream, [*stamps[:half], *waiting])
     assert not caught.value.is_stopped
 
@@ -169,7 +169,7 @@ def test_a_sample_that_counts_its_marks_by_nothing_is_refused(mark: object) -> N
 
 @pytest.mark.parametrize("marked", ["now", [-1], [2**64 - 1], [1.5], None, [[1]]])
 def test_a_sample_that_does_not_tell_its_own_times_of_marks_is_refused(marked: object) -> None:
-    with pytest.raises(Damaged, match="does not tell when it made its marks"):
+    with pytest.raises(Damaged, match="times of its marks"):
         retimed(with_samples(marked=marked), [], "pty")
 
 

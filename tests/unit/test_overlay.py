@@ -212,7 +212,7 @@ def test_tolls_of_different_states_of_the_core_say_so() -> None:
         _with_tolls(books.small(), states=(State(state=name, share=1.0, median=9.0, low=9.0, high=9.0),))
         for name in ("whole", "shared")
     )
-    assert "shared" in tolls((whole, shared))["system call"].note
+    assert "contended" in tolls((whole, shared))["system call"].note
     assert not tolls((whole, whole))["system call"].note
 
 

@@ -202,7 +202,7 @@ def test_the_sentence_says_what_stands_against_what() -> None:
     (said,) = sentences(with_pair(told(visits(1, change=1.01, layouts=0.001))))
     assert said.startswith("any.probe way=1 x86_64, cost, against any.probe way=0 x86_64: slower, +1.")
     (alike,) = sentences(with_pair(told(visits(2))))
-    assert "no difference is told" in alike
+    assert "no difference" in alike
 
 
 def test_a_size_is_told_in_its_unit_and_many_times_as_much_as_times() -> None:

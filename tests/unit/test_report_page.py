@@ -187,7 +187,7 @@ def test_an_empty_run_has_a_page_without_scripts() -> None:
     reader = Reader(render(books.empty()))
     assert [a.get("type") for _, a in _of(reader, "script")] == ["application/json"]
     assert "script-src 'none'" in reader.policy()
-    assert "not whole" in " ".join(reader.words)
+    assert "not complete" in " ".join(reader.words)
 
 
 def test_a_page_of_a_default_run_is_small() -> None:

@@ -80,7 +80,8 @@ def test_a_run_names_what_it_knows_worst_and_the_budget_that_would_mend_it() -> 
     rows = [row(10.0), row(20.0, 0.2, parameters={"size": 4096}), row(None, status="failed")]
     said = sentence(settled(90, 100, *[1.0] * 10), rows, 0.03, 60.0)
     assert said == (
-        "90 of 100 points within 3 %; worst: any.probe size=4096 x86_64, 16 to 24 ns; --budget 90s would settle 100"
+        "90 of 100 points within 3 %; worst: any.probe size=4096 x86_64, 16 to 24 ns; "
+        "--budget 90s would let 100 converge"
     )
 
 
@@ -88,7 +89,7 @@ def test_the_shortest_budget_that_gains_most_is_named() -> None:
     """Eight points within half a minute more, one more within ten minutes, and one never: the one is not worth it."""
     still = (*[3.0] * 8, 500.0, inf)
     said = sentence(settled(90, 100, *still), [row(10.0)], 0.03, 60.0)
-    assert said.endswith("--budget 90s would settle 98")
+    assert said.endswith("--budget 90s would let 98 converge")
 
 
 @pytest.mark.parametrize(("open_s", "seconds"), [((inf, inf), 60.0), ((9000.0,), 60.0), ((1.0,), 3600.0)])
@@ -111,7 +112,7 @@ def test_what_runs_differ_by_is_not_visited_for_and_not_settled() -> None:
 
 
 def test_minutes_are_written_as_such() -> None:
-    assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would settle 1")
+    assert sentence(settled(0, 1, 100.0), [row(10.0)], 0.03, 100.0).endswith("--budget 4m would let 1 converge")
 
 
 def test_a_budget_beyond_another_is_a_usual_one() -> None:

@@ -73,7 +73,7 @@ def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
         sys.stdout.flush()
     except (OSError, SystemExit) as error:
         starting.forget_output()
-        why = error.strerror if isinstance(error, OSError) else "nobody reads it"
+        why = error.strerror if isinstance(error, OSError) else "standard output is closed"
         yield Failure(
             f"the answer could not be printed ({why}): `{typed('show', str(folder))}` prints it", INFRASTRUCTURE
         )

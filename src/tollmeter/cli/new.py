@@ -26,4 +26,4 @@ def new(
         raise unknown("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
     said = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
-    say(f"{said}; how it is written: docs/add-a-probe.md")
+    say(f"{said}; docs/add-a-probe.md describes how a probe is written")

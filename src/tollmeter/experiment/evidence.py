@@ -63,9 +63,9 @@ def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
         return ()
     seen = Samples.of(told.samples)
     missing = {
-        "whether somebody else had its CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
-        "whether it waited for a page": not probe.faults and seen.lacks("major_faults"),
-        "on which CPU it ran": told.pinned is False
+        "other processes on the CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
+        "page faults": not probe.faults and seen.lacks("major_faults"),
+        "the CPU that it ran on": told.pinned is False
         and bool((np.minimum(seen.column("cpu_before"), seen.column("cpu_after")) < 0).any()),
     }
     return tuple(what for what, lacks in missing.items() if lacks)

@@ -41,5 +41,5 @@ def _finding(target: str, ratio: Estimate, visits: Sequence[Outcome]) -> Finding
             Evidence(what="own time over the line's", value=ratio.value, unit="ratio"),
             Evidence(what="visits with marks", value=float(len(visits)), unit="count"),
         ),
-        remedy="compare both clocks with a third one; times that were not taken over this line are off by as much",
+        remedy="compare both clocks with a third one; times measured without this line have the same error",
     )

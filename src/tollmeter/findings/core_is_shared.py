@@ -32,12 +32,12 @@ def find(book: Book) -> Iterable[Finding]:
         severity="warning",
         claim=f"the sibling hyperthread is busy {in_percent(share)} of the time{usual}",
         evidence=(
-            Evidence(what="samples beside somebody, of those whose state was seen", value=share, unit="ratio"),
-            Evidence(what="rows seen on a whole core and on a shared one", value=float(len(both)), unit="count"),
-            *([of_row(dearest[0]), Evidence(what="the same beside somebody", value=1 + dearest[1], unit="ratio")]
+            Evidence(what="samples on a contended core, of those whose state is known", value=share, unit="ratio"),
+            Evidence(what="rows seen on an uncontended and on a contended core", value=float(len(both)), unit="count"),
+            *([of_row(dearest[0]), Evidence(what="the same on a contended core", value=1 + dearest[1], unit="ratio")]
               if dearest else []),
         ),
-        remedy="numbers are of the uncontended core; ask for whole cores, or keep the sibling hyperthread idle",
+        remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that nobody could look at: what may have disturbed them is not known."""
+"""Samples without evidence: their disturbances are unknown."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.evidence_is_missing",
         severity="warning",
-        claim=f"of {in_percent(share)} of the samples nobody could see {' or '.join(sorted(lacks))}: they were not "
-        "found calm, but not looked at, and their intervals are wider for it",
+        claim=f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
+        "disturbances are unknown, and their intervals are wider",
         evidence=(Evidence(what="samples that lack evidence", value=share, unit="ratio"),),
         remedy="let the probes call getrusage and sched_getaffinity, and read /proc (a sandbox may deny it)",
     )

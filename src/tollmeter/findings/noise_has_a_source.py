@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who takes time from a loop that never waits: by the distance that its detours keep."""
+"""What interrupts a loop that never waits, by the interval between interruptions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hypervisor that gives the CPU to somebody else while it is measured."""
+"""A hypervisor that gives the CPU to another guest while it is measured."""
 
 from __future__ import annotations
 

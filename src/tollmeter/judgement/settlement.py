@@ -94,7 +94,7 @@ def _mend(found: Settlement, seconds: float) -> str:
     most = max((reach[budget] for budget in longer), default=0)
     for budget in longer:
         if most - reach[budget] <= _WORTH_NAMING * found.points:
-            return f"--budget {budget_text(budget)} would settle {reach[budget]}"
+            return f"--budget {budget_text(budget)} would let {reach[budget]} converge"
     return ""
 
 

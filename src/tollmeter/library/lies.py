@@ -56,7 +56,7 @@ def told(name: str) -> Callable[[Book, str], str | None]:
 
     def claim(book: Book, _: str) -> str | None:
         claims = {found.name: found.claim for found in book.index.findings}
-        held_back = {found: f"{found}, held back in a {book.index.run.verdict} run" for found in book.index.held_back}
+        held_back = {found: f"{found}, withheld in a {book.index.run.verdict} run" for found in book.index.held_back}
         return {**held_back, **claims}.get(name)
 
     return claim

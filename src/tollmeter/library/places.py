@@ -272,7 +272,7 @@ def plain(text: str) -> str:
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
     if not name:
-        raise Failure(f"a run has a name: `{root.typed('list', 'runs')}` tells which there are")
+        raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder

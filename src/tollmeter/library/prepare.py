@@ -156,11 +156,11 @@ def _narrowed(plan: Plan, request: Request) -> str:
     if plan.asked_s <= plan.budget_seconds:
         return ""
     points = len(plan.points())
-    several = f"{plan.asked or points} points are asked for, and need about {_minutes(plan.asked_s)} to converge"
+    several = f"{plan.asked or points} points are requested, and need about {_minutes(plan.asked_s)} to converge"
     is_less = 0 < points < plan.asked
     mends = [f"--budget {_budget_for(plan.asked_s, request)} gives time for all"]
     mends += ["--all-points measures all in any budget"] if is_less else []
-    mends += [f"{words} asks for fewer"] if (words := _fewer_words(plan)) else []
+    mends += [f"{words} requests fewer"] if (words := _fewer_words(plan)) else []
     typical = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
     done = typical if is_less else "fewer than 80 % of them will"
     return f"{several}; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
@@ -194,7 +194,7 @@ def folder_for_files(folder: Path) -> Path:
     if not whole.is_dir():
         raise Failure(f"--folder {folder}: there is no such folder")
     if not os.access(whole, os.W_OK | os.X_OK):
-        raise Failure(f"--folder {folder}: nobody may write there but its owner")
+        raise Failure(f"--folder {folder}: it is not writable")
     if len(os.fsencode(whole)) > LONGEST_FOLDER:
         raise Failure(f"--folder {folder}: its path is longer than {LONGEST_FOLDER} bytes")
     return whole
@@ -234,7 +234,7 @@ def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, Clock
                     failures.append(failure)
         finally:
             place.close()
-    raise failures[0] if failures else Failure("nothing that is built can be run here: `make probes` mends it", 5)
+    raise failures[0] if failures else Failure("no built probe can run here: run `make probes`", 5)
 
 
 def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
@@ -253,7 +253,7 @@ def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
     place.prepare([path])
     told = protocol.head(place.machine(path))
     if told.machine is None or told.clock is None:
-        raise Failure(f"{path} does not tell of the machine: `make probes` mends it", exit_code=5)
+        raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)
     return told.machine, told.clock
 
 

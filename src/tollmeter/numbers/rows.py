@@ -135,7 +135,7 @@ def _said_of_evidence(row: Row, lacks: Iterable[str]) -> Row:
     if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
-    said = f"nobody could see {' or '.join(sorted(lacks))}"
+    said = f"no evidence of {' or '.join(sorted(lacks))}"
     reason = "; ".join(text for text in (row.reason, said) if text)
     wide = {"low": low, "high": high, "state": "unknown", "states": (), "settled": False}
     return msgspec.structs.replace(row, reason=reason, **wide)

@@ -116,7 +116,7 @@ def _marked(sample: Mapping[str, Any]) -> Sequence[int]:
     """The target's own time of each of a sample's marks."""
     marked = sample.get("marked")
     if not isinstance(marked, list) or not all(isinstance(ns, int) and 0 <= ns < _MOST_NS for ns in marked):
-        raise Damaged("a sample that does not tell when it made its marks")
+        raise Damaged("a sample without the times of its marks")
     return marked
 
 
@@ -130,13 +130,13 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
     ]
     made = len(came.ns) + came.lost
     if not came.ns:
-        raise NotTimed(f"nothing came over {line}: of {made} marks each was lost", is_stopped)
+        raise NotTimed(f"no mark arrived over {line}: all {made} were lost", is_stopped)
     found = rate(moments)
     if found is None or found.value <= 0:
-        raise NotTimed(f"of {made} marks {came.lost} were lost on {line}: too few came to time a visit by", is_stopped)
+        raise NotTimed(f"{came.lost} of {made} marks were lost on {line}: too few arrived to time a visit", is_stopped)
     if found.error > _MOST_ERROR:
         raise NotTimed(
-            f"too few of {made} marks came over {line} in time to time a visit by: its halves give rates of the two "
+            f"too few of {made} marks arrived over {line} without delay: the halves of the visit give rates of the two "
             f"clocks that are up to {100 * found.error:.0f} % off the whole's",
             is_stopped,
         )

@@ -220,7 +220,7 @@ def provenance(book: Book) -> list[tuple[str, str]]:
         *((f"L{cache.level} {cache.kind}, as the system says", _cache(cache)) for cache in machine.caches),
         *sorted(machine.facts.items()),
         *((name, str(getattr(run, name))) for name in RUN_FACTS),
-        *((f"asked: {name}", _list(value)) for name, value in book.request.items() if name not in TYPED),
+        *((f"requested: {name}", _list(value)) for name, value in book.request.items() if name not in TYPED),
     ]
     return [(name, value) for name, value in lines if value]
 

@@ -35,9 +35,9 @@ def _gap(told: Uncompared, book: Book) -> str:
 
 def _sentence(told: Opposed, book: Book) -> str:
     """What a pair says, with its interval."""
-    verdict = "no difference is told" if told.verdict == "cannot tell" else told.verdict
+    verdict = "no difference is resolved" if told.verdict == "cannot tell" else told.verdict
     point, against = (with_sizes(name, book) for name in (told.point, told.against))
-    return f"{point}, {told.metric}, against {against}: {verdict}, {_by(told)}, from {told.blocks} layouts in turns"
+    return f"{point}, {told.metric}, against {against}: {verdict}, {_by(told)}, from {told.blocks} interleaved layouts"
 
 
 def _by(told: Opposed) -> str:

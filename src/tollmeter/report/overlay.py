@@ -30,7 +30,7 @@ from tollmeter.report.tables import Column, Line, Table, table
 
 CANNOT_TELL = 4
 MOST_NAMED = 6
-STATES = {"whole": "on a whole core", "shared": "on a shared core", "unknown": "where the core's state was not seen"}
+STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "unknown": "on a core of unknown state"}
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _ratio(books: tuple[Book, Book], first: Toll | None, second: Toll | None) ->
     assert first is not None and second is not None
     states = [toll.states[0].state if toll.states else "unknown" for toll in (first, second)]
     if any(state in HEAPS for state in states):
-        return DASH, "one of two costs, by turns"
+        return DASH, "bimodal: one of two costs"
     note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
     found = ratio_of(_in_ns(books[0], first), _in_ns(books[1], second))
     if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(found.high):

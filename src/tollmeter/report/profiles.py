@@ -18,9 +18,9 @@ TOLD_POINTS = 3.0
 """Percentage points of change from which on a function is in the sentence."""
 COUNTED = "instructions"
 OF_STATE = {
-    "whole": " while the core was this program's alone",
-    "shared": " while somebody else used the core too",
-    "unknown": " of a core that was now shared and now not",
+    "whole": " on an uncontended core",
+    "shared": " on a contended core",
+    "unknown": " on a core that was contended for part of the time",
 }
 
 

@@ -146,7 +146,7 @@ def memory_table(book: Book) -> Table | None:
 
 def not_apart(level: Level) -> str:
     """Why a cache has no size; empty where it has one."""
-    return f"not told apart from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
+    return f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
 
 
 def no_levels(book: Book) -> str:

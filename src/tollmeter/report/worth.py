@@ -22,8 +22,8 @@ LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
 MEANINGS = {
     "quiet": "no other program had much of its CPUs",
-    "busy": "others worked on this machine while it was measured, and are in its numbers",
-    "unknown": "this system does not tell what else went on meanwhile",
+    "busy": "other programs ran on this machine while it was measured, and are in its numbers",
+    "unknown": "this system gives no evidence of other programs that ran meanwhile",
     "held back": "the system gave this run less than an ordinary program gets",
     "too short": "most numbers rest on fewer than three visits, and have no interval",
     "interrupted": "the run was stopped before its end",
@@ -167,5 +167,5 @@ def _instead(book: Book) -> Step:
     large = [row for row in book.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:
-        return Step("", f"smaller values of {' and '.join(axes)} fit here; these want a machine with more memory")
-    return Step(typed("show", book.index.run.folder, "--all"), "says of each row why it has no number")
+        return Step("", f"smaller values of {' and '.join(axes)} fit here; these need a machine with more memory")
+    return Step(typed("show", book.index.run.folder, "--all"), "lists for each row why it has no number")

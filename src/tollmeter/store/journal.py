@@ -291,7 +291,7 @@ class _Once:
         moment = told.seed, told.at_ns, told.cpus
         timed = told.at_ns > 0 and told.clock.kind == "hardware"
         if told.visit in self._numbers or (timed and moment in self._moments):
-            raise Failure(f"visit {told.visit} stands there a second time", 5)
+            raise Failure(f"visit {told.visit} is in the journal twice", 5)
         self._numbers.add(told.visit)
         self._moments.add(moment)
 
@@ -312,7 +312,7 @@ def _session(line: Line, visits: int, damaged: int) -> Session:
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
     if note.visits is not None and not 0 <= note.visits - visits <= damaged:
-        raise Failure(f"it tells of {note.visits} visits, and {visits} stand before it", 5)
+        raise Failure(f"it counts {note.visits} visits, and {visits} precede it", 5)
     return Session(note.status, note.seconds, note.reason, note.surroundings)
 
 
@@ -340,8 +340,8 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 def _occupied(folder: Path) -> str:
     if (folder / NAME).exists():
         return (
-            f"{folder} holds a run already: `{typed('run', '--resume', str(folder))}` goes on with it, "
-            "--out takes another folder"
+            f"{folder} holds a run already: `{typed('run', '--resume', str(folder))}` continues it, "
+            "--out names another folder"
         )
     return f"{folder} is not a folder"
 

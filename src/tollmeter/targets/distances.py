@@ -36,7 +36,7 @@ def apart(target: str, command: Sequence[str], ms: int, emulator: Path) -> Apart
     """emulator: build/emulator, with its plugins. Raises Failure where the place has none, or told nothing."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
-        raise Failure(f"{target} tells nobody its addresses: qemu-user does", 6)
+        raise Failure(f"{target} does not report addresses: qemu-user does", 6)
     deadline = f"--deadline-ms={1000 * _LIMIT_S:.0f}"
     held = scratch("toll-distances-")
     try:

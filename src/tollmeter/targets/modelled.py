@@ -30,7 +30,7 @@ def missed(target: str, command: Sequence[str], ms: int, cache: CacheModel, emul
     """emulator: build/emulator, with its plugins. Raises Failure where the place has none, or told nothing."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
-        raise Failure(f"{target} tells nobody its addresses: qemu-user does", 6)
+        raise Failure(f"{target} does not report addresses: qemu-user does", 6)
     held = scratch("toll-misses-")
     try:
         told = held.path / "told"

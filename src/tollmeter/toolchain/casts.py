@@ -69,7 +69,7 @@ def units_of(folder: Path) -> list[Unit]:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
     except FileNotFoundError as error:
         raise Failure(
-            f"{path} is not there, which tells how each file is compiled: "
+            f"{path} does not exist; it states how each file is compiled: "
             "`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON .` or `bear -- make` writes it"
         ) from error
     except (OSError, ValueError, RecursionError) as error:

@@ -94,7 +94,7 @@ def _broken(abi: Abi, said: IO[str]) -> dict[str, str]:
     sys.stderr.write(text)
     found = broken_probes(abi.name, text)
     if not found or any(probe.startswith(f"{_RUNTIME}.") for probe in found):
-        raise Failure(f"{abi.name} does not build: what the compiler said stands above", 1)
+        raise Failure(f"{abi.name} does not build: see the errors of the compiler above", 1)
     return found
 
 

@@ -173,4 +173,4 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         if missing is None:
             return name, open_here(root, name)
         complaints.append(": ".join([missing.reason, *([install_line(missing.packages)] if missing.packages else [])]))
-    raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no other way", 5)
+    raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no emulator", 5)

@@ -85,7 +85,7 @@ def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
     label = named_by(bench, rows, others)
     rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _said(row)) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
-    return Rungs((*rungs, *beside), rows[0].unit, "round trip, beside loads that stay on one CPU")
+    return Rungs((*rungs, *beside), rows[0].unit, "round trip, compared with loads on one CPU")
 
 
 def _between(row: Row) -> str:

@@ -16,10 +16,10 @@ from tollmeter.report.numbers import quantity
 LOAD = Subject(
     "load",
     "Latency under load",
-    "How much longer does a load wait while others use the memory?",
+    "How much longer does a load wait while other CPUs use the memory?",
     ("latency-of-traffic", "traffic-beside"),
 )
-X_TITLE = "bytes that the others move in a second"
+X_TITLE = "traffic of the other CPUs per second"
 
 
 def load(bench: Bench) -> Iterator[Chart]:
@@ -30,7 +30,7 @@ def load(bench: Bench) -> Iterator[Chart]:
     if len(data) < 2:
         return
     curves = Curves("delay", _mix, "one dependent load", X_TITLE, log=False, banded=False)
-    tips = ("series", "traffic"), ("beside", "moved beside it")
+    tips = ("series", "traffic"), ("beside", "background traffic")
     yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, tips), [*rows, *traffic.values()])
 
 

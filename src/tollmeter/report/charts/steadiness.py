@@ -127,7 +127,7 @@ def _strip(looks: Sequence[Look], x: alt.X) -> alt.Chart | None:
     ]  # fmt: skip
     base = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
     opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
-    tips = [alt.Tooltip(field="value", type="nominal", title="of the time beside somebody")]
+    tips = [alt.Tooltip(field="value", type="nominal", title="of the time on a contended core")]
     ends = {"y": alt.value(alt.expr(f"height - {STRIP}")), "y2": alt.value(alt.expr("height"))}
     strip: alt.Chart = base.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=tips, **ends)
     return strip
