@@ -11,16 +11,16 @@ import numpy as np
 
 from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
 from tollmeter.experiment.precision import middle_of
-from tollmeter.model import Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
+from tollmeter.model import RATIO_PRECISION, Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
 from tollmeter.numbers.stats import adjusted_chances
 
-MOST_CHANCE = 0.0008
-"""The chance up to which two points are called different, so that of pairs that do not differ at most 0.5 % are. The
-two figures differ because a run ends when its interval is narrow enough, and blocks that scatter little by luck end it
-early: 1.6 % of pairs that do not differ end with a chance below 0.5 % (decision 51)."""
+MOST_CHANCE, MOST_CHANCE_WHEN_PRECISE = 0.002, 0.0007
+"""The chances up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
+ratio that its budget ended, and of one that is as precise as it was to be. Blocks that scatter little by luck end a run
+early, and their scatter then understates the error (decision 51)."""
 LEAST_DIFFERENCE = 0.001
 """What is less is nobody's: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is an estimate
 of each side's own. A run of 143 layouts told two executables of one source apart, by 0.001 %."""
@@ -47,10 +47,11 @@ class _Side(NamedTuple):
 
 
 def opposed(
-    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
-) -> tuple[Opposed, ...]:
+    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known,
+    precision: float = RATIO_PRECISION,
+) -> tuple[Opposed, ...]:  # fmt: skip
     """One record for each timed metric of each pair that has enough visits, in the order of the pairs. pairs: what
-    stands against each point."""
+    stands against each point; precision: that was asked for."""
     sides = _sides(outcomes, pairs, probes, known)
     told = [
         (point, other, sides[point].stated(metric), found)
@@ -61,7 +62,9 @@ def opposed(
     ]
     chances = [found.chance for *_, found in told]
     adjusted = adjusted_chances(chances)
-    return tuple(_record(*each, share) for each, share in zip(told, adjusted, strict=True))
+    return tuple(
+        _record(*each, _verdict(each[3], each[2], share, precision)) for each, share in zip(told, adjusted, strict=True)
+    )
 
 
 def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
@@ -127,13 +130,13 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, whole: bool) -> float:
     return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
 
 
-def _record(point: Point, other: Point, metric: Metric, found: Ratio, adjusted: float) -> Opposed:
+def _record(point: Point, other: Point, metric: Metric, found: Ratio, verdict: OpposedVerdict) -> Opposed:
     """Of a rate the ratio of costs is turned round. metric: as it was timed or counted."""
     ends = (found.found.value, found.found.low, found.found.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
         metric=metric.name, unit=metric.unit, point=named(point), against=named(other), ratio=value, low=low,
-        high=high, blocks=found.blocks, verdict=_verdict(found, metric, adjusted),
+        high=high, blocks=found.blocks, verdict=verdict,
     )  # fmt: skip
 
 
@@ -142,13 +145,15 @@ def named(point: Point) -> str:
     return " ".join([point.probe, *(f"{name}={value}" for name, value in point.parameters), point.abi])
 
 
-def differs(found: Ratio, adjusted: float) -> bool:
-    """adjusted: the chance that the two are the same, by as many pairs as the run has."""
-    return adjusted <= MOST_CHANCE and abs(found.found.value - 1) >= LEAST_DIFFERENCE
+def differs(found: Ratio, adjusted: float, precision: float) -> bool:
+    """adjusted: the chance that the two are the same, by as many pairs as the run has. precision: at which it ends."""
+    is_precise = blocks_wanted(found, precision) <= found.blocks
+    most = MOST_CHANCE_WHEN_PRECISE if is_precise else MOST_CHANCE
+    return adjusted <= most and abs(found.found.value - 1) >= LEAST_DIFFERENCE
 
 
-def _verdict(found: Ratio, metric: Metric, adjusted: float) -> OpposedVerdict:
-    if not differs(found, adjusted):
+def _verdict(found: Ratio, metric: Metric, adjusted: float, precision: float) -> OpposedVerdict:
+    if not differs(found, adjusted, precision):
         return "cannot tell"
     if metric.better == "neither":
         return "differs"

@@ -97,7 +97,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         limited=done.limited, summary=sentence(done, table, precision, request.budget_seconds),
     )  # fmt: skip
     pairs = {pair.point: pair.against for pair in request.pairs}
-    ratios = opposed(outcomes, pairs, probes, known)
+    ratios = opposed(outcomes, pairs, probes, known, request.precision)
     run = msgspec.structs.replace(
         run, verdict=verdict(run, table), uncompared=uncompared(outcomes, pairs, probes, ratios)
     )  # fmt: skip
