@@ -10,7 +10,8 @@
  * loads, a page's translation is paid once for 16 of its lines.
  *
  * The size is what was asked for, in whole lines: caches of 1.25 MiB exist, and a size that is rounded to a power of
- * two never finds them.
+ * two never finds them. A run begins with one size in each doubling and adds sizes near the knees; a sixteenth of a
+ * doubling is one way of a cache of 16 to 31 ways, and half a way of one of 8 to 15.
  */
 #include "walk.h"
 
@@ -42,7 +43,7 @@ static const struct toll_parameter parameters[] = {{.name = "size",
                                                     .from = 1024,
                                                     .to = 4,
                                                     .to_scale = TOLL_TIMES_LAST_CACHE,
-                                                    .per_octave = 4,
+                                                    .per_octave = 16,
                                                     .typical = "16384",
                                                     .refine = true},
                                                    {.name = "pages",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
+from model.default_suite import Wanted, swept
 from model.machine import KIB, MIB, Machine
 from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk, sweep
 from model.walks import load_latency
@@ -90,7 +91,7 @@ class Noise:
 
 
 def sizes(machine: Machine, per_octave: int = 4) -> list[int]:
-    """The default sweep of memory.latency: 1 KiB to four times the last cache, four in each doubling."""
+    """1 KiB to four times the last cache, so many in each doubling."""
     most = min(machine.caches[-1].size_bytes * 4, MOST_SIZE)
     octaves = range(LEAST_SIZE.bit_length() - 1, most.bit_length())
     every = [(per_octave + step << octave) // per_octave for octave in octaves for step in range(per_octave)]
@@ -98,12 +99,14 @@ def sizes(machine: Machine, per_octave: int = 4) -> list[int]:
 
 
 def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -> list[Row]:
-    wanted = [pages for pages in kinds if pages != "huge" or machine.huge_pages]
-    return [
-        noise.row("latency-of-size", machine.ns(load_latency(machine, size, pages)), {"size": size, "pages": pages})
-        for pages in wanted
-        for size in sizes(machine)
-    ]
+    """What the default suite brings of memory.latency on this machine: its points, and those that it adds near knees."""
+
+    def answered(wanted: Wanted) -> Row:
+        latency = machine.ns(load_latency(machine, wanted.size, wanted.pages))
+        return noise.row("latency-of-size", latency, {"size": wanted.size, "pages": wanted.pages})
+
+    refused = {"huge"} if not machine.huge_pages else set()
+    return swept(description(machine), answered, refused | (set(PAGES) - set(kinds)))
 
 
 def crowded(rows: Iterable[Row], machine: Machine) -> list[Row]:

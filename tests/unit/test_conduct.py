@@ -19,6 +19,7 @@ from tollmeter import conduct as conduct_module
 from tollmeter.conduct import before_others, kept_on, quiet
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Visit
+from tollmeter.plan import Plan
 from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
 from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
@@ -207,13 +208,41 @@ def test_a_curve_gets_the_points_that_the_judge_wishes_for(rig: Rig) -> None:
     assert min(visit.round for visit in added if visit.point.values()["size"] == 1792) == 2
 
 
-def test_no_points_are_added_that_the_budget_cannot_pay_twice(rig: Rig) -> None:
-    rig.wished = {0: [1280, 1536]}
+def added(rig: Rig, plan: Plan) -> set[Point]:
+    return {visit.point for visit in rig.visits} - set(plan.points())
+
+
+def test_a_short_budget_adds_no_more_points_than_a_small_share_of_it_pays(rig: Rig) -> None:
+    rig.wished = {0: [1280, 1536, 1792, 2560, 3072, 3584]}
     rig.visits_to_settle = 10**9
     plan = rig.plan(LATENCY, budget=1.2)
     rig.visit_s = 0.045
     rig.go(plan)
-    assert {visit.point for visit in rig.visits} == set(plan.points())
+    assert 0 < len(added(rig, plan)) <= 2
+
+
+def test_points_that_are_added_make_a_round_of_their_own(rig: Rig) -> None:
+    """The next ones are so asked for before all others have another visit."""
+    rig.wished = {0: [1280], 1: [1536], 2: [1792]}
+    plan = rig.plan(LATENCY, ENTER)
+    rig.go(plan)
+    rounds = {point: min(visit.round for visit in rig.visits if visit.point == point) for point in added(rig, plan)}
+    assert sorted(rounds.values()) == [1, 2, 3]
+    for round_ in (1, 2, 3):
+        assert {visit.point for visit in rig.visits if visit.round == round_} <= set(rounds)
+
+
+def test_a_curve_that_is_refused_is_measured_in_another_way(rig: Rig) -> None:
+    select = Select(probe="memory.latency", parameters={"pages": "huge"}, refused={"pages": "small"})
+    plan = rig.plan(select)
+    begun_with = set(plan.points())
+    rig.answer = lambda visit: (
+        refused(visit, 1, "unsupported", "no huge pages") if visit.point in begun_with else whole(visit=visit)
+    )
+    rig.go(plan)
+    begun = {point.values()["size"] for point in plan.points()}
+    assert {point.values()["size"] for point in added(rig, plan)} == begun
+    assert {point.values()["pages"] for point in added(rig, plan)} == {"small"}
 
 
 def test_what_is_too_dear_to_be_settled_costs_the_others_nothing(rig: Rig) -> None:

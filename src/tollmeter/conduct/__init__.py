@@ -49,6 +49,8 @@ _MOST_AT_ONCE = 0.1
 """Of the time that is left, for visits of one point that a round makes while its layout is there."""
 _MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
 """Of the time that is left, for a round in another order; and for one that leaves points to the next."""
+_FOR_KNEES = 0.05
+"""Of the budget, for points near knees, where there is too little for all."""
 _MOST_REVIEWING = 0.01
 """Of a run's time."""
 _LEAST_WALL_MS = 1000
@@ -80,6 +82,7 @@ class _Run:
         self._layouts = Layouts()
         self._reader = Outcomes()
         self._next_review = 0.0
+        self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._again: Counter[Point] = Counter()
         self._left_over: dict[Point, float] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
@@ -120,7 +123,8 @@ class _Run:
         long as there is something to visit without it."""
         self._asking.read()
         began = self._stage.now()
-        if began < self._next_review and not all(self._is_done(point) for point in self._first_round):
+        adds = round_ - 1 in self._first_round.values() and round_ > 1
+        if not adds and began < self._next_review and not all(self._is_done(point) for point in self._first_round):
             return
         self._refine(round_)
         self.note("measuring")
@@ -165,6 +169,8 @@ class _Run:
             return self._due_in_turns()
         still = self._claims_first([point for point in known if not self._is_done(point)])
         fresh = [point for point in still if not self._seen.get(point)]
+        if added := [point for point in fresh if self._first_round[point] == round_]:
+            return added
         fresh += self._due_again()
         wishes = [self._wish(point) for point in still if self._seen.get(point) and point not in fresh]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
@@ -372,20 +378,24 @@ class _Run:
         return failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
 
     def _refine(self, round_: int) -> None:
-        """Adds the points that the judge wishes for, curve by curve, as long as all that is wanted still fits.
+        """Adds the points that the judge wishes for, the cheapest of each curve first, as long as all that is wanted
+        still fits, or they take no more than a small share of the budget together.
 
-        Where a knee lies matters more than how steady each point is, so the least effort is enough to make room.
+        Where a knee lies matters more than how steady each point is, so the least effort is enough to make room, and
+        the points that are added make a round of their own: what they say adds the next.
         """
+        least, usual = EFFORTS[-1], self._plan.effort
         open_points = [point for point in self._first_round if not self._is_done(point)]
-        wanted = self._wanted_s(open_points, EFFORTS[-1])
+        spare = self._left() - self._wanted_s(open_points, usual)
         for curve in self._plan.curves():
             wished = self._refinement.wished(curve, self._seen)
             added = [point for point in wished if point not in self._first_round]
-            more = self._wanted_s(added, EFFORTS[-1])
-            if wanted + more > self._left():
-                continue
-            wanted += more
-            self._first_round.update(dict.fromkeys(added, round_))
+            for point in sorted(added, key=lambda one: self._costs.of(one, least)):
+                cost = self._wanted_s([point], least)
+                if cost > max(spare, self._for_knees):
+                    break
+                spare, self._for_knees = spare - cost, self._for_knees - cost
+                self._first_round[point] = round_
 
 
 def _key(told: Outcome) -> tuple[Point, int, tuple[int, ...]]:

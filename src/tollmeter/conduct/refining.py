@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tollmeter.conduct.stage import Judge
 from tollmeter.model import Outcome, Point
@@ -14,25 +15,39 @@ ASKED_AGAIN = 1.2
 as soon as there were fifty."""
 
 
+class _Wish(NamedTuple):
+    """visits, values: how many the curve had when it was asked."""
+
+    visits: int
+    values: int
+    points: list[Point]
+
+
 class Refinement:
     """Of all curves of a plan."""
 
     def __init__(self, plan: Plan, judge: Judge) -> None:
         self._plan = plan
         self._judge = judge
-        self._wishes: dict[Curve, tuple[int, list[Point]]] = {}
+        self._wishes: dict[Curve, _Wish] = {}
 
     def forget(self) -> None:
         """What is known of the machine has changed."""
         self._wishes.clear()
 
     def wished(self, curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> list[Point]:
-        """Asked when the curve has a fifth more visits than when it was asked."""
-        of_curve = {value: seen.get(curve.at(value), []) for value in curve.grid}
-        count = sum(map(len, of_curve.values()))
-        if count >= ASKED_AGAIN * self._wishes.get(curve, (0, []))[0]:
-            self._wishes[curve] = count, self._wished_now(curve, of_curve)
-        return self._wishes[curve][1] if count else []
+        """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused, for
+        the one in its place."""
+        of_curve = _seen_of(curve, seen)
+        if curve.refused and of_curve and all(_is_refused(told) for told in of_curve.values()):
+            curve = curve.in_place()
+            of_curve = _seen_of(curve, seen)
+            if not set(of_curve) >= set(curve.begun):
+                return [curve.at(value) for value in curve.begun]
+        visits, before = sum(map(len, of_curve.values())), self._wishes.get(curve, _Wish(0, 0, []))
+        if visits >= ASKED_AGAIN * before.visits or len(of_curve) > before.values:
+            self._wishes[curve] = _Wish(visits, len(of_curve), self._wished_now(curve, of_curve))
+        return self._wishes[curve].points if visits else []
 
     def _wished_now(self, curve: Curve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
         measured = {value: found for value, found in seen.items() if any(told.status == "ok" for told in found)}
@@ -40,3 +55,11 @@ class Refinement:
             return []
         wished = self._judge.refine(measured, self._plan.probes[curve.like.probe], curve.grid)
         return [curve.at(value) for value in wished if value in curve.grid]
+
+
+def _seen_of(curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> dict[int, Sequence[Outcome]]:
+    return {value: found for value in curve.grid if (found := seen.get(curve.at(value)))}
+
+
+def _is_refused(outcomes: Sequence[Outcome]) -> bool:
+    return all(told.status == "unsupported" for told in outcomes)

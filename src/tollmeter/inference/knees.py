@@ -33,9 +33,14 @@ ROUNDS = 3
 WAYS_OF_COLOUR = 16
 LEAST_OF_LUCK = 1 << 20
 """What smaller caches do with a visit's pages is no more luck than what this does."""
+MISFIT = 0.1
+"""No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
 USUAL_PAGE = 4096
-COARSE_STEPS, FINE_STEPS = 8, 24
-COARSE_SHAPES = (Shape(ways=4.0, keenness=2.0), Shape(ways=16.0, keenness=2.0), Shape(ways=inf, keenness=2.0))
+COARSE_STEPS, FINE_STEPS = 16, 24
+COARSE_SHAPES = (
+    *(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
+    Shape(ways=12.0, keenness=inf, colours=1), Shape(ways=inf, keenness=inf, pairs=True),
+)  # fmt: skip
 
 
 class Knee(Record, frozen=True):
@@ -63,12 +68,14 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
     """
     trusted = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     for _ in range(ROUNDS):
-        coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES)
+        coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES, page_bytes)
         rough = stripped(coarse, most_levels)
         trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points, page_bytes))
-    search = Search(trusted, FINE_STEPS, SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES)
+    shapes = SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES
+    search = Search(trusted, FINE_STEPS, shapes, page_bytes)
     knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
-    return _fit(search, knees)
+    wide = Search(_misfit(search, knees), FINE_STEPS, shapes, page_bytes)
+    return _fit(search, wide, knees)
 
 
 def stripped(search: Search, most_levels: int) -> list[Place]:
@@ -112,30 +119,40 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
     return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
 
 
-def _fit(search: Search, knees: Sequence[Place]) -> Fit:
+def _misfit(search: Search, knees: Sequence[Place]) -> NoisyCurve:
+    """The points with the noise that the shapes' own error adds to them where a share of the lines misses."""
+    costs, _ = search.solve(knees)
+    shares = np.clip(search.shares(knees), 0, 1)
+    wrong = MISFIT * np.sqrt((shares * (1 - shares)) @ costs[1:] ** 2) / (costs[0] + shares @ costs[1:])
+    return msgspec.structs.replace(search.points, noise=np.hypot(search.points.noise, wrong))
+
+
+def _fit(search: Search, wide: Search, knees: Sequence[Place]) -> Fit:
     costs, squares = search.solve(knees)
     design = search.design(knees)
     spread = np.linalg.pinv(design.T @ design) * search.scale(squares, len(knees))
     sums = np.tril(np.ones((len(costs), len(costs))))
     errors = np.sqrt(np.maximum(np.diag(sums @ spread @ sums.T), 0))
     return Fit(
-        knees=tuple(_knee(search, knees, place) for place in range(len(knees))),
+        knees=tuple(_knee(search, wide, knees, place) for place in range(len(knees))),
         latencies=tuple(float(level) for level in sums @ costs),
         spreads=tuple(float(error) for error in errors),
     )
 
 
-def _knee(search: Search, knees: Sequence[Place], place: int) -> Knee:
-    """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough."""
-    likelihood = search.log_likelihood(knees, place)
-    profile = likelihood.max(axis=1)
+def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> Knee:
+    """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough once
+    its own error counts. Between the two sizes around the mean nothing was measured."""
+    profile = search.log_likelihood(knees, place).max(axis=1)
     chance = np.exp(profile - profile.max()) * search.prior
     size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
+    profile = wide.log_likelihood(knees, place).max(axis=1)
     likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
     half_step = 1 + 0.5 / FINE_STEPS
+    sizes = search.points.sizes
     return Knee(
         size_bytes=size,
-        low=min(float(likely[0]) / half_step, size),
-        high=max(float(likely[-1]) * half_step, size),
+        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / half_step,
+        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * half_step,
         shape=search.shapes[knees[place][1]],
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import ceil, floor, log2
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tollmeter.inference.curves import NoisyCurve, bic, monotone
 from tollmeter.inference.shapes import Shape, miss_share
@@ -14,11 +15,13 @@ from tollmeter.maths.fits import not_negative
 from tollmeter.numbers.stats import Array
 
 LEAST_RATIO = 1.35
-LEAST_SIZE_RATIO = 2.5
+LEAST_SIZE_RATIO, NO_SIZE_RATIO = 2.5, 1.5
 SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """That show a level: a single one is also what the middle of a rise looks like."""
 PARAMETERS_OF_KNEE = 3
+SAME_SIZE, LONGEST_RUN = 0.05, 4
+"""In doublings."""
 MOST_TURNS = 6
 BEYOND_DOUBT = 24.0
 """Of a difference in BIC, of which 10 is very strong evidence (Kass and Raftery 1995). That is not enough here: caches
@@ -35,7 +38,9 @@ class Search:
     prior: how much each capacity is expected beforehand; only the choice between equals depends on it.
     """
 
-    def __init__(self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape]) -> None:
+    def __init__(
+        self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = 4096
+    ) -> None:
         self.points = points
         self.shapes = tuple(shapes)
         self.count = len(points.sizes)
@@ -44,6 +49,8 @@ class Search:
         self.target = self.weight * points.values
         x = points.sizes[None, :] / self.capacities[:, None]
         self.columns = np.stack([miss_share(shape, x) * self.weight for shape in self.shapes], axis=1)
+        for place, shape in enumerate(self.shapes):
+            self.columns[~_may_be(shape, self.capacities / page_bytes), place] = 0.0
 
     def place(self, size: float, shape: Shape) -> Place:
         """The nearest capacity of the grid, and one of its shapes."""
@@ -140,13 +147,24 @@ class Search:
         unseen = np.flatnonzero(self._shown(levels) < LEAST_POINTS)
         if len(unseen):
             return _lower_step(steps, int(unseen[0]))
-        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(sizes[1:] / sizes[:-1] < LEAST_SIZE_RATIO)]
+        apart = sizes[1:] / sizes[:-1]
+        if len(apart) and apart.min() < NO_SIZE_RATIO:
+            return _lower_step(steps, int(np.argmin(apart)) + 1)
+        crowded = [_lower_step(steps, int(at) + 1) for at in np.flatnonzero(apart < LEAST_SIZE_RATIO)]
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
 
     def _gain(self, knees: list[Place], squares: float, place: int) -> float:
         """By how much BIC would rather have this knee than not."""
         _, without = self.solve(self.settled(knees[:place] + knees[place + 1 :]))
         return bic(without, self.count, 0) - bic(squares, self.count, PARAMETERS_OF_KNEE)
+
+
+def _may_be(shape: Shape, pages: Array) -> NDArray[np.bool_]:
+    """Whether caches of so many pages have as few colours as the shape: frames come in runs of up to 16."""
+    if shape.colours < 2:
+        return np.ones(len(pages), bool)
+    runs = np.log2(pages / (shape.ways * shape.colours))
+    return (np.abs(runs - np.round(runs)) < SAME_SIZE) & (np.round(runs) >= 0) & (np.round(runs) <= LONGEST_RUN)
 
 
 def _lower_step(ratios: Array, level: int) -> int:

@@ -8,6 +8,8 @@ after lap. A set that k of those lines fall into keeps them all while k <= W. Be
   lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one solution
   above zero. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
   into the second: 1 is random replacement, infinity is LRU.
+* Where a miss fetches a pair of lines, half of the lines are brought by their neighbours beyond the capacity, and fewer
+  the longer a lap is: no plateau follows the knee.
 * k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
   Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
   sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
@@ -36,11 +38,13 @@ class Shape(Record, frozen=True):
 
     colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
     colour is a buffer without gaps, in which no set holds two lines more than another. Of more, the usual visit counts.
+    pairs: each miss brings the other line of a pair of lines as well.
     """
 
     ways: float
     keenness: float
     colours: int = 0
+    pairs: bool = False
 
 
 SHAPES = tuple(
@@ -49,7 +53,13 @@ SHAPES = tuple(
     for keenness in (1.0, 2.0, 5.0, inf)
 ) + tuple(
     Shape(ways=ways, keenness=inf, colours=colours)
-    for ways, colours in ((2.0, 1), (4.0, 1), (8.0, 2), (12.0, 2), (16.0, 2))
+    for ways, colours in (
+        *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
+        *((2.0, 4), (4.0, 4), (8.0, 4)),
+    )
+) + tuple(
+    Shape(ways=ways, keenness=keenness, pairs=True)
+    for ways, keenness in ((6.0, 1.0), (16.0, 2.0), (16.0, inf), (inf, 2.0), (inf, inf))
 )
 
 OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
@@ -65,6 +75,8 @@ def miss_share(shape: Shape, x: Array) -> Array:
 def table(shape: Shape) -> Array:
     """The share of misses at every place of LOG_X."""
     x = np.exp(LOG_X)
+    if shape.pairs:
+        return table(Shape(ways=shape.ways, keenness=shape.keenness)) * _second_of_pair_missing(x)
     if shape.colours == 1:
         return _without_gaps(x, shape.ways)
     if shape.colours == 2:
@@ -76,6 +88,12 @@ def table(shape: Shape) -> Array:
     if shape.keenness == inf:
         return lower_gamma(shape.ways, shape.ways * x)
     return _over_colours(shape, x)
+
+
+def _second_of_pair_missing(x: Array) -> Array:
+    """A line whose pair was met a share d of a lap ago came with it, and is still there if the lines met since, and the
+    other lines of their pairs, fit: x (1 - (1 - d)^2) < 1. Not all of them come; near the capacity half of the lines do."""
+    return np.sqrt(np.maximum(1 - 1 / x, 0.25))
 
 
 def _set_share(load: Array, keenness: float) -> Array:

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from math import inf, log, sqrt
+from math import inf, log
 
 from tollmeter.experiment.precision import LEAST_VISITS, Estimate, is_of_runs, visits_for
 from tollmeter.model import Metric, Outcome, Probe
@@ -20,7 +19,7 @@ TELLING = 6
 """Visits that tell how far a point scatters. Of three, one odd one is in two of the three pairs that the scatter is
 read from, and such a point looks as if hundreds were wanted; and fewer cannot fall into two heaps (two_states.py)."""
 BENT = 0.1
-MOST_ADDED = 6
+MOST_ADDED, OF_A_GAP = 12, 3
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
@@ -94,25 +93,29 @@ def _to_see_it_whole(series: Series | None, told: Told) -> float:
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
-    """Values of the grid to add to a sweep, at most six, ordered; none where the curve is straight in log-log.
+    """Values of the grid to add to a sweep, at most twelve, ordered; none where the curve is straight in log-log.
 
-    A gap between two neighbours is worth a point in its middle when the value changes across it and the curve bends at
-    its ends, both by 10 % and more: by the second difference of log value over log parameter times the shorter side,
-    which is how far a straight continuation would miss. What bends most comes first. values: (parameter, median).
+    A gap between two neighbours is worth points inside when the value changes across it and the curve bends at its
+    ends, both by 10 % and more: by the second difference of log value over log parameter times the shorter side, which
+    is how far a straight continuation would miss. What bends most comes first. A gap is quartered, not halved, since a
+    run has few rounds. values: (parameter, median).
     """
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
     scored = []
     for gap in range(len(points) - 1):
         (low, before), (high, after) = points[gap : gap + 2]
-        inside = [value for value in grid if low < value < high]
         bend = min(_bend(points, gap), abs(log(after / before)))
-        if inside and bend > BENT:
-            scored.append((bend, min(inside, key=partial(_distance, sqrt(low * high)))))
-    return sorted(value for _, value in sorted(scored, reverse=True)[:MOST_ADDED])
+        if bend > BENT:
+            scored.append((bend, _quarters([value for value in grid if low < value < high])))
+    added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
+    return sorted(added[:MOST_ADDED])
 
 
-def _distance(middle: float, value: int) -> float:
-    return abs(log(value / middle))
+def _quarters(inside: Sequence[int]) -> list[int]:
+    """Where a gap's values of the grid are cut into four, or all of them."""
+    if len(inside) <= OF_A_GAP:
+        return list(inside)
+    return [inside[(len(inside) + 1) * part // (OF_A_GAP + 1) - 1] for part in range(1, OF_A_GAP + 1)]
 
 
 def _bend(points: Sequence[tuple[int, float]], gap: int) -> float:

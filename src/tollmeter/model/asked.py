@@ -15,6 +15,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 
     A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
     cpu: the architectures that it is for, as `uname -m` names them; target: the places, by name or glob; empty for all.
+    refused: the values that replace those of a curve whose every point is refused here, such as one on huge pages.
     libraries: false leaves out what is built with a library, which would have to be brought and built with first.
     narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite.
     """
@@ -25,6 +26,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     abi: tuple[str, ...] = ("native",)
     parameters: dict[str, Value | tuple[Value, ...]] = {}
     others: Literal["sweep", "typical"] = "sweep"
+    refused: dict[str, Value] = {}
     libraries: bool = True
     narrows: bool = False
 

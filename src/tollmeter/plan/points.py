@@ -21,15 +21,25 @@ _COUNTED_BYTES = 1 << 20
 
 
 class Curve(Record, frozen=True):
-    """The points that differ only in one parameter that asks for refinement. grid: where they may lie."""
+    """The points that differ only in one parameter that asks for refinement. grid: where they may lie; begun: where the
+    curve begins. refused: values of other parameters for a curve in place of this one, where no point of it can be had.
+    """
 
     like: Point
     parameter: str
     grid: tuple[int, ...]
+    begun: tuple[int, ...] = ()
+    refused: tuple[tuple[str, Value], ...] = ()
 
     def at(self, value: int) -> Point:
         changed = tuple((name, value if name == self.parameter else old) for name, old in self.like.parameters)
-        return Point(probe=self.like.probe, abi=self.like.abi, target=self.like.target, parameters=changed)
+        return msgspec.structs.replace(self.like, parameters=changed)
+
+    def in_place(self) -> Curve:
+        """The curve for where this one is refused."""
+        other = dict(self.refused)
+        changed = tuple((name, other.get(name, old)) for name, old in self.like.parameters)
+        return msgspec.structs.replace(self, like=msgspec.structs.replace(self.like, parameters=changed), refused=())
 
 
 class Entry(Record, frozen=True):
@@ -77,7 +87,7 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
                 seen = _emulated(machine) if is_counted(place) else machine
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
                 points.update(dict.fromkeys(_product(place, axes)))
-                curves.extend(_curves(place, axes))
+                curves.extend(_curves(place, axes, select.refused))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
 
@@ -139,15 +149,22 @@ def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
     return Point(probe=place.probe, abi=place.abi, target=place.target, parameters=tuple(chosen))
 
 
-def _curves(place: Point, axes: Sequence[Axis]) -> list[Curve]:
+def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) -> list[Curve]:
     """One curve along each parameter that asks for refinement, for every combination of the others."""
     made = []
     for parameter, grid, is_sweep in axes:
         if parameter.refine and is_sweep and parameter.kind != "choice":
             held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
-            numbers = tuple(value for value in grid if isinstance(value, int))
-            made += [Curve(like=like, parameter=parameter.name, grid=numbers) for like in _product(place, held)]
+            numbers, begun = (_whole(some) for some in (grid, values.coarse(parameter, grid)))
+            made += [
+                Curve(like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=tuple(refused.items()))
+                for like in _product(place, held)
+            ]
     return made
+
+
+def _whole(some: Sequence[Value]) -> tuple[int, ...]:
+    return tuple(value for value in some if isinstance(value, int))
 
 
 def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
