@@ -56,6 +56,6 @@ def swept(machine: Machine, answer: Callable[[Wanted], Row], refused: Collection
         added = [Wanted(size, pages) for size in curve.begun]
         for _ in range(MOST_TURNS):
             rows.update((wanted, answer(wanted)) for wanted in added if wanted not in rows)
-            known = [(one.size, row.median or 0.0) for one, row in sorted(rows.items()) if one.pages == pages]
+            known = [(one.size, row.minimum or 0.0) for one, row in sorted(rows.items()) if one.pages == pages]
             added = [Wanted(size, pages) for size in refine(known, curve.grid)]
     return [rows[wanted] for wanted in sorted(rows)]

@@ -266,10 +266,13 @@ class _Run:
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
     def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
-        """How often each is visited in this round: several times what is dear to lay out, and all where they are few
-        and were visited often, since what lies between two rounds takes half as long as a visit."""
+        """How often each is visited in this round: several times what is dear to lay out; as often as an interval takes
+        what is added near knees; and all where they are few and were visited often, since what lies between two rounds
+        takes half as long as a visit."""
         if self._plan.against:
             return dict.fromkeys(points, 1)
+        if round_ and all(self._first_round[point] == round_ for point in points):
+            return dict.fromkeys(points, LEAST_VISITS)
         were_often = all(len(self._seen.get(point, ())) >= VISITS_WANTED for point in points)
         is_brief = were_often and self._seconds_of(points) < _BRIEF_S
         several = {point for point in points if is_brief or self._costs.is_dear(point)}

@@ -14,6 +14,7 @@ from math import inf, log
 from statistics import median, median_low
 
 import msgspec
+import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.curves import NoisyCurve, curve
@@ -111,6 +112,8 @@ def _of_state(row: Row, state: State) -> Row:
 
 def _curve(rows: Sequence[Row]) -> NoisyCurve:
     values = [_undisturbed(row) for row in rows]
+    least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
+    values = np.where(values > APART * least, least, values)
     medians = [row.median or 0.0 for row in rows]
     lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
     highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]

@@ -19,11 +19,11 @@ class AnalysisJudge:
         self._suite = suite
         self._learned = learned
         self._known = Known(learned=learned, precision=precision)
-        self._medians: dict[tuple[Point, int], float | None] = {}
+        self._told: dict[tuple[Point, int], float | None] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
-        self._medians.clear()
+        self._told.clear()
 
     def read(self, outcomes: Sequence[Outcome]) -> None:
         good = self._known.unread([told for told in outcomes if told.status == "ok"])
@@ -41,13 +41,15 @@ class AnalysisJudge:
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""
-        medians = [(value, self._median(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        return settle.refine([(value, median) for value, median in medians if median is not None], list(grid))
+        told = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        return settle.refine([(value, number) for value, number in told if number is not None], list(grid))
 
-    def _median(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        """Kept for as long as the point has no further visit."""
+    def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
+        """Of a cost the least, since other workloads only ever add; of a rate the median. Kept for as long as the point
+        has no further visit."""
         place = outcomes[0].point, len(outcomes)
-        if place not in self._medians:
-            made = rows_of_point(list(outcomes), probe, self._known)
-            self._medians[place] = made[0].median if made and made[0].status == "ok" else None
-        return self._medians[place]
+        if place not in self._told:
+            row = rows_of_point(list(outcomes), probe, self._known)[0]
+            number = row.minimum if row.better == "less" else row.median
+            self._told[place] = number if row.status == "ok" else None
+        return self._told[place]
