@@ -33,7 +33,7 @@ ROUNDS = 3
 WAYS_OF_COLOUR = 16
 LEAST_OF_LUCK = 1 << 20
 """What smaller caches do with a visit's pages is no more luck than what this does."""
-MISFIT = 0.1
+MISFIT = 0.15
 """No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
 USUAL_PAGE = 4096
 COARSE_STEPS, FINE_STEPS = 16, 24

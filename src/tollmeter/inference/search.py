@@ -89,6 +89,8 @@ class Search:
         """Of each capacity and shape for one knee, the others staying and all costs free."""
         others = [knee for other, knee in enumerate(knees) if other != place]
         squares = self._between(self._squares_left(others), knees, place)
+        if place == 0:  # Pairs of lines are brought into the second cache.
+            squares[:, [shape.pairs for shape in self.shapes]] = np.inf
         if not np.isfinite(squares).any():
             squares[knees[place]] = self.solve(knees)[1]
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))

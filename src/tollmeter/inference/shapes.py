@@ -93,7 +93,7 @@ def table(shape: Shape) -> Array:
 def _second_of_pair_missing(x: Array) -> Array:
     """A line whose pair was met a share d of a lap ago came with it, and is still there if the lines met since, and the
     other lines of their pairs, fit: x (1 - (1 - d)^2) < 1. Not all of them come; near the capacity half of the lines do."""
-    return np.sqrt(np.maximum(1 - 1 / x, 0.25))
+    return np.asarray(np.where(x < x[-1], np.sqrt(np.maximum(1 - 1 / x, 0.25)), 1.0))
 
 
 def _set_share(load: Array, keenness: float) -> Array:

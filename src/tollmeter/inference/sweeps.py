@@ -20,6 +20,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.curves import NoisyCurve, curve
 from tollmeter.model import Probe, Row, State
 from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.stats import Array
 
 BEST_PAGES_FIRST = ("huge", "small", "local")
 LEAST_POINTS = 5
@@ -111,15 +112,20 @@ def _of_state(row: Row, state: State) -> Row:
 
 
 def _curve(rows: Sequence[Row]) -> NoisyCurve:
-    values = [_undisturbed(row) for row in rows]
-    least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
-    values = np.where(values > APART * least, least, values)
+    values = _served_by_first(rows, np.array([_undisturbed(row) for row in rows]))
     medians = [row.median or 0.0 for row in rows]
     lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
     highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
     noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
     visits = max(int(median(row.visits for row in rows)), 1)
     return curve([size_of(row) for row in rows], values, noise, visits)
+
+
+def _served_by_first(rows: Sequence[Row], values: Array) -> Array:
+    """With each size at the least that it or a larger one ever took, where that is the first cache's latency and the
+    median is not: the first cache serves no core but its own, and a busy sibling hyperthread only adds."""
+    least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
+    return np.where((least < APART * least[0]) & (values > APART * least), least, values)
 
 
 def _undisturbed(row: Row) -> float:
