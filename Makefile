@@ -9,6 +9,7 @@
 #   make format   rewrites C and Python as lint wants them
 #   make readme-lines  types every command of README.md in a fresh clone: how long each takes, and what it answers
 #   make faults   kill it, feed it what is damaged, deny it system calls: COUNT=10 for a short one
+#   make models   how often levels are found as they are on modelled machines: SEEDS=1000-1019 for a short one
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs
 #   make lock     renew the lock files from pyproject.toml and requirements-*.in

@@ -32,7 +32,7 @@ TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); ec
 # the tests would compile all 200 of their files, and pytest, for itself.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: test lint format set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults bench \
+.PHONY: test lint format set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults models bench \
         lock schema
 
 test: set-up-tests
@@ -80,6 +80,11 @@ COUNT ?= 200
 SEED  ?= 4711
 faults:
 	@TOLL_INSTALL=no PYTHONPATH=tests:src $(PYTHON) -m storm --count $(COUNT) --seed $(SEED)
+
+# How often levels are found on modelled machines of both generators, about an hour: SEEDS=1000-1019 for a short one.
+SEEDS ?= 1000-1099
+models:
+	@for one in first second; do PYTHONPATH=tests:src $(PYTHON) -m model.judge $$one --seeds $(SEEDS) || exit; done
 
 # ---- stock systems ------------------------------------------------------------------------------------------------
 # Names in SYSTEMS choose among them: debian-12 debian-13. What they download is kept in ~/.cache/tollmeter/roots, or below

@@ -47,13 +47,10 @@ def swept(machine: Machine, answer: Callable[[Wanted], Row], refused: Collection
     system does not give."""
     points, curves = planned(machine)
     rows = {wanted: answer(wanted) for wanted in points if wanted.pages not in refused}
-    for curve in curves:
-        if curve.like.values()["pages"] in refused:
-            if not curve.refused:
-                continue
-            curve = curve.in_place()
+    standing = [curve.in_place() if curve.like.values()["pages"] in refused else curve for curve in curves]
+    for curve in dict.fromkeys(standing):
         pages = str(curve.like.values()["pages"])
-        added = [Wanted(size, pages) for size in curve.begun]
+        added = [Wanted(size, pages) for size in curve.begun if pages not in refused]
         for _ in range(MOST_TURNS):
             rows.update((wanted, answer(wanted)) for wanted in added if wanted not in rows)
             known = [(one.size, row.minimum or 0.0) for one, row in sorted(rows.items()) if one.pages == pages]

@@ -14,7 +14,6 @@ from what the inferences assume. It shares no cache, no noise and no translation
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,12 +39,20 @@ LAPS, SAMPLED = 5, 1 << 12
 BATCHES, VISITS = 12, (3, 6)
 SCATTER = Scatter(visits_sd=0.03)
 
-FIRST = (((32, 8), ("tree", "lru")), ((48, 12), ("tree", "lru")), ((32, 4), ("random", "tree")), ((64, 4), ("tree", "lru")),
-         ((32, 2), ("lru",)), ((16, 4), ("random", "lru")), ((24, 6), ("tree", "nru")), ((64, 8), ("tree", "lru")))  # fmt: skip
-SECOND = (((256, 4), ("tree", "srrip")), ((256, 8), ("tree", "lru")), ((512, 8), ("tree", "random")), ((512, 16), ("random", "lru")),
-          ((1024, 8), ("tree", "nru")), ((1024, 16), ("tree", "random", "srrip")), ((1280, 20), ("tree", "srrip")),
-          ((2048, 16), ("tree", "random", "srrip")), ((3072, 12), ("nru",)))  # fmt: skip
-THIRD = ((1024, 16, 4), (1024, 16, 8), (1408, 11, 6), (1408, 11, 12), (1536, 12, 8), (2048, 16, 4), (2048, 16, 8), (4096, 16, 4))
+FIRST = (
+    ((32, 8), ("tree", "lru")), ((48, 12), ("tree", "lru")), ((32, 4), ("random", "tree")),
+    ((64, 4), ("tree", "lru")), ((32, 2), ("lru",)), ((16, 4), ("random", "lru")), ((24, 6), ("tree", "nru")),
+    ((64, 8), ("tree", "lru")),
+)  # fmt: skip
+SECOND = (
+    ((256, 4), ("tree", "srrip")), ((256, 8), ("tree", "lru")), ((512, 8), ("tree", "random")),
+    ((512, 16), ("random", "lru")), ((1024, 8), ("tree", "nru")), ((1024, 16), ("tree", "random", "srrip")),
+    ((1280, 20), ("tree", "srrip")), ((2048, 16), ("tree", "random", "srrip")), ((3072, 12), ("nru",)),
+)  # fmt: skip
+THIRD = (
+    (1024, 16, 4), (1024, 16, 8), (1408, 11, 6), (1408, 11, 12), (1536, 12, 8), (2048, 16, 4), (2048, 16, 8),
+    (4096, 16, 4),
+)  # fmt: skip
 """KiB and ways of a slice, and how many there are."""
 
 
@@ -73,7 +80,8 @@ class SetCache:
 
 @dataclass(frozen=True)
 class OtherMachine:
-    """foreign: lines that neighbours put into the last cache in each cycle. walk: cycles to find a missing translation."""
+    """foreign: lines that neighbours put into the last cache in each cycle. walk: cycles that a missing translation
+    takes. order: of the longest run of frames."""
 
     seed: int
     caches: tuple[SetCache, ...]
@@ -115,8 +123,9 @@ def other_machine(seed: int) -> OtherMachine:
     shared = len(caches) == 3 and random.random() < 0.4
     return OtherMachine(
         seed=seed, caches=tuple(caches), memory=between(180, 500), clock_hz=between(1e9, 5e9),
-        translations=(int(random.choice((32, 48, 64, 96))), int(random.choice((512, 1024, 1536, 2048)))), walk=between(20, 60),
-        huge_pages=bool(random.random() < 0.8), order=int(random.choice((0, 0, 2, 4))), pairs=bool(random.random() < 0.25),
+        translations=(int(random.choice((32, 48, 64, 96))), int(random.choice((512, 1024, 1536, 2048)))),
+        walk=between(20, 60), huge_pages=bool(random.random() < 0.8), order=int(random.choice((0, 0, 2, 4))),
+        pairs=bool(random.random() < 0.25),
         foreign=between(0.002, 0.05) if shared else 0.0, noise=between(0.003, 0.02), drift=between(0.001, 0.02),
         bursts=float(random.choice((0.0, 1 / 30, 1 / 10))),
     )  # fmt: skip
@@ -125,7 +134,7 @@ def other_machine(seed: int) -> OtherMachine:
 def other_rows(machine: OtherMachine) -> list[Row]:
     """All that the default suite brings of memory.latency, with the sizes that it adds near knees."""
     moment = _Moment(machine)
-    return swept(told_of(machine), lambda wanted: moment.row(wanted), refused=() if machine.huge_pages else ("huge",))
+    return swept(told_of(machine), moment.row, refused=() if machine.huge_pages else ("huge",))
 
 
 def told_of(machine: OtherMachine) -> Description:
@@ -156,7 +165,9 @@ class _Moment:
     def _visit(self, wanted: Wanted, visit: int) -> NDArray[np.float64]:
         one, random = self.machine, self.random
         self.drift = 0.95 * self.drift + float(random.normal(0, one.drift * 0.3))
-        batches = load_ns(one, wanted.size, wanted.pages, visit) * np.exp(self.drift + random.normal(0, one.noise, BATCHES))
+        batches = load_ns(one, wanted.size, wanted.pages, visit) * np.exp(
+            self.drift + random.normal(0, one.noise, BATCHES)
+        )
         if random.random() < 0.03:
             batches *= random.uniform(1.05, 1.6)
         return np.asarray(np.where(random.random(BATCHES) < one.bursts, batches * random.uniform(1.1, 4), batches))
@@ -243,4 +254,3 @@ def _translated(machine: OtherMachine, size: int, kind: str) -> float:
 def as_unknown(described: Description) -> Description:
     """What a system says that tells nothing of its caches."""
     return msgspec.structs.replace(described, caches=())
-

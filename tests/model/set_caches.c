@@ -181,8 +181,13 @@ static bool make(struct caches *c) {
 /* Mean cycles of a load in the last of `laps` laps over physical lines in the order of a walk; below 0 without memory. */
 double set_caches_walk(const struct set_cache *shape, uint32_t levels, double memory, uint32_t pairs, uint32_t sampling,
                        uint64_t phase, const uint64_t *lines, uint64_t count, uint32_t laps, uint64_t seed) {
-  struct caches c = {.shape = shape, .levels = levels, .memory = memory, .pairs = pairs, .sampling = sampling,
-                     .phase = phase, .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+  struct caches c = {.shape = shape,
+                     .levels = levels,
+                     .memory = memory,
+                     .pairs = pairs,
+                     .sampling = sampling,
+                     .phase = phase,
+                     .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
   double cycles = -1;
   if (make(&c))
     for (uint32_t lap = 0; lap < laps; lap++) {

@@ -36,8 +36,8 @@ class Refinement:
         self._wishes.clear()
 
     def wished(self, curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> list[Point]:
-        """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused, for
-        the one in its place."""
+        """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused,
+        for the one in its place."""
         of_curve = _seen_of(curve, seen)
         if curve.refused and of_curve and all(_is_refused(told) for told in of_curve.values()):
             curve = curve.in_place()

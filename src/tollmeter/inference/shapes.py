@@ -47,19 +47,23 @@ class Shape(Record, frozen=True):
     pairs: bool = False
 
 
-SHAPES = tuple(
-    Shape(ways=ways, keenness=keenness)
-    for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
-    for keenness in (1.0, 2.0, 5.0, inf)
-) + tuple(
-    Shape(ways=ways, keenness=inf, colours=colours)
-    for ways, colours in (
-        *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
-        *((2.0, 4), (4.0, 4), (8.0, 4)),
+SHAPES = (
+    tuple(
+        Shape(ways=ways, keenness=keenness)
+        for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
+        for keenness in (1.0, 2.0, 5.0, inf)
     )
-) + tuple(
-    Shape(ways=ways, keenness=keenness, pairs=True)
-    for ways, keenness in ((6.0, 1.0), (16.0, 2.0), (16.0, inf), (inf, 2.0), (inf, inf))
+    + tuple(
+        Shape(ways=ways, keenness=inf, colours=colours)
+        for ways, colours in (
+            *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
+            *((2.0, 4), (4.0, 4), (8.0, 4)),
+        )
+    )
+    + tuple(
+        Shape(ways=ways, keenness=keenness, pairs=True)
+        for ways, keenness in ((6.0, 1.0), (16.0, 2.0), (16.0, inf), (inf, 2.0), (inf, inf))
+    )
 )
 
 OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.0, 12.0, 16.0))
@@ -77,22 +81,17 @@ def table(shape: Shape) -> Array:
     x = np.exp(LOG_X)
     if shape.pairs:
         return table(Shape(ways=shape.ways, keenness=shape.keenness)) * _second_of_pair_missing(x)
-    if shape.colours == 1:
-        return _without_gaps(x, shape.ways)
-    if shape.colours == 2:
-        return _usual_of_two(x, shape.ways)
     if shape.colours:
-        return _usual_of_few(x, shape)
+        few = {1: lambda: _without_gaps(x, shape.ways), 2: lambda: _usual_of_two(x, shape.ways)}
+        return few.get(shape.colours, lambda: _usual_of_few(x, shape))()
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
-    if shape.keenness == inf:
-        return lower_gamma(shape.ways, shape.ways * x)
-    return _over_colours(shape, x)
+    return lower_gamma(shape.ways, shape.ways * x) if shape.keenness == inf else _over_colours(shape, x)
 
 
 def _second_of_pair_missing(x: Array) -> Array:
-    """A line whose pair was met a share d of a lap ago came with it, and is still there if the lines met since, and the
-    other lines of their pairs, fit: x (1 - (1 - d)^2) < 1. Not all of them come; near the capacity half of the lines do."""
+    """A line whose pair was met a share d of a lap ago came with it, and is still there if the lines met since, and
+    the other lines of their pairs, fit: x (1 - (1 - d)^2) < 1. Near the capacity it is no more than half of them."""
     return np.asarray(np.where(x < x[-1], np.sqrt(np.maximum(1 - 1 / x, 0.25)), 1.0))
 
 

@@ -112,7 +112,7 @@ def _of_state(row: Row, state: State) -> Row:
 
 
 def _curve(rows: Sequence[Row]) -> NoisyCurve:
-    values = _served_by_first(rows, np.array([_undisturbed(row) for row in rows]))
+    values = _served_by_first(rows, np.array([_undisturbed(row) for row in rows])).tolist()
     medians = [row.median or 0.0 for row in rows]
     lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
     highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
