@@ -27,7 +27,7 @@ EXACT, NEAR = 0.05, 0.1
 
 
 class Truth(NamedTuple):
-    """sizes: what each cache serves. neighbours: whether other cores use the last one: what it serves is then not known."""
+    """sizes: what each cache serves. neighbours: whether other cores use the last one; its size is then not known."""
 
     sizes: tuple[float, ...]
     way_bytes: float

@@ -99,7 +99,7 @@ def sizes(machine: Machine, per_octave: int = 4) -> list[int]:
 
 
 def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -> list[Row]:
-    """What the default suite brings of memory.latency on this machine: its points, and those that it adds near knees."""
+    """What the default suite brings of memory.latency on this machine: its points, and what it adds near knees."""
 
     def answered(wanted: Wanted) -> Row:
         latency = machine.ns(load_latency(machine, wanted.size, wanted.pages))

@@ -4,7 +4,7 @@ from what the inferences assume. It shares no cache, no noise and no translation
 
 * Caches are those of data sheets; replacement by what was found of them: tree-PLRU and LRU in first caches, random in
   ARM's and SiFive's, SRRIP and not-recently-used in last ones (Abel and Reineke 2020; Vila et al. 2020).
-* Last caches in slices chosen by a hash (Maurice et al. 2015), inclusive, exclusive or neither, some used by neighbours.
+* Last caches in slices chosen by a hash (Maurice et al. 2015), inclusive, exclusive or neither; some have neighbours.
 * Frames come in runs of a buddy allocator's orders. Translation buffers keep the share of a random walk's pages that
   fits; half of what they miss is hidden.
 * Samples are those of a busy host: noise of each batch, a clock that drifts through the run, bursts of whole batches,

@@ -353,7 +353,7 @@ def test_a_size_of_two_states_belongs_to_the_knee_and_is_no_level() -> None:
     assert list(found) == ["L1d", "L2", "L3", "memory"]
     l3 = found["L3"]
     assert l3.size_low is not None and l3.size_low <= 6 * MIB
-    assert l3.size_high is not None and 12 * MIB <= l3.size_high <= 16 * MIB
+    assert l3.size_high is not None and 12 * MIB <= l3.size_high <= 1.05 * 16 * MIB
     assert l3.latency_ns == pytest.approx(13.0, rel=0.05)
     assert [(state.state, state.median) for state in l3.states] == [("first", 13.0), ("second", MEMORY)]
     assert not any(level.states for name, level in found.items() if name != "L3")

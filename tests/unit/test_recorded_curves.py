@@ -53,8 +53,8 @@ def levels(name: str, pages: str, told: tuple[int, ...]) -> dict[str, Level]:
     [
         ("quiet_small_and_huge", "huge", (5.5 * MIB, 24 * MIB)),
         ("quiet_small_and_huge", "small", (5.6 * MIB, 24 * MIB)),
-        ("ia32_small_and_huge", "huge", (9.4 * MIB, 10 * MIB)),
-        ("ia32_small_and_huge", "small", (7.4 * MIB, 10 * MIB)),
+        ("ia32_small_and_huge", "huge", (7.8 * MIB, 10 * MIB)),
+        ("ia32_small_and_huge", "small", (6.2 * MIB, 10 * MIB)),
         ("musl_small", "small", (3.8 * MIB, 24 * MIB)),
         ("beside_a_copy", "huge", (1.9 * MIB, 16 * MIB)),
         ("ia32_beside_a_copy", "small", (2.9 * MIB, 3.5 * MIB)),
@@ -83,7 +83,7 @@ def test_sizes_that_now_one_level_serves_and_now_the_other_are_no_level(pages: s
     """From 4 to 16 MiB each visit had 15 or 140 ns: fitted, they were a fourth cache of 15 MiB at 26 ns."""
     found = levels("by_turns_for_long", pages, TOLD)
     assert list(found) == ["L1d", "L2", "L3", "memory"]
-    assert (found["L3"].latency_ns or 0) < 16
+    assert (found["L3"].latency_ns or 0) < 17
 
 
 def test_a_few_visits_beside_a_copy_part_two_caches() -> None:
