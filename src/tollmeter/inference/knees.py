@@ -20,8 +20,8 @@ from math import exp, inf
 import msgspec
 import numpy as np
 
-from tollmeter.inference.curves import NoisyCurve, segments
-from tollmeter.inference.search import Place, Search
+from tollmeter.inference.curves import NoisyCurve, bic, segments
+from tollmeter.inference.search import PARAMETERS_OF_KNEE, Place, Search
 from tollmeter.inference.shapes import OF_LARGE_PAGES, SHAPES, Shape
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array
@@ -35,12 +35,16 @@ LEAST_OF_LUCK = 1 << 20
 """What smaller caches do with a visit's pages is no more luck than what this does."""
 MISFIT = 0.15
 """No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
+OF_MODEL = 1.05
+"""By how much more the ends of an interval may be off: no shape is that of the cache."""
 USUAL_PAGE = 4096
 COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (
-    *(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
-    Shape(ways=12.0, keenness=inf, colours=1), Shape(ways=inf, keenness=inf, pairs=True),
+    tuple(Shape(ways=ways, keenness=2.0) for ways in (4.0, 16.0, inf)),
+    (*(Shape(ways=ways, keenness=keenness) for ways in (4.0, 16.0, inf) for keenness in (1.0, 5.0)),
+     Shape(ways=12.0, keenness=inf, colours=1)),
 )  # fmt: skip
+"""Smeared ones find the levels of a disturbed curve; sharp ones place the level behind a sharp knee."""
 
 
 class Knee(Record, frozen=True):
@@ -64,18 +68,39 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
     page_bytes: of what the buffer lies in, by which a cache has few colours or many.
 
-    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells.
+    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells; from the
+    knees that either kind of coarse shapes finds, of which those stand that explain the curve better.
     """
-    trusted = msgspec.structs.replace(points, noise=_spikes_doubted(points))
-    for _ in range(ROUNDS):
-        coarse = Search(trusted, COARSE_STEPS, COARSE_SHAPES, page_bytes)
-        rough = stripped(coarse, most_levels)
-        trusted = msgspec.structs.replace(points, noise=_trust(coarse, rough, points, page_bytes))
+    even = msgspec.structs.replace(points, noise=_spikes_doubted(points))
+    starts = [_coarse(even, points, shapes, most_levels, page_bytes) for shapes in COARSE_SHAPES]
     shapes = SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES
-    search = Search(trusted, FINE_STEPS, shapes, page_bytes)
-    knees = search.settled([search.place(coarse.capacities[at], coarse.shapes[shape]) for at, shape in rough])
-    wide = Search(_misfit(search, knees), FINE_STEPS, shapes, page_bytes)
+    judge = Search(even, FINE_STEPS, shapes, page_bytes)
+    found = [(trusted, _at(Search(trusted, FINE_STEPS, shapes, page_bytes), knees)) for trusted, knees in starts]
+    trusted, knees = min(
+        found, key=lambda one: bic(judge.solve(one[1])[1], judge.count, PARAMETERS_OF_KNEE * len(one[1]))
+    )
+    search, wide = (Search(one, FINE_STEPS, shapes, page_bytes) for one in (trusted, _misfit(judge, trusted, knees)))
     return _fit(search, wide, knees)
+
+
+Rough = Sequence[tuple[float, Shape]]
+"""Knees by capacity and shape."""
+
+
+def _coarse(
+    even: NoisyCurve, points: NoisyCurve, shapes: Sequence[Shape], most_levels: int, page_bytes: int
+) -> tuple[NoisyCurve, Rough]:
+    """The points with the trust that they have in the end, and the knees of the coarse search."""
+    trusted, rough = even, []
+    for _ in range(ROUNDS):
+        search = Search(trusted, COARSE_STEPS, shapes, page_bytes)
+        rough = stripped(search, most_levels)
+        trusted = msgspec.structs.replace(points, noise=_trust(search, rough, points, page_bytes))
+    return trusted, [(float(search.capacities[at]), search.shapes[shape]) for at, shape in rough]
+
+
+def _at(search: Search, rough: Rough) -> list[Place]:
+    return search.settled([search.place(capacity, shape) for capacity, shape in rough])
 
 
 def stripped(search: Search, most_levels: int) -> list[Place]:
@@ -119,12 +144,12 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
     return np.asarray(noise * np.clip(off / (FAR_OFF * usual), 1.0, LEAST_TRUST))
 
 
-def _misfit(search: Search, knees: Sequence[Place]) -> NoisyCurve:
+def _misfit(search: Search, trusted: NoisyCurve, knees: Sequence[Place]) -> NoisyCurve:
     """The points with the noise that the shapes' own error adds to them where a share of the lines misses."""
     costs, _ = search.solve(knees)
     shares = np.clip(search.shares(knees), 0, 1)
     wrong = MISFIT * np.sqrt((shares * (1 - shares)) @ costs[1:] ** 2) / (costs[0] + shares @ costs[1:])
-    return msgspec.structs.replace(search.points, noise=np.hypot(search.points.noise, wrong))
+    return msgspec.structs.replace(trusted, noise=np.hypot(trusted.noise, wrong))
 
 
 def _fit(search: Search, wide: Search, knees: Sequence[Place]) -> Fit:
@@ -148,11 +173,10 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
     profile = wide.log_likelihood(knees, place).max(axis=1)
     likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
-    half_step = 1 + 0.5 / FINE_STEPS
     sizes = search.points.sizes
     return Knee(
         size_bytes=size,
-        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / half_step,
-        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * half_step,
+        low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / OF_MODEL,
+        high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * OF_MODEL,
         shape=search.shapes[knees[place][1]],
     )

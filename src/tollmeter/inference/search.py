@@ -20,9 +20,6 @@ SHOWN_WITHIN = 0.2
 LEAST_POINTS = 2
 """That show a level: a single one is also what the middle of a rise looks like."""
 PARAMETERS_OF_KNEE = 3
-SELDOM = 6.0
-"""In log likelihood, against pairs of lines, which are brought into the second cache and never into the first: the
-smeared end of a larger cache before a faster memory looks like them."""
 SAME_SIZE, LONGEST_RUN = 0.05, 4
 """In doublings."""
 MOST_TURNS = 6
@@ -94,9 +91,7 @@ class Search:
         squares = self._between(self._squares_left(others), knees, place)
         if not np.isfinite(squares).any():
             squares[knees[place]] = self.solve(knees)[1]
-        likelihood = -squares / (2 * self.scale(float(squares.min()), len(knees)))
-        likelihood[:, [shape.pairs for shape in self.shapes]] -= SELDOM if place else np.inf
-        return np.asarray(likelihood)
+        return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
 
     def weakest(self, knees: Sequence[Place], most_levels: int) -> int | None:
         """Which knee to take out next, or None where all stand."""

@@ -8,8 +8,6 @@ after lap. A set that k of those lines fall into keeps them all while k <= W. Be
   lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one solution
   above zero. What processors really do lies between the two. `keenness` stretches the excess k/W - 1 before it goes
   into the second: 1 is random replacement, infinity is LRU.
-* Where a miss fetches a pair of lines, half of the lines are brought by their neighbours beyond the capacity, and fewer
-  the longer a lap is: no plateau follows the knee.
 * k is the same for all sets where the buffer is contiguous in physical memory, or where the index lies within a page.
   Under random page colours k is binomial, nearly Poisson with mean W x (Kessler and Hill 1992), and a line looks at
   sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
@@ -38,31 +36,22 @@ class Shape(Record, frozen=True):
 
     colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
     colour is a buffer without gaps, in which no set holds two lines more than another. Of more, the usual visit counts.
-    pairs: each miss brings the other line of a pair of lines as well.
     """
 
     ways: float
     keenness: float
     colours: int = 0
-    pairs: bool = False
 
 
-SHAPES = (
-    tuple(
-        Shape(ways=ways, keenness=keenness)
-        for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
-        for keenness in (1.0, 2.0, 5.0, inf)
-    )
-    + tuple(
-        Shape(ways=ways, keenness=inf, colours=colours)
-        for ways, colours in (
-            *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
-            *((2.0, 4), (4.0, 4), (8.0, 4)),
-        )
-    )
-    + tuple(
-        Shape(ways=ways, keenness=keenness, pairs=True)
-        for ways, keenness in ((6.0, 1.0), (16.0, 2.0), (16.0, inf), (inf, 2.0), (inf, inf))
+SHAPES = tuple(
+    Shape(ways=ways, keenness=keenness)
+    for ways in (2.0, 4.0, 6.0, 10.0, 16.0, inf)
+    for keenness in (1.0, 2.0, 5.0, inf)
+) + tuple(
+    Shape(ways=ways, keenness=inf, colours=colours)
+    for ways, colours in (
+        *((2.0, 1), (4.0, 1), (8.0, 1), (12.0, 1), (16.0, 1), (4.0, 2), (8.0, 2), (12.0, 2), (16.0, 2)),
+        *((2.0, 4), (4.0, 4), (8.0, 4)),
     )
 )
 
@@ -79,20 +68,12 @@ def miss_share(shape: Shape, x: Array) -> Array:
 def table(shape: Shape) -> Array:
     """The share of misses at every place of LOG_X."""
     x = np.exp(LOG_X)
-    if shape.pairs:
-        return table(Shape(ways=shape.ways, keenness=shape.keenness)) * _second_of_pair_missing(x)
     if shape.colours:
         few = {1: lambda: _without_gaps(x, shape.ways), 2: lambda: _usual_of_two(x, shape.ways)}
         return few.get(shape.colours, lambda: _usual_of_few(x, shape))()
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
     return lower_gamma(shape.ways, shape.ways * x) if shape.keenness == inf else _over_colours(shape, x)
-
-
-def _second_of_pair_missing(x: Array) -> Array:
-    """A line whose pair was met a share d of a lap ago came with it, and is still there if the lines met since, and
-    the other lines of their pairs, fit: x (1 - (1 - d)^2) < 1. Near the capacity it is no more than half of them."""
-    return np.asarray(np.where(x < x[-1], np.sqrt(np.maximum(1 - 1 / x, 0.25)), 1.0))
 
 
 def _set_share(load: Array, keenness: float) -> Array:
