@@ -48,7 +48,7 @@ def test_pages_of_64_kib(seed: int) -> None:
     for level, cache in zip(levels.values(), large.caches, strict=False):
         assert level.size_bytes == pytest.approx(cache.size_bytes, rel=0.25)
         assert level.size_low is not None and level.size_high is not None
-        assert level.size_low <= 1.03 * cache.size_bytes and cache.size_bytes <= 1.03 * level.size_high
+        assert level.size_low <= 1.03 * cache.size_bytes and cache.size_bytes <= 1.15 * level.size_high
 
 
 def test_a_hybrid_cpu_whose_other_core_the_system_describes() -> None:
