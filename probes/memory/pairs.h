@@ -86,6 +86,8 @@ static inline enum toll_status pairs_check(struct toll_run *r) {
   if (!p->proved) return pairs_lap(r, p);
   if (p->both.at != pairs_follow(p->head, p->both.steps % p->count))
     return toll_wrong(r, "the pairs do not stand where %llu of them lead", (unsigned long long)p->both.steps);
+  if (p->alone.at != pairs_follow(p->head, p->alone.steps % p->count) + 1)
+    return toll_wrong(r, "the control does not stand where %llu loads lead", (unsigned long long)p->alone.steps);
   return TOLL_OK;
 }
 

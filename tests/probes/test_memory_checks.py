@@ -27,6 +27,9 @@ static inline uint64_t planted(uint64_t loads) {
   return loads > dropped ? loads - dropped : 0;
 }
 """
+LOSES_ONCE = """static unsigned batches;
+  const uint64_t lost = getenv("PLANTED_CONTROL") && ++batches == 12;
+  """
 PLANTED = ("1", "2", "16", "32", "64", "half", "double")
 
 # A file and what is broken in it.
@@ -37,6 +40,8 @@ BREAKS = (
      "for (uint64_t left = planted(loads); left; left--) cursor->at = (void **)*cursor->at;"),
     ("pairs.h", '#include "toll.h"\n', '#include "toll.h"\n' + PLANT),
     ("pairs.h", "pairs_follow(p->both.at, r->iterations);", "pairs_follow(p->both.at, planted(r->iterations));"),
+    ("pairs.h", "for (uint64_t left = r->iterations; left; left--) at",
+     LOSES_ONCE + "for (uint64_t left = r->iterations - lost; left; left--) at"),
     ("transfer.c", '#include "large.h"\n', '#include "large.h"\n' + PLANT),
     ("transfer.c", ": read_group(t->head, t->lines)", ": read_group(t->head, planted(t->lines))"),
     ("write_policy.c", "left = p->lines - 1; left;", "left = planted(p->lines - 1); left;"),
@@ -153,6 +158,18 @@ def test_no_walk_with_a_wrong_number_of_loads_has_a_number(
     for name, points in WALKS.items():
         for done in visits(own_abi_name, f"memory.{name}", 2 * points, root=broken):
             assert done.status in ("wrong_answer", "unsupported"), (name, done.point, done.status)
+
+
+def test_a_control_that_loses_one_load_in_one_timed_batch_has_no_number(
+    broken: Path, own_abi_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches of the check itself are whole: only where the control stands in the end shows it."""
+    monkeypatch.setenv("PLANTED", "0")
+    done = visit(own_abi_name, "memory.line", root=broken, samples=8)
+    assert done.status == "ok", done.reason
+    monkeypatch.setenv("PLANTED_CONTROL", "1")
+    done = visit(own_abi_name, "memory.line", root=broken, samples=8)
+    assert done.status == "wrong_answer", done
 
 
 def test_walks_have_numbers_where_no_load_is_dropped(
