@@ -102,23 +102,6 @@ def test_a_cache_that_too_few_visits_do_not_tell_from_the_next_has_no_size() -> 
     assert second.size_bytes is second.size_low is second.size_high is None
 
 
-NEVER_LEVEL = (1.59, 1.63, 1.67, 1.52, 1.65, 2.04, 5.01, 5.16, 5.23, 6.11, 8.75, 30.6, 35.0, 88.0, 134.5)
-"""ns of a load from 1 KiB, 2 KiB ... 16 MiB, one visit each, in a run of 25 s beside a busy sibling hyperthread."""
-
-
-def test_a_level_whose_latency_no_size_has_makes_no_answer() -> None:
-    """The fit joined all that rises into one step: "1.6 ns from L2 and 12 ns from L3 or memory"."""
-    sizes = [*(KIB << place for place in range(len(NEVER_LEVEL))), 512 * MIB]
-    seen = [
-        row(cost, of="any.walk", name="load", parameters={"size": size, "pages": "huge"}, visits=1)
-        for size, cost in zip(sizes, (*NEVER_LEVEL, 242.8), strict=True)
-    ]
-    for level in hierarchy(seen, PROBES, machine(48 * KIB, 2 * MIB, 260 * MIB)):
-        latency = level.latency_ns or 0.0
-        assert any(abs(cost - latency) < 0.25 * latency for cost in NEVER_LEVEL), level
-        assert level.level != "L2" or latency > 5
-
-
 def test_a_size_that_contradicts_the_system_stands_where_visits_are_enough() -> None:
     found = hierarchy(step((48 * KIB, 1.0), (4 * MIB, 6.0), visits=5), PROBES, SOUND)[1]
     assert not found.not_apart_from and 3 * MIB < (found.size_bytes or 0) < 5 * MIB

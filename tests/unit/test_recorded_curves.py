@@ -110,6 +110,14 @@ def test_a_cache_that_neighbours_hide_is_not_added_to_the_one_before(name: str, 
     assert second.latency_cycles == pytest.approx(14, rel=0.05)
 
 
+@pytest.mark.parametrize("pages", ["huge", "small"])
+def test_a_fit_that_misses_what_the_farthest_size_takes_makes_no_answer(pages: str) -> None:
+    """It joined all that rises into one step: "1.6 ns from L2 and 12 ns from L3 or memory", where 512 MiB took 243."""
+    found = [*levels("one_visit_a_size", pages, (48 * KIB, 2 * MIB, 260 * MIB)).values()]
+    farthest = recorded("one_visit_a_size", pages)[-1].median or 0.0
+    assert not found or (found[-1].latency_ns or 0.0) > farthest / 2
+
+
 @pytest.mark.parametrize("path", sorted(CURVES.glob("*.json")), ids=lambda path: path.stem)
 def test_the_systems_word_changes_no_number(path: Path) -> None:
     """As many levels and the same sizes where it says nothing, too little, or something else."""

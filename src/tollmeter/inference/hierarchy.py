@@ -7,7 +7,7 @@ A level that was not measured is not there, and none is where the curve is too p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, log, sqrt
@@ -39,6 +39,8 @@ FAR_FROM_KNEE = 1.5
 BEYOND = 2
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
+MOST_MISSED = 2
+"""What the farthest size takes, over the last level's latency: beyond, the fit has joined several steps into one."""
 SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
 
@@ -88,10 +90,8 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
         joined = _less_translation(fits[best], fits["local"], curves[best])
-    if any(knee.high > MOST_APART * knee.low for knee in joined.knees):
-        return ()
-    fitted = to_fit(curves[best])
-    if joined.knees and not _is_seen(joined, len(joined.knees), zip(fitted.sizes, fitted.values, strict=True)):
+    is_missed = to_fit(curves[best]).values[-1] > MOST_MISSED * joined.latencies[-1]
+    if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
     seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
@@ -148,16 +148,14 @@ def _of_seen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> Fit:
     """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
     fit = fit_levels(to_fit(rows), most, page_bytes)
-    typical = [(size_of(row), row.median or 0.0) for row in rows]
-    while not all(_is_seen(fit, place, typical) for place in range(1, len(fit.knees))):
+    while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
         fit = fit_levels(to_fit(rows), len(fit.knees), page_bytes)
     return fit
 
 
-def _is_seen(fit: Fit, place: int, points: Iterable[tuple[float, float]]) -> bool:
-    """Whether a size between the level's knees, or beyond the last one, shows its latency. points: size and latency."""
-    latency, ends = fit.latencies[place], (*(knee.size_bytes for knee in fit.knees), inf)
-    own = [typical for size, typical in points if ends[place - 1] < size < ends[place]]
+def _is_seen(fit: Fit, place: int, rows: Sequence[Row]) -> bool:
+    latency, beyond = fit.latencies[place], fit.knees[place].size_bytes
+    own = [row.median or 0.0 for row in rows if fit.knees[place - 1].size_bytes < size_of(row) < beyond]
     return any(abs(typical - latency) < SEEN * latency for typical in own)
 
 
