@@ -33,8 +33,8 @@ class Cost(NamedTuple):
 
 
 class Run(NamedTuple):
-    """place: host, kernel and build, between which a real change lies. rows: by a name that begins with the probe's and
-    a blank."""
+    """place: host and kernel: costs of two places may really differ. rows: by a name that begins with the probe's and a
+    blank."""
 
     place: str
     rows: Mapping[str, Cost]

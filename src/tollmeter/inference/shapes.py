@@ -68,12 +68,17 @@ def miss_share(shape: Shape, x: Array) -> Array:
 def table(shape: Shape) -> Array:
     """The share of misses at every place of LOG_X."""
     x = np.exp(LOG_X)
+    if shape.colours == 1:
+        return _without_gaps(x, shape.ways)
+    if shape.colours == 2:
+        return _usual_of_two(x, shape.ways)
     if shape.colours:
-        few = {1: lambda: _without_gaps(x, shape.ways), 2: lambda: _usual_of_two(x, shape.ways)}
-        return few.get(shape.colours, lambda: _usual_of_few(x, shape))()
+        return _usual_of_few(x, shape)
     if shape.ways == inf:
         return _set_share(x, shape.keenness)
-    return lower_gamma(shape.ways, shape.ways * x) if shape.keenness == inf else _over_colours(shape, x)
+    if shape.keenness == inf:
+        return lower_gamma(shape.ways, shape.ways * x)
+    return _over_colours(shape, x)
 
 
 def _set_share(load: Array, keenness: float) -> Array:

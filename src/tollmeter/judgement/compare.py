@@ -9,10 +9,9 @@ side, so that nothing would ever be the same within 1 %. All else cannot be told
 pair.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine wanders by some per cent within
-an hour. Of times that may or may not follow it, both views have to show a change. Where it moved between
-the runs, or the machines differ, a change of what does not follow the clock is attributed to the machine and not to the
-code. Rows by clocks of different kinds, and of probes that mean something else
-by now, are refused, never compared.
+an hour. Of times that may or may not follow it, both views have to show a change. Where it moved between the runs, or
+the machines differ, a change of what does not follow the clock is attributed to the machine and not to the code. Rows
+by clocks of different kinds, and of probes that mean something else by now, are refused, never compared.
 """
 
 from __future__ import annotations
@@ -140,9 +139,10 @@ def _cause(before: Row, after: Row, moved: bool, same_machine: bool) -> Cause:
 
 
 def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
-    """New over old. Of two times that follow the core's clock in cycles of each run's own. Of other times nobody knows
-    whether they do: a clock that hardly moved within a run cannot show it. They changed where they did in ns and in
-    cycles alike, and the ratio nearer to 1 stands; where one view is slower and the other faster, neither is known."""
+    """New over old. Two times that follow the core's clock are compared in cycles of each run's own clock. Whether
+    another time follows it is unknown where the clock hardly moved within a run: it changed if it did in ns and in
+    cycles alike, and the ratio nearer to 1 is used; where one view is slower and the other faster, the interval holds
+    both."""
     found = ratio_of(old, new)
     if old.unit != "ns" and old.unit not in RATES:
         return found
