@@ -42,39 +42,35 @@ bool toll_chase_is_large(size_t count) {
 }
 
 struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, size_t stride) {
-  struct toll_shuffle shuffle = {.count = count};
+  struct toll_shuffle shuffle = {.count = count, .low = 1};
   uint64_t random = r->seed ^ (uint64_t)(uintptr_t)stride;
-  unsigned bits = 1;
-  while (bits < 32 && (UINT64_C(1) << bits) < count) bits++;
-  shuffle.low_bits = bits / 2;
-  shuffle.high_bits = bits - bits / 2;
+  while ((uint64_t)shuffle.low * shuffle.low < count) shuffle.low++;
+  shuffle.high = (uint32_t)((count + shuffle.low - 1) / shuffle.low);
   for (unsigned i = 0; i < TOLL_SHUFFLE_ROUNDS; i++) shuffle.key[i] = (uint32_t)toll_random(&random);
   return shuffle;
 }
 
-/* Each half in turn is changed by what the other is: whatever that is, it can be undone, so no two places meet (Luby and
- * Rackoff: How to construct pseudorandom permutations, 1988). What falls behind the count goes round again. */
-size_t toll_shuffle_at(const struct toll_shuffle *s, uint64_t place) {
-  const uint32_t low_mask = (UINT32_C(1) << s->low_bits) - 1, high_mask = (UINT32_C(1) << s->high_bits) - 1;
-  uint64_t value = place;
-  do {
-    uint32_t low = (uint32_t)value & low_mask, high = (uint32_t)(value >> s->low_bits) & high_mask;
-    for (unsigned i = 0; i < TOLL_SHUFFLE_ROUNDS; i += 2) {
-      low ^= mixed(high ^ s->key[i]) & low_mask;
-      high ^= mixed(low ^ s->key[i + 1]) & high_mask;
-    }
-    value = (uint64_t)high << s->low_bits | low;
-  } while (value >= s->count);
-  return (size_t)value;
+/* value + mixed(by) modulo `below`: a sum can be undone, whatever it was made with. */
+static uint32_t moved(uint32_t value, uint32_t by, uint32_t below) {
+  uint32_t sum = value + (uint32_t)((uint64_t)mixed(by) * below >> 32);
+  return sum < below ? sum : sum - below;
 }
 
-/* A walk has just come from its end when it begins anew, and finds in the caches what it met last. A pass in order leaves
- * the last half of 64 MiB in an L3 of 32, which a third of the walk's first steps met: a layout's first 50 ms of it took
- * 143 ns a load, and the next ones 148 and 150. */
-static void leave_the_end(struct lane lane, const struct toll_shuffle *shuffle) {
-  const uint64_t lines = toll_last_cache_bytes() / toll_line_bytes();
-  for (uint64_t place = shuffle->count > lines ? shuffle->count - lines : 0; place < shuffle->count; place++)
-    TOLL_USE(*cell(lane, toll_shuffle_at(shuffle, place)));
+/* A Feistel network: each digit in turn is moved by a hash of the other, which can be undone, so no two places meet. Four
+ * rounds make a permutation that nothing tells from a random one (Luby and Rackoff: How to construct pseudorandom
+ * permutations, 1988). The digits' bases are near the root of the count, so that one place in some thousand falls past
+ * it and goes round again; halves of a binary number sent up to half of them round, and each cost a mispredicted branch. */
+size_t toll_shuffle_at(const struct toll_shuffle *s, uint64_t place) {
+  uint32_t value = (uint32_t)place;
+  do {
+    uint32_t low = value % s->low, high = value / s->low;
+    for (unsigned i = 0; i < TOLL_SHUFFLE_ROUNDS; i += 2) {
+      low = moved(low, high ^ s->key[i], s->low);
+      high = moved(high, low ^ s->key[i + 1], s->high);
+    }
+    value = high * s->low + low;
+  } while (value >= s->count);
+  return value;
 }
 
 /* Stores that wait for nothing, many under way at once: 128 MiB are laid in a tenth of the time that swaps take, each of
@@ -89,7 +85,6 @@ static void lay(struct lane lane, const struct toll_shuffle *shuffle) {
   }
   *here = head;
   for (size_t i = 0; i < shuffle->count; i++) TOLL_USE(*cell(lane, i));
-  leave_the_end(lane, shuffle);
 }
 
 /* ---- page-local order ---- */

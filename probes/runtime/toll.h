@@ -220,10 +220,10 @@ void toll_chase_fetch(void *buffer, size_t bytes, size_t stride, size_t patch);
 
 /* A random order of `count` things that is computed, not kept: where the walk stands after so many steps is known without
  * going there. In random order a chase of many cells is laid by it. */
-enum { TOLL_SHUFFLE_ROUNDS = 6 };
+enum { TOLL_SHUFFLE_ROUNDS = 4 };
 struct toll_shuffle {
-  uint64_t count;
-  unsigned low_bits, high_bits;
+  uint64_t count;     /* at most UINT32_MAX */
+  uint32_t low, high; /* bases of the two digits of a place; their product is the count or a little more */
   uint32_t key[TOLL_SHUFFLE_ROUNDS];
 };
 bool toll_chase_is_large(size_t count);

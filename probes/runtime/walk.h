@@ -24,6 +24,7 @@
 #define WALK_MILESTONES 512
 #define WALK_LOOKED_UP  4096
 #define WALK_BESIDE     8
+#define WALK_TOGETHER   256
 
 struct walk {
   void **head;
@@ -53,6 +54,28 @@ static inline void **walk_follow(void **at, uint64_t loads) {
   return at;
 }
 
+static inline void **walk_place(const struct walk *w, uint64_t place) {
+  return (void **)(void *)(w->base + toll_shuffle_at(&w->shuffle, place % w->nodes) * w->stride);
+}
+
+/* Leaves in the caches what a walk that goes round and round leaves there: its last lines. A pass in order leaves the last
+ * half of 64 MiB in an L3 of 32, which a third of the walk's first steps met: a layout's first 50 ms of it took 143 ns a
+ * load, and the next ones 148 and 150.
+ *
+ * Of a walk that no cache holds, places are computed before they are read. The core then has as many reads under way as
+ * it can: the end of 1 GiB takes 0.13 s in place of 0.4. Of a smaller one each place is read as soon as it is known. A
+ * faster pass leaves lines that are younger than a lap makes them, and more of them are met in a cache that other
+ * machines fill: 64 MiB in an L3 of 260 took 100 ns a load, and 137 in any later lap. */
+static inline void walk_leave_the_end(const struct walk *w, uint64_t lines) {
+  size_t cell[WALK_TOGETHER];
+  for (uint64_t left = lines; left;) {
+    const unsigned most = w->computed ? WALK_TOGETHER : 1, many = left < most ? (unsigned)left : most;
+    for (unsigned i = 0; i < many; i++) cell[i] = toll_shuffle_at(&w->shuffle, w->nodes - left + i);
+    for (unsigned i = 0; i < many; i++) TOLL_USE(*(void **)(void *)(w->base + cell[i] * w->stride));
+    left -= many;
+  }
+}
+
 /* Lays the cycle into `bytes` at `base`, one node every `stride` bytes. whole: bytes of all walks that go side by side. */
 static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w, void *base, size_t bytes,
                                              size_t stride, enum toll_order order, size_t whole) {
@@ -65,7 +88,10 @@ static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w,
   w->local = order == TOLL_ORDER_PAGE_LOCAL;
   w->computed = w->known && whole > toll_last_cache_bytes();
   w->looked_up = WALK_LOOKED_UP * (uint64_t)bytes / whole + 1;
-  if (w->known) w->shuffle = toll_chase_shuffle(r, w->nodes, stride);
+  if (!w->known) return TOLL_OK;
+  w->shuffle = toll_chase_shuffle(r, w->nodes, stride);
+  const uint64_t ended = (uint64_t)toll_last_cache_bytes() / toll_line_bytes() * bytes / whole;
+  walk_leave_the_end(w, ended < w->nodes ? ended : w->nodes);
   return TOLL_OK;
 }
 
@@ -77,10 +103,6 @@ static inline enum toll_status walk_lay(struct toll_run *r, struct walk *w, void
 static inline bool walk_on_a_node(const struct walk *w, void **at) {
   size_t offset = (size_t)((char *)at - w->base);
   return offset < w->nodes * w->stride && offset % w->stride == 0;
-}
-
-static inline void **walk_place(const struct walk *w, uint64_t place) {
-  return (void **)(void *)(w->base + toll_shuffle_at(&w->shuffle, place % w->nodes) * w->stride);
 }
 
 /* Whether each of the milestones from the first on leads to the next one, and none past the head. */

@@ -194,7 +194,8 @@ def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypat
     first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
     assert [is_alive(process) for process in (small, first, second)] == [True, True, True], "it was small when it came"
     assert place.process(cpus=(0,)) == first
-    third = place.process(cpus=(2,))
+    large = msgspec.structs.replace(VISIT.point, parameters=(("size", held),))
+    third = place.process(cpus=(2,), point=large)
     assert [is_alive(process) for process in (first, second, third)] == [True, False, True]
     monkeypatch.setattr(residents, "_LARGE_BYTES", 2 * held)
     place.process(cpus=(3,))
@@ -217,8 +218,23 @@ def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: py
         return begun(*command, **options)
 
     monkeypatch.setattr(local, "Child", begin)
-    place.process(cpus=(0,))
+    place.process(cpus=(0,), seed=VISIT.seed + 1)
     assert seen == [(False, True)], "the one that has waited longest is gone by then"
+
+
+def test_a_large_one_keeps_its_pages_till_another_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that wait for the next layout would be returned to a guest's host. A layout that was not set up before holds
+    at least its size."""
+    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 1)
+    first = place.process()
+    held = next(iter(place.target._residents._waiting.values())).bytes
+    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 3 // 2)
+    second = place.process(cpus=(1,))
+    assert [is_alive(process) for process in (first, second)] == [True, True]
+    large = msgspec.structs.replace(VISIT.point, parameters=(("size", held),))
+    third = place.process(point=large)
+    assert [is_alive(process) for process in (first, second, third)] == [False, False, True]
 
 
 def test_two_layouts_of_any_size_wait_for_each_other_s_visits(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@
 TOLL_TEST_NAME("test.chase");
 
 enum { LARGE_CELLS = 70001 };
+static const size_t large_counts[] = {1 << 15, (1 << 15) + 1, 1 << 16, LARGE_CELLS};
 
 static struct toll_visit visit;
 static const struct toll_probe probe = {.question = "none"};
@@ -66,6 +67,19 @@ static void expect_computed(char *buffer, size_t cells) {
     EXPECT((char *)here == buffer + toll_shuffle_at(&shuffle, place) * sizeof(void *));
 }
 
+/* Steps of one length would be fetched ahead: no length is taken by more than one step in a hundred. */
+static void expect_scattered(size_t cells) {
+  struct toll_run r = test_run(&visit, &probe);
+  struct toll_shuffle shuffle = toll_chase_shuffle(&r, cells, 64);
+  unsigned *steps = calloc(cells, sizeof *steps), most = 0;
+  for (size_t place = 0; steps && place + 1 < cells; place++) {
+    size_t length = (toll_shuffle_at(&shuffle, place + 1) + cells - toll_shuffle_at(&shuffle, place)) % cells;
+    if (++steps[length] > most) most = steps[length];
+  }
+  EXPECT(most > 0 && most < cells / 100);
+  free(steps);
+}
+
 static void expect_seeded(char *buffer, char *copy, size_t bytes) {
   struct toll_run r = test_run(&visit, &probe);
   toll_chase(&r, buffer, bytes, 64, TOLL_ORDER_RANDOM);
@@ -97,8 +111,11 @@ int main(void) {
   expect_seeded(buffer, copy, most);
   char *large = calloc(LARGE_CELLS, sizeof(void *));
   if (!large) return 1;
-  expect_one_cycle(large, LARGE_CELLS * sizeof(void *), sizeof(void *), TOLL_ORDER_RANDOM);
-  expect_computed(large, LARGE_CELLS);
+  for (size_t i = 0; i < sizeof large_counts / sizeof large_counts[0]; i++) {
+    expect_one_cycle(large, large_counts[i] * sizeof(void *), sizeof(void *), TOLL_ORDER_RANDOM);
+    expect_computed(large, large_counts[i]);
+    expect_scattered(large_counts[i]);
+  }
   free(large);
   free(buffer);
   free(copy);

@@ -28,6 +28,11 @@ def _resident(child: Child, visit: Visit) -> Resident:
     return Resident(child, visit.seed, bytes=0, own_bytes=child.own_bytes())
 
 
+def _largest_number(place: Place) -> int:
+    """Of its parameters: of a layout that was not set up before, the memory that it will hold is at least its size."""
+    return max((value for _, value in place[1] if isinstance(value, int)), default=0)
+
+
 def _told_ahead(visit: Visit, cpu: int) -> str:
     """The line that asks for what a visit needs, and not for the visit."""
     return " ".join((*words(visit), f"--ahead={cpu}"))
@@ -73,7 +78,7 @@ class Local:
         calm = one is not None and self._forecast.is_calm(visit.point, one.own_bytes)
         ended = self._asked(one.child, visit, limit_s, calm) if one else None
         if one is None or ended is None:
-            one = _resident(self._started(executable, self._held_bytes.get(place, 0)), visit)
+            one = _resident(self._started(place), visit)
             ended = self._asked(one.child, visit, limit_s, calm=False)
         self._keep(place, one)
         return ended or one.child.finish(limit_s)
@@ -136,23 +141,23 @@ class Local:
         """Where each visit has a process of its own, a layout is never over for want of one."""
         return self._residents.staying(place) if self.keeps_residents else Staying()
 
-    def _started(self, executable: str, bytes_: int) -> Child:
-        """bytes_: that it will hold, as far as that is known. Raises OSError where it cannot be started."""
-        self._residents.make_room(bytes_)
-        return Child(self._command(executable, ("--stay",)), listens=True)
+    def _started(self, place: Place, bytes_: int = 0) -> Child:
+        """bytes_: of memory that its sizes say. Raises OSError where it cannot be started."""
+        self._residents.make_room(self._held_bytes.get(place) or max(bytes_, _largest_number(place)))
+        return Child(self._command(place[0], ("--stay",)), listens=True)
 
     def _prepared(self, place: Place, visit: Visit) -> Child | None:
         """Whose data can be seen before it is visited; None where that is of no use, or it could not be prepared."""
         if not self._forecast.may_begin(visit.point):
             return None
-        child = self._started(place[0], self._held_bytes.get(place, 0))
+        child = self._started(place)
         with self._interruptible(child):
             child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._ahead)
         return child if child.stays else None
 
     def _begun_ahead(self, coming: Coming) -> Child | None:
         try:
-            child = self._started(coming.executable, max(coming.bytes, self._held_bytes.get(coming.place, 0)))
+            child = self._started(coming.place, coming.bytes)
         except OSError:
             return None
         return child if child.say(_told_ahead(coming.visit, self._forecast.cpu)) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+from math import inf
 from typing import NamedTuple
 
 from tollmeter.targets.ahead import Place, Staying
@@ -14,10 +15,9 @@ _MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""
 _LARGE_BYTES, _MOST_LARGE_BYTES, _LARGE_TOGETHER = 24 << 20, 768 << 20, 3
 """A process that holds more than the first is large. All large ones together hold no more than the second, or three
-times what the next one wants: two that are visited alternately, and one that is prepared meanwhile. With a last cache
-of 260 MiB each of these holds 1 GiB, and takes up to 15 s to set up in a guest whose host has to give it the pages. A
-page of a guest that has been free for some seconds is the host's again, and to have it back takes ten times as long as
-to clear it: 128 MiB of such pages took 0.3 to 0.4 s, and 0.03 s where another process had just left them."""
+times what the largest of the run holds: two that are visited alternately, and one that is prepared meanwhile. A guest
+returns free pages to its host within some seconds (free page reporting). To get 1 GiB of them back takes 4 s, and to
+clear 1 GiB that another process has just freed takes 0.2 s. So a large process ends only when the next one begins."""
 _FILES_EACH, _FILES_OF_THE_HOST = 2, 128
 
 
@@ -39,7 +39,7 @@ class Residents:
         self._waiting: dict[Place, Resident] = {}
         self._large: dict[Place, Resident] = {}
         self._leaving: list[Child] = []
-        self._held = 0
+        self._held = self._largest = 0
 
     def taken(self, place: Place, seed: int) -> Resident | None:
         """Who waits for another visit of this layout. One of another layout of the place is ended: it is over, and a
@@ -55,8 +55,9 @@ class Residents:
         return None
 
     def keep(self, place: Place, one: Resident) -> None:
-        """As long as all that wait leave the machine its memory: what does not fit is started again each time."""
-        self.make_room(one.bytes)
+        """As long as all that wait leave the machine its memory: what does not fit is started again each time. A large
+        process above the limit of large ones ends when the next layout begins."""
+        self._end_large(one.bytes, inf)
         if self._held + one.bytes > _MOST_HELD * _memory_bytes() or len(self._waiting) >= _most_residents():
             one.child.end()
             return
@@ -71,10 +72,14 @@ class Residents:
         return Staying(found.bytes, found.prepared_s) if found else None
 
     def make_room(self, wanted: int) -> None:
-        """Ends the large ones that have waited longest, before a layout begins whose size is known: what was held until
-        then is not the host's yet, and is taken first."""
+        """Before a layout of `wanted` bytes begins, which then gets the pages of those that end."""
+        self._largest = max(self._largest, wanted)
+        self._end_large(wanted, max(_MOST_LARGE_BYTES, _LARGE_TOGETHER * self._largest))
+
+    def _end_large(self, wanted: int, most: float) -> None:
+        """Those that have waited longest, until `wanted` bytes more are within `most` and the machine's share."""
         held = sum(one.bytes for one in self._large.values())
-        most = min(max(_MOST_LARGE_BYTES, _LARGE_TOGETHER * wanted), _MOST_HELD * _memory_bytes() - (self._held - held))
+        most = min(most, _MOST_HELD * _memory_bytes() - (self._held - held))
         for place, one in list(self._large.items()):
             if wanted <= _LARGE_BYTES or held + wanted <= most:
                 return
