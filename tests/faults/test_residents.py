@@ -223,8 +223,7 @@ def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: py
 
 
 def test_a_large_one_keeps_its_pages_till_another_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages that wait for the next layout would be returned to a guest's host. A layout that was not set up before holds
-    at least its size."""
+    """A guest would return free pages to its host. A layout that was not set up before holds at least its size."""
     monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
     monkeypatch.setattr(residents, "_LARGE_TOGETHER", 1)
     first = place.process()
