@@ -6,7 +6,7 @@
  * return thunks (Linux's answer to speculative return stack overflow on AMD), the core's stack of return addresses holds
  * the kernel's own afterwards, and the program's first return behind a call is mistaken: 47 of 163 ns on Zen 4, and 5 for
  * each further return. Every program returns from what it called the kernel in. In the loop itself the same call took 115
- * or 171 ns, by where a linker had put code that is not in the loop (docs/decisions/0043-a-gate-in-a-function.md).
+ * or 171 ns, by where a linker had put code that is not in the loop (docs/decisions/0028).
  *
  * The C library's syscall() would do as much and then translate the answer into errno.
  *

@@ -3,7 +3,7 @@
 
 A process on the host's CPU has the last cache and the memory in common with the one that measures. So it is at work
 beside visits that use neither: of one worker, that makes the kernel neither switch nor find pages, and whose data fit
-into half of the caches that its core has to itself. What that is worth and what it does to a number: decision 40.
+into half of the caches that its core has to itself. What that is worth and what it does to a number: decision 20.
 """
 
 from __future__ import annotations

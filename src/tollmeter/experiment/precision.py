@@ -32,7 +32,7 @@ LEAST_LAYOUTS = 2
 USUAL_VISITS_SD = 0.02
 LEAST_SHARED = 0.4
 """Share of the variance between visits that is between layouts, at the least: visits of two or three layouts estimate
-it too low. Without it intervals held the median of twelve runs in 92 % of the rows in place of 97 (decision 53)."""
+it too low. Without it intervals held the median of twelve runs in 92 % of the rows in place of 97 (decision 27)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4

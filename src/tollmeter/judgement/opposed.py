@@ -20,7 +20,7 @@ from tollmeter.numbers.stats import adjusted_chances
 MOST_CHANCE, MOST_CHANCE_WHEN_PRECISE = 0.002, 0.0007
 """The chances up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
 ratio that its budget ended, and of one that is as precise as it was to be. Blocks that scatter little by luck end a run
-early, and their scatter then understates the error (decision 51)."""
+early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
 """What is less is nobody's: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is an estimate
 of each side's own. A run of 143 layouts told two executables of one source apart, by 0.001 %."""

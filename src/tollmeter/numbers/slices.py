@@ -2,7 +2,7 @@
 """Slices of profiles: in which the core was whole or shared, which of them make a profile, and how well it is known.
 
 Whoever uses the core's other hardware thread takes more from some functions than from others: on a guest of two CPUs
-shares moved by up to nine points (docs/decisions/0030-profiles-in-turns.md).
+shares moved by up to nine points (docs/decisions/0029-profiles.md).
 """
 
 from __future__ import annotations

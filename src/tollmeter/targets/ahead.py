@@ -2,7 +2,7 @@
 """Layouts that are prepared before their visit is asked for, by processes on the host's own CPU.
 
 To begin a layout may take longer than to visit it: a process touches its memory and threads a walk through it. What may
-be measured beside that, it is done beside; for every other visit whoever prepares is halted (decision 40).
+be measured beside that, it is done beside; for every other visit whoever prepares is halted (decision 20).
 """
 
 from __future__ import annotations

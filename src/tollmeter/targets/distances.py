@@ -19,7 +19,7 @@ DISTANCES = "distances.so"
 LINE_BYTES = 64
 ONE_IN = 2
 """Lines of which one is looked at. Of the 512 lines of a first cache 64 would be too few: what lies near its size would
-be told by chance (docs/decisions/0032)."""
+be told by chance (docs/decisions/0024)."""
 
 _LIMIT_S = 60.0
 
