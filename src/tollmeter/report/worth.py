@@ -125,7 +125,7 @@ def next_step(book: Book) -> Step:
     run = book.index.run
     again = book.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
-        return _go_on(run)
+        return _go_on(book)
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
@@ -138,10 +138,11 @@ def next_step(book: Book) -> Step:
     return Step(typed("serve"), "shows this and other runs in a browser")
 
 
-def _go_on(run: RunInfo) -> Step:
+def _go_on(book: Book) -> Step:
+    run = book.index.run
     if is_under_way(run):
         return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
-    return Step(typed("run", "--resume", run.folder), "measures what is missing")
+    return Step(typed("run", "--resume", run.folder, *book.request.get("places", ())), "measures what is missing")
 
 
 def _unthrottled(seen: Surroundings | None) -> str:

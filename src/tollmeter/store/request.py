@@ -58,6 +58,13 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     reused: str = ""
 
 
+def places_of(request: Request) -> list[str]:
+    """The words of `toll run` that name where it measures and with what beyond this machine and the run's folder."""
+    words = ["--target", ",".join(request.targets)] if request.targets else []
+    words += ["--folder", request.folder] if request.folder else []
+    return words + (["--peer", request.peer] if request.peer else [])
+
+
 def write_request(folder: Path, request: Request) -> None:
     table = msgspec.to_builtins(request)
     text = toml.dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
