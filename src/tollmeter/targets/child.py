@@ -117,6 +117,8 @@ class Child:
             raise
         if limit is None and _promises_to_stay(output):
             return Ended(bytes(output), 0, None)
+        if limit:
+            self.signal(signal.SIGKILL)  # to move a process in the middle of a trap to another CPU took until its end
         self.end()
         return self._ended(output, limit)
 
