@@ -166,6 +166,7 @@ def suites(folder: Path) -> dict[str, Suite]:
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
     """One line for a name that is not there, with the nearest ones that are."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:6]
+    lower = {one.lower(): one for one in reversed(known)}
+    near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)] or list(known)[:6]
     others = f"near it: {', '.join(near)}" if near else "there is none"
     return Failure(f"no {kind} is called {clean(name)!r}; {others}")

@@ -19,8 +19,11 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-LEAST_BYTES = 400 << 20
-"""350 MB were enough for a run of one probe, and 300 were not."""
+_LEAST = {
+    resource.RLIMIT_AS: (400 << 20, "address space", "ulimit -v"),
+    resource.RLIMIT_DATA: (150 << 20, "private memory", "ulimit -d"),
+}
+"""350 MB of address space were enough for a run of one probe, and 300 were not; of private memory 150 and 120."""
 
 _heard: list[int] = []
 _holding = False
@@ -59,17 +62,16 @@ class _Forgiving(io.FileIO):
 
 
 def make_room() -> str | None:
-    """Why the command cannot run in the address space that it may have, if so. The libraries that compute would each
+    """Why the command cannot run in the memory that it may have, if so. The libraries that compute would each
     start as many threads as there are CPUs, and take memory for all of them: nothing here is large enough for that.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    try:
-        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    except OSError:
-        return None
-    if allowed == resource.RLIM_INFINITY or allowed >= LEAST_BYTES:
-        return None
-    return f"{LEAST_BYTES >> 20} MiB of address space are needed, and this may have {allowed >> 20} (ulimit -v)"
+    for limit, (least, what, typed) in _LEAST.items():
+        with contextlib.suppress(OSError):
+            allowed, _ = resource.getrlimit(limit)
+            if allowed != resource.RLIM_INFINITY and allowed < least:
+                return f"{least >> 20} MiB of {what} are needed, and this may have {allowed >> 20} ({typed})"
+    return None
 
 
 def read_clock() -> str | None:
@@ -107,6 +109,9 @@ def hearing_signals() -> Iterator[None]:
         yield
     finally:
         _mask(signal.SIG_BLOCK)
+        with contextlib.suppress(OSError):
+            for number in SIGNALS:  # a thread has a mask of its own, and Python restores the default when it ends
+                signal.signal(number, signal.SIG_IGN)
 
 
 def _mask(how: int) -> None:

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 MACHINE = {
-    "k": "machine", "host": "fake", "cpu": "Fake CPU", "kernel": "Linux 6.0", "hypervisor": None, "cpus": 2,
+    "k": "machine", "host": os.uname().nodename, "cpu": "Fake CPU",
+    "kernel": f"{os.uname().sysname} {os.uname().release}", "hypervisor": None, "cpus": 2,
     "memory_bytes": 1 << 33, "allowed_cpus": sorted(os.sched_getaffinity(0)), "page_bytes": 4096,
     "architecture": "x86_64", "facts": {},
     "caches": [

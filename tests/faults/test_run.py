@@ -26,7 +26,7 @@ from fakes import awaited, change, toll, tree
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.model import Workload
-from tollmeter.store.journal import NAME, read
+from tollmeter.store.journal import NAME, Journal, read
 from tollmeter.store.request import read_request, write_request
 from waiting import LONG_S
 
@@ -443,6 +443,49 @@ def test_resuming_with_another_executable_is_refused(done: Toll, root: Path) -> 
     path.write_text(path.read_text() + "\n")
     assert done("run", "--resume", "mine").code == 5
     assert done("run", "--resume", "mine", "kernel.loop").code == 2
+
+
+@pytest.mark.parametrize(("behaviour", "code"), [("crash", 1), ("skip", 6), ("cut", 5)])
+def test_every_code_but_0_has_its_line_on_standard_error_also_with_quiet(
+    done: Toll, root: Path, behaviour: str, code: int
+) -> None:
+    tree(root, loop=behaviour)
+    told = done("run", "--out", "mine", "--quiet")
+    assert (told.code, told.said.count("\n")) == (code, 1), told
+
+
+def test_a_run_whose_folder_is_removed_stops(done: Toll, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It measured on into a file that no name leads to."""
+    append = Journal.append
+
+    def removing(journal: Journal, stream: bytes) -> None:
+        append(journal, stream)
+        shutil.rmtree(journal.folder, ignore_errors=True)
+
+    monkeypatch.setattr(Journal, "append", removing)
+    told = done("run", "--out", "mine", "--quiet")
+    assert told.code == 5
+    assert "removed" in one_line(told)
+    assert not (root / "mine").exists()
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "-0"])
+def test_no_columns_are_no_reason_to_print_nothing(done: Toll, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    done("run", "--out", "mine", "--quiet")
+    monkeypatch.setenv("COLUMNS", columns)
+    assert done("show", "mine").out.strip()
+
+
+@pytest.mark.parametrize("value", ["9223372036854775808", "1e300", "-1", "inf", "nan"])
+def test_a_scatter_that_no_machine_has_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
+    done("run", "--out", "mine", "--quiet")
+    path = root / "mine/run.toml"
+    before, _, _ = path.read_text().partition("[runs_sd]")
+    path.write_text(before + f'[runs_sd]\n"kernel.loop" = {value}\n')
+    (root / "mine/index.sqlite").unlink(missing_ok=True)
+    told = done("show", "mine")
+    assert told.code == 5
+    assert "run.toml is damaged" in one_line(told)
 
 
 # ---- hostile runs -----------------------------------------------------------------------------------------------

@@ -116,7 +116,8 @@ def test_several_places_each_keep_their_own_clock(person: Person) -> None:
 def test_a_run_is_gone_on_with_there(person: Person) -> None:
     first = person.runs(PROBE, *SOON, targets=["ssh:board"])
     assert first.returncode in MEASURED, first.stderr
-    again = person.toll("run", "--resume", str(person.folder / "run"), "--budget", "20s", "--quiet")
+    words = ["run", "--resume", str(person.folder / "run"), "--budget", "20s", "--quiet"]
+    again = person.toll(*words, "--target", "ssh:board")
     assert again.returncode in MEASURED, again.stderr
 
 

@@ -23,6 +23,7 @@ from tollmeter.plan import Plan
 from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
 from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
+from tollmeter.targets import child
 
 
 @pytest.fixture
@@ -373,14 +374,29 @@ def test_no_cpu_for_the_host_is_said_and_borne(cpu: int | None) -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+def refuse(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
 
+
+def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowest = min(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    with kept_on(min(os.sched_getaffinity(0))) as complaint:
+    with kept_on(lowest) as complaint:
         assert complaint
         assert "Operation not permitted" in complaint
+    monkeypatch.setattr(os, "sched_getaffinity", refuse)
+    with kept_on(lowest) as complaint:
+        assert complaint
+
+
+@pytest.mark.parametrize("call", ["sched_getscheduler", "sched_getparam", "sched_setscheduler"])
+def test_a_refused_priority_is_borne(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
+    monkeypatch.setattr(os, call, refuse)
+    with before_others(wanted=True):
+        pass
+    with child._as_everybody():
+        pass
 
 
 def test_the_host_comes_before_others_and_what_it_starts_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, sample
@@ -105,6 +106,13 @@ def test_what_the_system_refuses_is_named_and_what_the_probe_does_itself_is_not_
     assert lacking(probe(switches=True), delay_ns=None, involuntary=None) == ()
     assert lacking(major_faults=None) == ("page faults",)
     assert lacking(probe(faults=True), major_faults=None) == ()
+    assert lacking(steal_ticks=None) == ("time stolen by the hypervisor",)
+
+
+def test_a_worker_that_the_system_does_not_let_stay_on_its_cpu_is_named() -> None:
+    told = msgspec.structs.replace(outcome([sample(10, witness=quiet())]), pinned=False)
+    assert unseen(told, probe()) == ("staying on one CPU",)
+    assert unseen(msgspec.structs.replace(told, pinned=True), probe()) == ()
 
 
 def test_a_number_without_evidence_is_unknown_and_claims_less() -> None:

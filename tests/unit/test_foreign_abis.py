@@ -11,6 +11,7 @@ import pytest
 from tollmeter.model import Failure
 from tollmeter.toolchain.abis import find, survey
 from tollmeter.toolchain.build import read_abi
+from tollmeter.toolchain.trusted import trust
 
 SPY = 'summary = "s"\ncompiler = [["{compiler}"]]\nflags = {flags}\nruns_on = ["x86_64"]\n'
 
@@ -46,10 +47,13 @@ def test_an_abi_of_the_folder_one_stands_in_is_used_only_where_it_is_asked_for(
     spy.chmod(0o755)
     (tmp_path / "abis/spied.toml").write_text(SPY.format(compiler=spy, flags=[]))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     told = {one.name: one for one in survey(tmp_path / "none", "x86_64")}
     assert not ran.exists()
     assert told["spied"].mend == "./toll run --abi spied"
     assert "spied" not in find(tmp_path / "none").abis
+    assert "--trust" in find(tmp_path / "none", ["spied"]).refused["spied"]
+    trust([tmp_path / "abis/spied.toml"])
     assert "spied" in find(tmp_path / "none", ["spied"]).abis
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -188,6 +189,36 @@ def test_a_status_that_is_hidden_is_unknown_and_not_calm(system: Path) -> None:
     assert not (system / "PROC/self").exists()
     seen = Watch([0]).seen()
     assert (seen.seccomp_filters, seen.traced, seen.unreadable) == (None, None, ("/proc/self/status",))
+
+
+HIDDEN = ("stat", "self/status", "self/cgroup")
+REFUSED = {"getrusage": resource} | dict.fromkeys(("getpriority", "sched_getscheduler", "sched_getaffinity"), os)
+
+
+@pytest.mark.parametrize("source", [*HIDDEN, *REFUSED])
+def test_each_source_that_is_hidden_is_named_and_makes_no_run_calm(
+    system: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/proc/stat under /dev/null made a run calm, and setpriority refused took its whole answer."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/status").write_text("TracerPid:\t0\nSeccomp:\t0\n")
+    (system / "PROC/self/cgroup").write_text("0::/\n")
+    (system / "PROC/pressure").mkdir()
+    (system / "PROC/pressure/cpu").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    assert Watch([0]).seen().unreadable == ()
+    if source in HIDDEN:
+        (system / "PROC" / source).write_text("")
+    else:
+        monkeypatch.setattr(REFUSED[source], source, refuse)
+    seen = Watch([0]).seen()
+    name = source if source in REFUSED else f"/proc/{source}"
+    assert seen.unreadable == (name,)
+    named = {one.name: one.claim for one in all_findings(book(seen, "kernel.any"))}
+    assert name in named["machine.evidence_is_missing"]
 
 
 SEEN = """

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from made import row
 from tollmeter.judgement.verdict import verdict
@@ -106,3 +107,11 @@ def test_a_status_that_could_not_be_read_leaves_times_of_system_calls_unknown() 
     assert said(rows(of="kernel.enter"), surroundings=hidden) == "unknown"
     assert said(rows(of="memory.walk"), surroundings=hidden) == "quiet"
     assert said(rows(of="kernel.enter"), surroundings=Surroundings(others=0.0)) == "quiet", "an older run's"
+
+
+@pytest.mark.parametrize("source", ["/proc/stat", "getrusage", "/proc/self/cgroup", "getpriority", "sched_getaffinity"])
+def test_a_source_that_told_nothing_leaves_every_time_of_this_machine_unknown(source: str) -> None:
+    hidden = Surroundings(pressure=0.0, unreadable=(source,))
+    assert said(rows(of="memory.walk"), surroundings=hidden) == "unknown"
+    assert said(rows(of="memory.walk", clock="instructions"), surroundings=hidden) == "quiet"
+    assert said(rows(of="memory.walk"), surroundings=Surroundings(others=0.5, unreadable=(source,))) == "busy"

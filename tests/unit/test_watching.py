@@ -132,3 +132,10 @@ def test_no_number_is_made_of_what_is_not_shown(screen: Watched) -> None:
     screen.seconds += LEAST_SECONDS_BETWEEN_NUMBERS
     screen.watching.tell()
     assert screen.made == [1]
+
+
+def test_a_visit_of_a_probe_that_the_journal_does_not_describe_has_no_number(screen: Watched) -> None:
+    for _ in range(max(LOOKS)):
+        screen.visit(name="kernel.unknown")
+    screen.watching.tell()
+    assert screen.made == []

@@ -49,10 +49,22 @@ def finished(measured: Measured, options: Options) -> int:
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
     code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
-    for failure in (*_print_failures(book, options.form, folder), *_page_failures(book, folder)):
+    failures = [*_print_failures(book, options.form, folder), *_page_failures(book, folder)]
+    if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
+        say(_why(book, code))
+    for failure in failures:
         say(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
+
+
+def _why(book: Book, code: int) -> str:
+    """What docs/exit-codes.md promises on standard error: the first visit that failed, or what the run leaves open."""
+    statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
+    told = next((one for one in book.outcomes if one.status in statuses), None)
+    if told and code != NOTHING:
+        return f"{told.point.probe}: {told.reason or told.status}"
+    return book.index.run.unanswered or "no row has a number"
 
 
 def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -73,10 +74,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     listen(say)
     given = list(sys.argv[1:] if words is None else words)
-    if given in (["--version"], ["-V"]):
-        print(f"tollmeter {tollmeter.__version__}")
-        return 0
+    if os.environ.get("COLUMNS", "").strip("+-0") == "":
+        os.environ.pop("COLUMNS", None)  # in no columns nothing would be printed
     try:
+        if given in (["--version"], ["-V"]):
+            print(f"tollmeter {tollmeter.__version__}", flush=True)
+            return 0
         _check_whole(given)
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()
@@ -85,6 +88,10 @@ def main(words: Sequence[str] | None = None) -> int:
         # An exit is what typer and rich make of a closed pipe. Whoever read has had enough.
         starting.forget_output()
         return 0
+    except KeyboardInterrupt:
+        # A second signal, while the first was being answered.
+        say("interrupted")
+        return INTERRUPTED
     except (Failure, TyperException, OSError, MemoryError, ImportError) as error:
         if _lost_output(error):
             starting.forget_output()

@@ -37,6 +37,7 @@ def run(
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     folder: Annotated[Path | None, typer.Option(help="for files of probes, on the disk to measure [the run's]")] = None,
     peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
+    trust: Annotated[list[Path] | None, typer.Option(help="a suite or ABI file whose commands may be started")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     all_points: Annotated[bool, typer.Option("--all-points", help="all requested points, in any budget")] = False,
@@ -54,6 +55,7 @@ def run(
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
+        tuple(trust or ()),
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)
@@ -108,6 +110,6 @@ def _plan(options: Options, resume: str | None) -> Plan:
 
     if resume is None:
         return prepared(options, may_install=False).plan
-    half = interrupted(resume, options, may_install=False)
+    half = interrupted(resume, options, may_start=False)
     say(f"{len(half.work.done)} visits of {half.folder} are done already, and count")
     return half.plan

@@ -69,7 +69,8 @@ class Watching:
 
     def _is_shown(self, point: Point) -> bool:
         """Whether a number of it may be among those that are shown."""
-        return any(metric.toll or metric.means == "latency-of-size" for metric in self._probes[point.probe].metrics)
+        metrics = self._probes[point.probe].metrics if point.probe in self._probes else ()
+        return any(metric.toll or metric.means == "latency-of-size" for metric in metrics)
 
 
 def follow(folder: Path) -> None:

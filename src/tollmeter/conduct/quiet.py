@@ -16,7 +16,9 @@ def kept_on(cpu: int | None) -> Iterator[str | None]:
 
     What it starts inherits the one CPU and leaves it at once: the runtime pins every worker where its visit says.
     """
-    before = os.sched_getaffinity(0)
+    before: set[int] = set()
+    with contextlib.suppress(OSError):
+        before = os.sched_getaffinity(0)
     if cpu is None or cpu not in before:
         yield "the host tool has no CPU to itself, and shares one with the probes"
         return
@@ -39,7 +41,9 @@ def before_others(wanted: bool) -> Iterator[None]:
 
     Between two visits it has a millisecond or two to do. Beside a compiler it waited 20 for its turn, each time.
     """
-    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy, parameter = os.SCHED_OTHER, os.sched_param(0)
+    with contextlib.suppress(OSError):
+        policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         if wanted and _is_bounded():
             os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))

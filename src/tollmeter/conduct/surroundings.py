@@ -11,7 +11,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ _POLICIES = {
     os.SCHED_RR: "rr",
 }  # fmt: skip
 _IDLE, _IOWAIT, _FIELDS = 3, 4, 8
-_STATUS = "/proc/self/status"
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
@@ -55,11 +54,24 @@ class Watch:
         """Until now. left_behind: processes that probes left."""
         status = _status()
         return Surroundings(
-            seccomp_filters=_filters(status), traced=_traced(status), unreadable=() if status else (_STATUS,),
-            nice=os.nice(0), policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
+            seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
+            policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
             left_behind=left_behind, pressure=self._pressure(),
             throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
         )  # fmt: skip
+
+    def _unreadable(self) -> tuple[str, ...]:
+        """The sources that told nothing, so that what they would have shown is unknown."""
+        told = {
+            "/proc/self/status": bool(_status()),
+            "/proc/stat": bool(_ticks(self._cpus)),
+            "/proc/self/cgroup": _tells_groups(),
+            "getrusage": _answers(resource.getrusage, resource.RUSAGE_SELF),
+            "getpriority": _nice() is not None,
+            "sched_getscheduler": _answers(os.sched_getscheduler, 0),
+            "sched_getaffinity": _answers(os.sched_getaffinity, 0),
+        }
+        return tuple(name for name, tells in told.items() if not tells)
 
     def _others(self) -> float | None:
         now, before = self._spent(), self._before
@@ -77,19 +89,23 @@ class Watch:
 
     def _spent(self) -> _Spent | None:
         """None where the system does not tell."""
+        ticks, each_s = _ticks(self._cpus), 1 / os.sysconf("SC_CLK_TCK")
+        whole = sum(map(sum, ticks))
+        idle = sum(of_cpu[_IDLE] + of_cpu[_IOWAIT] for of_cpu in ticks)
         try:
-            lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
-            named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
-            ticks = [[int(field) for field in fields[1 : 1 + _FIELDS]] for fields in named if self._is_ours(fields[0])]
-            whole = sum(map(sum, ticks))
-            idle = sum(of_cpu[_IDLE] + of_cpu[_IOWAIT] for of_cpu in ticks)
-            each_s = 1 / os.sysconf("SC_CLK_TCK")
             return _Spent(whole * each_s, (whole - idle) * each_s, _own_s(each_s)) if ticks else None
-        except (OSError, ValueError, IndexError):
+        except OSError:
             return None
 
-    def _is_ours(self, name: str) -> bool:
-        return int(name[3:]) in self._cpus
+
+def _ticks(cpus: Collection[int]) -> list[list[int]]:
+    """Of each of the CPUs since the system started; empty where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
+        named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
+        ours = [[int(field) for field in words[1 : 1 + _FIELDS]] for words in named if int(words[0][3:]) in cpus]
+        return [ticks for ticks in ours if len(ticks) > _IOWAIT]
+    return []
 
 
 def _waited_us() -> int | None:
@@ -142,7 +158,22 @@ def _traced(status: Mapping[str, int]) -> bool | None:
     return any(told) if told else status["TracerPid"] > 0 if "TracerPid" in status else None
 
 
+def _answers(ask: Callable[[int], object], of: int) -> bool:
+    try:
+        ask(of)
+    except OSError:
+        return False
+    return True
+
+
 # ---- how it is scheduled ------------------------------------------------------------------------------------------
+
+
+def _nice() -> int | None:
+    """None where the system refuses to tell."""
+    with contextlib.suppress(OSError):
+        return os.getpriority(os.PRIO_PROCESS, 0)
+    return None
 
 
 def _policy() -> str:
@@ -167,6 +198,16 @@ def _groups() -> list[Path]:
                 own = root / path.lstrip("/")
                 found += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
     return found
+
+
+def _tells_groups() -> bool:
+    """A kernel without control groups has no such file, and limits nothing by them."""
+    try:
+        return bool((PROC / "self/cgroup").read_text(encoding="utf-8", errors="replace").strip())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _quota() -> float | None:

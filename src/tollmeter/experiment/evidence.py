@@ -61,12 +61,14 @@ def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
     """
     if told.clock.kind == "instructions" or not told.samples:
         return ()
-    seen = Samples.of(told.samples)
+    seen, is_hardware = Samples.of(told.samples), told.clock.kind == "hardware"
     missing = {
         "other processes on the CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
         "page faults": not probe.faults and seen.lacks("major_faults"),
+        "time stolen by the hypervisor": is_hardware and seen.lacks("steal_ticks"),
         "the CPU that it ran on": told.pinned is False
         and bool((np.minimum(seen.column("cpu_before"), seen.column("cpu_after")) < 0).any()),
+        "staying on one CPU": told.pinned is False and is_hardware,
     }
     return tuple(what for what, lacks in missing.items() if lacks)
 

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tollmeter.experiment.evidence import unseen
-from tollmeter.judgement.verdict import is_call_unseen
-from tollmeter.model import Book, Evidence, Finding, Surroundings
+from tollmeter.judgement.verdict import STATUS, unread
+from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.percent import in_percent
 
 
 def find(book: Book) -> Iterable[Finding]:
     """Where the system refused what stands beside a sample, or what stands before a system call."""
     seen = book.index.run.surroundings
-    if seen is not None and is_call_unseen(seen, book.index.rows):
-        yield _of_calls(seen)
+    if files := unread(seen, book.index.rows) if seen is not None else ():
+        yield _of_sources(files)
     lacks = {what for told in book.outcomes for what in unseen(told, book.probes[told.point.probe])}
     if not lacks:
         return
@@ -26,16 +26,25 @@ def find(book: Book) -> Iterable[Finding]:
         claim=f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
         "disturbances are unknown, and their intervals are wider",
         evidence=(Evidence(what="samples that lack evidence", value=share, unit="ratio"),),
-        remedy="let the probes call getrusage and sched_getaffinity, and read /proc (a sandbox may deny it)",
+        remedy="let the probes call getrusage and sched_setaffinity, and read /proc (a sandbox may deny these)",
     )
 
 
-def _of_calls(seen: Surroundings) -> Finding:
-    files = ", ".join(seen.unreadable)
+def _of_sources(names: Sequence[str]) -> Finding:
+    unknown = {
+        STATUS: "whether a seccomp filter or a tracer slows system calls",
+        "/proc/stat": "how much time other programs and the hypervisor took",
+        "/proc/self/cgroup": "whether a control group limits CPU time",
+        "getrusage": "how much of the CPUs' time was this run's own",
+        "getpriority": "at which niceness it ran",
+        "sched_getscheduler": "by which scheduling policy it ran",
+        "sched_getaffinity": "on which CPUs it may run",
+    }
+    told = ", ".join(names)
     return Finding(
         name="machine.evidence_is_missing",
         severity="warning",
-        claim=f"{files} could not be read: whether a seccomp filter or a tracer slows system calls is unknown",
-        evidence=(Evidence(what="not readable", value=files),),
-        remedy=f"let the run read {files}",
+        claim=f"{told} could not be read: {' and '.join(unknown.get(name, name) for name in names)} is unknown",
+        evidence=(Evidence(what="not readable", value=told),),
+        remedy=f"let the run read {told}",
     )

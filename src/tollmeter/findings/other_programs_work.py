@@ -19,15 +19,18 @@ def find(book: Book) -> Iterable[Finding]:
     seen = book.index.run.surroundings
     if seen is None or is_emulated(book.index.rows):
         return
-    if seen.others is None and (seen.pressure or 0.0) >= LEAST_SHARE:
-        yield _waiting(seen.pressure or 0.0)
-    if (seen.others or 0.0) < LEAST_SHARE:
-        return
-    yield Finding(
+    if seen.others is not None and seen.others >= LEAST_SHARE:
+        yield _working(seen.others)
+    elif seen.others is None and seen.pressure is not None and seen.pressure >= LEAST_SHARE:
+        yield _waiting(seen.pressure)
+
+
+def _working(share: float) -> Finding:
+    return Finding(
         name="machine.other_programs_work",
         severity="warning",
-        claim=f"other programs took {in_percent(seen.others or 0.0)} of the measured CPUs' time",
-        evidence=(Evidence(what="CPU time of others, of all there was", value=seen.others or 0.0, unit="ratio"),),
+        claim=f"other programs took {in_percent(share)} of the measured CPUs' time",
+        evidence=(Evidence(what="CPU time of others, of all there was", value=share, unit="ratio"),),
         remedy="end them, or measure on CPUs that they do not use (--cpus)",
     )
 

@@ -23,6 +23,8 @@ MOST_QUIET_SHARED = 0.2
 """Of the time, for which a quiet run's core may be somebody else's too without a word of it beside the verdict."""
 MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
+STATUS = "/proc/self/status"
+"""What tells of seccomp filters and a tracer."""
 STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
 LEAST_JUDGED = 0.5
@@ -78,14 +80,17 @@ def _times_the_kernel(rows: Iterable[Row]) -> bool:
     return any(row.probe.startswith(KERNEL) for row in timed)
 
 
-def is_call_unseen(seen: Surroundings, rows: Iterable[Row]) -> bool:
-    """Whether nothing tells what stood before the system calls that were timed."""
-    return bool(seen.unreadable) and _times_the_kernel(rows)
+def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The sources that told nothing and whose evidence these rows need: a seccomp filter and a tracer slow only system
+    calls, and an emulator's time has nothing to be disturbed by."""
+    of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
+    others = [name for name in seen.unreadable if name != STATUS and not is_emulated(rows)]
+    return (*of_calls, *others)
 
 
 def _is_blind(seen: Surroundings, rows: Sequence[Row]) -> bool:
     """Whether something that changes these numbers could not be looked for."""
-    return (is_unseen(seen) and not is_emulated(rows)) or is_call_unseen(seen, rows)
+    return (is_unseen(seen) and not is_emulated(rows)) or bool(unread(seen, rows))
 
 
 def is_unseen(seen: Surroundings) -> bool:

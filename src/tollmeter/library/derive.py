@@ -20,7 +20,7 @@ from tollmeter.store.export import Table, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.profiles import kept, kept_distances, kept_modelled
-from tollmeter.store.request import Request, read_request
+from tollmeter.store.request import Request, places_of, read_request
 
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
@@ -279,12 +279,13 @@ def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
 
 def _asked(request: Request) -> dict[str, Any]:
     """The request as a person would say it; command: what to type to measure the same again; anew: the same but for
-    its seed and budget."""
+    its seed and budget; places: what --resume needs typed again."""
     return {
         "question": request.suite.question,
         "command": command(request),
         "anew": typed("run", *request.words, *_options(request)),
         "budget_seconds": request.budget_seconds,
+        "places": places_of(request),
         "abis": list(request.abis),
         "cpus": list(request.cpus),
     }
@@ -302,9 +303,7 @@ def _options(request: Request) -> list[str]:
     words += [word for other in request.against for word in ("--against", other)]
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
-    words += ["--target", ",".join(request.targets)] if request.targets else []
-    words += ["--folder", request.folder] if request.folder else []
-    words += ["--peer", request.peer] if request.peer else []
+    words += places_of(request)
     words += ["--cpus", ",".join(map(str, request.cpus))] if request.cpus else []
     words += ["--all-points"] if request.all_points else []
     return words

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +20,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.judging import AnalysisJudge
 from tollmeter.library.looking import look
+from tollmeter.library.option_values import names
 from tollmeter.library.options import Options
 from tollmeter.library.peer import serving
 from tollmeter.library.prepare import (
@@ -26,6 +28,8 @@ from tollmeter.library.prepare import (
     Ground,
     Prepared,
     budget_of,
+    check_machine,
+    folder_for_files,
     for_measuring,
     head_of,
     same_machine,
@@ -40,9 +44,9 @@ from tollmeter.numbers.known import Learned
 from tollmeter.plan import Plan
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import Request, read_request
+from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.targets import Target
-from tollmeter.targets.ways import LOCAL
+from tollmeter.targets.ways import LOCAL, clocked
 
 _LEAST_S = 2.0
 
@@ -116,32 +120,53 @@ class Interrupted(NamedTuple):
         return self.work.plan
 
 
-def interrupted(name: str, options: Options, *, may_install: bool = True) -> Interrupted:
-    """Raises Failure: 2 where it is no run, or more is asked than the run itself says; 5 where this machine or what is
-    built is another one than the run's."""
+def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
+    """may_start: whether anything may be built and asked; else the plan is made of what is built and recorded.
+
+    Raises Failure: 2 where it is no run, more is asked than the run itself says, or the run names a place that is not
+    typed; 5 where this machine or what is built is another one than the run's."""
     fixed = (
-        options.words, options.abi, options.target, options.cpus, options.out, options.precision, options.priority,
-        options.against, options.clock, options.folder, options.peer, options.all_points,
+        options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
+        options.all_points, options.trust,
     )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run: beside it stand only --budget, --format, --dry-run, --quiet "
-            "and --beside"
+            "and --beside, and the run's own --target, --clock, --peer and --folder"
         )
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
+    _check_typed(folder, request, options)
     _check_commands(folder, request)
+    recorded = check_machine(folder, request, contents)
     wanted = Asking(selects_of(request.suite), request.against)
-    catalog = places.made_ready(request.abis, request.targets, wanted, may_install)
-    catalog = with_workloads(catalog, request.suite, request.abis)
-    machine = same_machine(folder, request, contents, catalog)
+    catalog = places.made_ready(request.abis, request.targets, wanted, may_start, may_start=may_start)
+    catalog = with_workloads(catalog, request.suite, request.abis, may_start=may_start)
+    machine = same_machine(folder, request, recorded, catalog) if may_start else recorded
     plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
     work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
     return Interrupted(folder, work, request)
+
+
+def _check_typed(folder: Path, request: Request, options: Options) -> None:
+    """A run's folder is data, and may come from anybody: a place that it names is used only if it is typed as well.
+    Raises Failure (2)."""
+    own = str(folder_for_files(options.folder)) if options.folder else ""
+    typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
+    if typed != (_elsewhere(request.targets), request.peer, request.folder):
+        words = shlex.join(places_of(request)) or "no --target, --clock, --peer or --folder"
+        raise Failure(
+            f"{folder} was begun with {words}: type the same beside --resume, since a run's folder may come from "
+            "another machine and connects to nothing by itself"
+        )
+
+
+def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
+    return () if {*targets} <= {LOCAL} else tuple(targets)
 
 
 def _check_commands(folder: Path, request: Request) -> None:

@@ -19,7 +19,7 @@ def usual_precision(against: Sequence[str]) -> float:
 
 class Options(NamedTuple):
     """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
-    short for most of what is asked."""
+    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -39,3 +39,4 @@ class Options(NamedTuple):
     folder: Path | None = None
     peer: str | None = None
     all_points: bool = False
+    trust: tuple[Path, ...] = ()

@@ -28,7 +28,7 @@ from tollmeter.toolchain import libraries
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.build import for_cpu, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
-from tollmeter.toolchain.ready import NoCompiler, Wanted, lacking, make_ready, standing_gap
+from tollmeter.toolchain.ready import NoCompiler, Wanted, lacking, make_ready, not_ready, standing_gap
 
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
@@ -64,9 +64,11 @@ def built(*, brings: bool = False) -> Catalog:
     return made_ready([], [], Asking([every], brings=brings))
 
 
-def made_ready(abis: Sequence[str], targets: Sequence[str], asked: Asking, may_install: bool = True) -> Catalog:
+def made_ready(
+    abis: Sequence[str], targets: Sequence[str], asked: Asking, may_install: bool = True, *, may_start: bool = True
+) -> Catalog:
     """What is asked for, built and described: for the ABIs that were named, else for those of the selections; on the
-    targets that were named, if any.
+    targets that were named, if any. may_start: else what is not built is a gap.
 
     Raises Failure where a name is no target's or no ABI's, or where none of the ABIs can be made ready.
     """
@@ -86,7 +88,7 @@ def made_ready(abis: Sequence[str], targets: Sequence[str], asked: Asking, may_i
         unasked = [abi.name for abi in own if abi.name in wanted and abi.name not in named]
         standing |= {name: gap for name in unasked if name != own[0].name and (gap := standing_gap(ROOT, name))}
         tried = {name: probes for name, probes in wanted.items() if name not in standing}
-        failures |= standing | make_ready(ROOT, tried, targets, unasked)
+        failures |= standing | (make_ready(ROOT, tried, targets, unasked) if may_start else not_ready(ROOT, tried))
         if not own[1:] or not isinstance(failures.get(own[0].name), NoCompiler):
             break
         own = own[1:]  # Native is the first ABI that can be built.

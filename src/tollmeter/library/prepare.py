@@ -25,7 +25,7 @@ from tollmeter.library.asked import asked
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.wanted import asking
-from tollmeter.library.workloads import selected, with_workloads
+from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
@@ -35,6 +35,7 @@ from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
+from tollmeter.toolchain.trusted import trust
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -69,10 +70,13 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
+    if may_install:
+        trust(options.trust)
+        check_trusted_suites(options.words, places.suites())
     wanted = asking(options.words, places.suites(), places.sources(), options.against)
     catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = asked(options.words, places.suites(), catalog)
-    catalog, suite = with_workloads(catalog, suite, abis), selected(suite)
+    catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
     built_s = time.monotonic() - began
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
@@ -278,14 +282,35 @@ def _probe_record(plan: Plan, name: str) -> dict[str, object]:
     return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
 
 
-def same_machine(folder: Path, request: Request, contents: Contents, catalog: Catalog) -> Machine:
-    """The machine as it was then. Raises Failure (5) where this is another one."""
-    then, (now, _) = contents.head.machine, machine_of(catalog, request.targets)
-    if then is None or (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
-        raise Failure(
-            f"{folder} was measured on another machine or kernel, and cannot be gone on with here", exit_code=5
-        )
+def check_machine(folder: Path, request: Request, contents: Contents) -> Machine:
+    """The machine as it was then. Raises Failure (5) where it is visibly another one, before anything is started."""
+    then = contents.head.machine
+    if then is None:
+        raise Failure(f"{folder} does not say which machine it was measured on", exit_code=5)
+    if {*request.targets} <= {LOCAL} and (there := _name_here()) and there != (then.host, then.kernel):
+        raise _another_machine(folder)
     return then
+
+
+def _name_here() -> tuple[str, str] | None:
+    """Host and kernel, as a probe tells them. None where the system refuses to."""
+    try:
+        here = os.uname()
+    except OSError:
+        return None
+    return here.nodename, f"{here.sysname} {here.release}"
+
+
+def same_machine(folder: Path, request: Request, then: Machine, catalog: Catalog) -> Machine:
+    """Raises Failure (5) where a probe tells of another one."""
+    now, _ = machine_of(catalog, request.targets)
+    if (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
+        raise _another_machine(folder)
+    return then
+
+
+def _another_machine(folder: Path) -> Failure:
+    return Failure(f"{folder} was measured on another machine or kernel, and cannot be continued here", exit_code=5)
 
 
 def same_plan(

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tollmeter.catalog import Catalog, Executable
+from tollmeter.catalog import Catalog, Executable, read_suite
 from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
 from tollmeter.protocol import description
@@ -19,6 +19,7 @@ from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
 from tollmeter.toolchain.build import Gap, find_compiler
 from tollmeter.toolchain.proven import fingerprint
+from tollmeter.toolchain.trusted import complaint
 from tollmeter.toolchain.workloads import made
 
 
@@ -28,13 +29,26 @@ def selected(suite: Suite) -> Suite:
     return msgspec.structs.replace(suite, select=(*suite.select, *more))
 
 
-def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str]) -> Catalog:
-    """asked: ABIs in place of the workloads' own. One that does not build is told of, and its row says so."""
+def check_trusted_suites(words: Sequence[str], suites: Mapping[str, Suite]) -> None:
+    """Raises Failure (2) for a suite file that was typed by its path, has commands, and is not trusted."""
+    for word in words:
+        if word in suites or not word.endswith(".toml") or "=" in word:
+            continue
+        theirs = read_suite(Path(word)).workload
+        ours = [workload for suite in suites.values() for workload in suite.workload]
+        if any(workload not in ours for workload in theirs) and (untrusted := complaint(Path(word))):
+            raise Failure(untrusted)
+
+
+def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_start: bool = True) -> Catalog:
+    """asked: ABIs in place of the workloads' own. One that does not build is told of, and its row says so. may_start:
+    else one that is not built yet is told of in the same way."""
     executables, broken = dict(loaded.executables), dict(loaded.broken)
     for workload in suite.workload:
         for abi in _abis(loaded, asked or workload.abi):
             try:
-                executables[_name(workload), abi] = _executable(loaded, workload, abi)
+                path = _built(workload, abi) if may_start else _standing(workload, abi)
+                executables[_name(workload), abi] = _executable(loaded, path, abi)
             except Failure as failure:
                 say(failure.sentence)
                 broken[_name(workload), abi] = failure.sentence
@@ -51,14 +65,25 @@ def _abis(loaded: Catalog, wanted: Sequence[str]) -> Iterator[str]:
     )
 
 
-def _executable(loaded: Catalog, workload: Workload, abi: str) -> Executable:
-    """It runs where the other executables of its ABI run."""
-    like = next(one for (_, of_abi), one in loaded.executables.items() if of_abi == abi)
+def _built(workload: Workload, abi: str) -> Path:
     known = find(ROOT, [abi]).abis[abi]
     compiler = find_compiler(known)
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
-    path = made(ROOT, workload, known, compiler)
+    return made(ROOT, workload, known, compiler)
+
+
+def _standing(workload: Workload, abi: str) -> Path:
+    """As an earlier run built it. Raises Failure (5) where none did."""
+    path = ROOT / "build/workloads" / abi / _name(workload)
+    if not _is_described(path):
+        raise Failure(f"{path.name} is not built for {abi}, and a dry run starts no command of a suite", 5)
+    return path
+
+
+def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
+    """It runs where the other executables of its ABI run."""
+    like = next(one for (_, of_abi), one in loaded.executables.items() if of_abi == abi)
     probe, build = description(_described(path, like.target))
     whole = msgspec.convert({**msgspec.to_builtins(build), **fingerprint(path)}, Build)
     return msgspec.structs.replace(like, path=f"{path}", probe=probe, build=whole)
@@ -67,11 +92,16 @@ def _executable(loaded: Catalog, workload: Workload, abi: str) -> Executable:
 def _described(path: Path, target: str) -> bytes:
     """What it says of itself, asked once."""
     told = path.with_name(f"{path.name}.describe")
-    if told.is_file() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
+    if _is_described(path):
         return told.read_bytes()
     stream = _asked_here(path) if target == LOCAL else _asked_there(path, target)
     told.write_bytes(stream)
     return stream
+
+
+def _is_described(path: Path) -> bool:
+    told = path.with_name(f"{path.name}.describe")
+    return path.is_file() and told.is_file() and told.stat().st_mtime_ns > path.stat().st_mtime_ns
 
 
 def _asked_here(path: Path) -> bytes:

@@ -17,8 +17,8 @@ from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
 from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
-TYPED = ("command", "anew")
-"""Of what was asked: the same as one command, which stands by itself."""
+TYPED = ("command", "anew", "places")
+"""Of what was asked: what is part of one command, which stands by itself."""
 HINTS = (
     (r"cache|huge|page|tlb|latency|l[123]", "latency"),
     (r"bandwidth|prefetch|stream", "bandwidth"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share
+from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share, unread
 from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
@@ -76,6 +76,8 @@ def verdict(book: Book) -> str:
     told += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
     told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
     told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
+    unknown = run.surroundings if run.verdict == "unknown" else None
+    told += [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, book.index.rows)) else []
     return f"{called(run)}: {', '.join(told) if told else MEANINGS[run.verdict]}"
 
 
@@ -125,7 +127,7 @@ def next_step(book: Book) -> Step:
     run = book.index.run
     again = book.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
-        return _go_on(run)
+        return _go_on(book)
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
@@ -138,10 +140,11 @@ def next_step(book: Book) -> Step:
     return Step(typed("serve"), "shows this and other runs in a browser")
 
 
-def _go_on(run: RunInfo) -> Step:
+def _go_on(book: Book) -> Step:
+    run = book.index.run
     if is_under_way(run):
         return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
-    return Step(typed("run", "--resume", run.folder), "measures what is missing")
+    return Step(typed("run", "--resume", run.folder, *book.request.get("places", ())), "measures what is missing")
 
 
 def _unthrottled(seen: Surroundings | None) -> str:

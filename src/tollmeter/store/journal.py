@@ -129,6 +129,8 @@ class Journal:
         """
         before = self._file.tell()
         try:
+            if not os.fstat(self._file.fileno()).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "the journal was removed")
             _write_all(self._file, stream)
             if time.monotonic() >= self._sync_at:
                 os.fsync(self._file.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -16,6 +17,8 @@ from tollmeter.store import toml
 FORMAT = 2
 NAME = "run.toml"
 _MOST_BYTES = 1 << 20
+_MOST_SD = 100
+"""Of a logarithm: more is no measurement, and its interval would overflow."""
 _SELDOM = ("settings", "all_points", "narrowed", "reused")
 """Not written where they are empty."""
 
@@ -47,7 +50,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
     precision: float = PRECISION
     priority: Priority = "normal"
-    runs_sd: dict[str, float] = {}
+    runs_sd: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST_SD)]] = {}
     widths: dict[str, dict[str, float]] = {}
     against: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -56,6 +59,13 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     all_points: bool = False
     narrowed: str = ""
     reused: str = ""
+
+
+def places_of(request: Request) -> list[str]:
+    """The words of `toll run` that name where it measures and with what beyond this machine and the run's folder."""
+    words = ["--target", ",".join(request.targets)] if request.targets else []
+    words += ["--folder", request.folder] if request.folder else []
+    return words + (["--peer", request.peer] if request.peer else [])
 
 
 def write_request(folder: Path, request: Request) -> None:

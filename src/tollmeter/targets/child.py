@@ -117,6 +117,8 @@ class Child:
             raise
         if limit is None and _promises_to_stay(output):
             return Ended(bytes(output), 0, None)
+        if limit:
+            self.signal(signal.SIGKILL)  # to move a process in the middle of a trap to another CPU took until its end
         self.end()
         return self._ended(output, limit)
 
@@ -286,11 +288,14 @@ def _as_everybody() -> Iterator[None]:
     has an entry of it in hand: a thread of it that ends on this CPU, and that this process was put before, had it for
     the whole second that the system leaves to real time.
     """
-    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy, parameter = os.SCHED_OTHER, os.sched_param(0)
+    with contextlib.suppress(OSError):
+        policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     if policy & ~os.SCHED_RESET_ON_FORK != os.SCHED_FIFO:
         yield
         return
-    os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
     try:
         yield
     finally:

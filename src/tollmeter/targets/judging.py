@@ -6,6 +6,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
+
+import msgspec
 
 from tollmeter.model import Status, Visit
 from tollmeter.protocol import Trouble, clean
@@ -26,6 +29,12 @@ def not_started(error: OSError) -> Trouble:
 def patience_s(visit: Visit, usual_s: float) -> float:
     """How long the host waits for a visit that usually ends within so long: no longer than the run's budget lasts."""
     return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
+
+
+def later(visit: Visit, since: float) -> Visit:
+    """The same visit, with what the budget leaves for it by now. since: monotonic seconds."""
+    left_ms = max(1, visit.wall_ms - int(1000 * (time.monotonic() - since)))
+    return msgspec.structs.replace(visit, wall_ms=left_ms) if visit.wall_ms else visit
 
 
 def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:

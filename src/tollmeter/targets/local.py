@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -12,7 +13,7 @@ from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place, Staying
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
+from tollmeter.targets.judging import later, not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
 
 _ASKING_S = 20.0
@@ -60,32 +61,36 @@ class Local:
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended = self._visited(executable, visit)
+            ended, asked = self._visited(executable, visit)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         finally:
             # Not before the visit: an interrupt that came since the last one is meant for this one.
             self._is_asked_to_stop = False
-        return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, _usual_s(visit)))
+        return closed(ended.output, visit, revision, trouble_of_visit(ended, asked, _usual_s(asked)))
 
-    def _visited(self, executable: str, visit: Visit) -> Ended:
-        """By the process that has prepared this layout, if one waits; a place that counts has one for each visit."""
-        limit_s = patience_s(visit, _usual_s(visit))
+    def _visited(self, executable: str, visit: Visit) -> tuple[Ended, Visit]:
+        """By the process that has prepared this layout, if one waits; a place that counts has one for each visit. With
+        the visit as it was asked for: what its layout took is no longer left of the budget."""
+        began = time.monotonic()
         if not self.keeps_residents:
-            return self._finish(self._command(executable, words(visit)), limit_s)
+            return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
         place = (executable, visit.point.parameters, visit.cpus)
         one = self._residents.taken(place, visit.seed) or self._laid_out(place, visit)
+        visit = later(visit, began)
+        limit_s = patience_s(visit, _usual_s(visit))
         calm = one is not None and self._forecast.is_calm(visit.point, one.own_bytes)
         ended = self._asked(one.child, visit, limit_s, calm) if one else None
         if one is None or ended is None:
             one = _resident(self._started(place), visit)
             ended = self._asked(one.child, visit, limit_s, calm=False)
         self._keep(place, one)
-        return ended or one.child.finish(limit_s)
+        return ended or one.child.finish(limit_s), visit
 
     def _laid_out(self, place: Place, visit: Visit) -> Resident | None:
         """Ahead of its visit; None where the visit has to do it."""
-        child = self._ahead.taken(place, visit) or self._prepared(place, visit)
+        began = time.monotonic()
+        child = self._ahead.taken(place, visit) or self._prepared(place, later(visit, began))
         return _resident(child, visit)._replace(prepared_s=child.cpu_s()) if child else None
 
     def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:

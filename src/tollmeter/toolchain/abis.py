@@ -20,6 +20,7 @@ from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
 from tollmeter.toolchain.distribution import install_line
+from tollmeter.toolchain.trusted import complaint
 
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
@@ -71,7 +72,10 @@ def find(root: Path, asked: Collection[str] = ()) -> Found:
             continue
         seen[name] = path.parent
         try:
-            abis[name] = read_abi(path)
+            abi = read_abi(path)
+            if _is_foreign(path, root) and (untrusted := complaint(path)):
+                raise Failure(untrusted)
+            abis[name] = abi
         except Failure as failure:
             refused[name] = failure.sentence
     return Found(abis, refused)

@@ -66,6 +66,16 @@ def make_ready(
     return gaps
 
 
+def not_ready(root: Path, wanted: Wanted) -> dict[str, Failure]:
+    """Why an ABI cannot be had without a build, by its name."""
+    found = find(root, wanted.keys())
+    gaps = {name: Failure(found.refused[name]) for name in wanted if name in found.refused}
+    for name, probes in wanted.items():
+        if name not in gaps and (name not in found.abis or lacking(root, found.abis[name], probes)):
+            gaps[name] = Failure(f"{name}: not all of its probes are built, and a dry run builds nothing", 5)
+    return gaps
+
+
 def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
     """Whether any of them is still to be built."""
     return not proven.known(root, abi).issuperset(probes)
