@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -14,8 +18,13 @@ import tollmeter
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
-    "Change", "Comparison", "Evidence", "Failure", "Finding", "Level", "Machine", "Row", "Run", "RunInfo", "State",
-    "compare", "derive", "measure", "open",
+    "Archive", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Comparison", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
+    "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
+    "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
+    "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
+    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
+    "measure", "open",
 }  # fmt: skip
 
 
@@ -31,6 +40,39 @@ def test_what_is_public_is_there_and_nothing_else() -> None:
         assert getattr(tollmeter, name) is not None
     with pytest.raises(AttributeError):
         _ = tollmeter.nothing
+
+
+def reachable() -> set[type]:
+    """The classes of ours that a program meets: in what the public functions and a run's members take and give, and in
+    the fields of these."""
+    absent = SimpleNamespace(DataFrame=object, Table=object)
+    members = [_function(one) for name, one in vars(tollmeter.Run).items() if not name.startswith("_")]
+    functions = [tollmeter.open, tollmeter.derive, tollmeter.measure, tollmeter.compare, *filter(None, members)]
+    waiting = [hint for one in functions for hint in get_type_hints(one, localns={"pd": absent, "pa": absent}).values()]
+    found: set[type] = set()
+    while waiting:
+        hint = waiting.pop()
+        waiting += get_args(hint)
+        one = get_origin(hint) or hint
+        if isinstance(one, type) and one.__module__.startswith("tollmeter.") and one not in found:
+            found.add(one)
+            waiting += get_type_hints(one).values()
+    return found
+
+
+def _function(member: object) -> Callable[..., object] | None:
+    member = getattr(member, "fget", None) or getattr(member, "func", None) or member
+    return member if inspect.isfunction(member) else None
+
+
+def test_every_class_that_a_program_meets_is_public_and_documented() -> None:
+    found = reachable()
+    assert {tollmeter.Run, tollmeter.Witness, tollmeter.Refusal} <= found
+    page = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+    for one in found:
+        assert getattr(tollmeter, one.__name__, None) is one, f"{one} is not public"
+        assert one.__dict__.get("__doc__"), f"{one} has no docstring"
+        assert f"`{one.__name__}`" in page, f"{one} is not on the library's page"
 
 
 def test_a_run_opens_and_its_results_are_frozen(folder: Path) -> None:
