@@ -13,6 +13,7 @@ from typing import get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import tollmeter
 
@@ -85,6 +86,45 @@ def test_a_run_opens_and_its_results_are_frozen(folder: Path) -> None:
     assert msgspec.json.decode(run.to_json())["run"]["id"] == run.info.id
     with pytest.raises(tollmeter.Failure):
         run.row("kernel.loop", nothing=1)
+
+
+def on_several(folder: Path) -> tollmeter.Run:
+    """A run with each row on two ABIs, and those of one probe in two places."""
+    index = tollmeter.open(folder).index
+    other = tuple(replace(row, abi="ia32") for row in index.rows)
+    elsewhere = tuple(replace(row, target="guest:x32") for row in index.rows if row.probe == "kernel.enter_gate")
+    return tollmeter.Run(folder, replace(index, rows=(*index.rows, *other, *elsewhere)))
+
+
+def test_every_row_of_several_abis_and_places_can_be_named(folder: Path) -> None:
+    run = on_several(folder)
+    for row in run.rows:
+        assert run.row(row.probe, row.metric, abi=row.abi, place=row.target, **row.parameters) is row
+
+
+def refused(run: tollmeter.Run, *words: str, **more: str | int) -> str:
+    with pytest.raises(tollmeter.Failure) as caught:
+        run.row(*words, **more)  # type: ignore[arg-type]
+    assert caught.value.exit_code == 2
+    return caught.value.sentence
+
+
+def test_a_misspelt_name_or_value_of_a_row_is_answered_with_the_nearest(folder: Path) -> None:
+    run = on_several(folder)
+    assert "kernel.enter_gate" in refused(run, "kernel.enter_gat", gate="vdso")
+    assert "gate" in refused(run, "kernel.enter_gate", gates="vdso")
+    assert "vdso" in refused(run, "kernel.enter_gate", gate="vsdo")
+    assert "ia32" in refused(run, "kernel.enter_gate", abi="ia23", gate="vdso")
+    sized = next(row for row in run.rows if isinstance(row.parameters.get("size"), int))
+    size = sized.parameters["size"]
+    assert isinstance(size, int)
+    assert f"near it: {size}" in refused(run, sized.probe, sized.metric, abi=sized.abi, size=size + 1)
+
+
+def test_several_matching_rows_are_told_with_what_they_differ_in(folder: Path) -> None:
+    sentence = refused(on_several(folder), "kernel.enter_gate", gate="vdso")
+    assert "abi=" in sentence and "ia32" in sentence
+    assert "place=" in sentence and "guest:x32" in sentence
 
 
 def test_deriving_anew_gives_the_same(folder: Path) -> None:

@@ -19,6 +19,7 @@ from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
+from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
@@ -75,17 +76,17 @@ class Run:
         """All of it: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
 
-    def row(self, probe: str, metric: str | None = None, **parameters: Value) -> Row:
-        """The one row of a probe (its first metric, unless one is named) at these parameters.
+    def row(
+        self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
+        **parameters: Value,
+    ) -> Row:  # fmt: skip
+        """The one row of a probe at these parameters: of its first metric, unless one is named. abi: needed where the
+        run has several; place: the row's `target`, needed where the run has several (some probes have a parameter
+        `target`).
 
-        Raises Failure (2) where there is none, or more than one.
+        Raises Failure (2) where no row matches, with the nearest names, and where more than one does.
         """
-        found = [row for row in self.rows if row.probe == probe and row.parameters.items() >= parameters.items()]
-        names = [metric] if metric else [row.metric for row in found][:1]
-        found = [row for row in found if row.metric in names]
-        if len(found) != 1:
-            raise Failure(f"{len(found)} rows of {probe} have these parameters: {parameters}")
-        return found[0]
+        return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
 
     def to_json(self) -> bytes:
         """What `toll show --format json` prints."""
