@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,12 @@ import msgspec
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
+from tollmeter.library.arguments import budget_text, cpus_text, joined, path_of, text, texts
 from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
 from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
+from tollmeter.root import typed
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.request import read_request
@@ -156,22 +159,25 @@ def derive(run: str | Path) -> Run:
 
 def measure(
     *words: str,
-    budget: str | None = None,
-    abi: str | None = None,
-    target: str | None = None,
+    budget: str | float | None = None,
+    abi: str | Sequence[str] | None = None,
+    target: str | Sequence[str] | None = None,
     precision: str | None = None,
     priority: str | None = None,
     clock: str | None = None,
     seed: int | None = None,
-    cpus: str | None = None,
+    cpus: str | Sequence[int] | None = None,
     folder: str | Path | None = None,
     peer: str | None = None,
     out: str | Path | None = None,
-    against: Sequence[str] = (),
+    against: str | Sequence[str] = (),
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
-    the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
-    was measured until then in the folder.
+    the default suite. budget: a number is one of seconds.
+
+    It changes signal handlers and the CPUs of the calling thread while it runs; in any but the main thread no signal
+    ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once what was measured until then is in the folder; a
+    SIGTERM or SIGHUP has the program's own effect then.
     """
     from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured
@@ -179,12 +185,20 @@ def measure(
     from tollmeter.library.prepare import prepared
 
     options = Options(
-        words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority, tuple(against), clock=clock, folder=Path(folder) if folder else None, peer=peer,
+        texts("words", words), joined("abi", abi), budget_text(budget), seed, cpus_text(cpus), path_of("out", out),
+        "table", True, time.monotonic(), joined("target", target), text("precision", precision),
+        text("priority", priority), texts("against", against), clock=text("clock", clock),
+        folder=path_of("folder", folder), peer=text("peer", peer),
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:
         kept = measured(ready, options, unseen, stopping).folder
+    if stopping.signal == signal.SIGINT:
+        raise KeyboardInterrupt(
+            f"the run in {kept} was interrupted: `{typed('run', '--resume', str(kept))}` resumes it"
+        )
+    if stopping.signal is not None:
+        signal.raise_signal(stopping.signal)
     run = open(kept)
     remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
     return run
