@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 import tollmeter
+from tollmeter.report import page
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
@@ -132,11 +136,34 @@ def test_deriving_anew_gives_the_same(folder: Path) -> None:
     assert tollmeter.derive(folder).index == before.index
 
 
-def test_a_run_shows_its_page_in_a_frame_that_nothing_leaves(folder: Path) -> None:
+def test_a_run_shows_a_short_table_with_a_link_to_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    run = tollmeter.open(folder)
+    shown = run._repr_html_()
+    assert 'href="run/report.html"' in shown
+    assert (folder / "report.html").is_file()
+    assert all(row.probe in shown for row in run.rows)
+    monkeypatch.chdir(ROOT)
+    assert f'href="{(folder / "report.html").as_uri()}"' in run._repr_html_()
+
+
+def test_a_run_of_any_size_and_text_shows_under_50_kb_and_no_markup(folder: Path) -> None:
+    run = tollmeter.open(folder)
+    hostile = replace(run.rows[0], status="failed", reason="<script>&" * 1000, abi="'\"<&" * 100)
+    rows = tuple(replace(hostile, probe=f"kernel.p{number}") for number in range(1000))
+    shown = tollmeter.Run(folder, replace(run.index, rows=rows))._repr_html_()
+    assert 10_000 < len(shown.encode()) < 50_000
+    assert "<script" not in shown
+    assert "of 1000 rows" in shown
+
+
+def test_where_no_page_can_be_written_the_command_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(book: object, path: Path) -> None:
+        raise tollmeter.Failure(f"cannot write {path}: {book is None}", 5)
+
+    monkeypatch.setattr(page, "write", fails)
     shown = tollmeter.open(folder)._repr_html_()
-    assert shown.startswith('<iframe sandbox="allow-scripts"')
-    assert shown.count('"') == 6, "whatever the page says stays inside its attribute"
-    assert "allow-same-origin" not in shown
+    assert "href" not in shown and "report" in shown and str(folder) in shown
 
 
 def test_tables_are_as_long_as_the_run(folder: Path) -> None:
@@ -145,6 +172,31 @@ def test_tables_are_as_long_as_the_run(folder: Path) -> None:
     assert len(lines) == len(run.rows)
     assert set(lines[0]) == set(columns)
     assert len(run._table("samples")[1]) == sum(len(told.samples) for told in run.book.outcomes)
+
+
+@pytest.mark.parametrize("what", ["rows", "samples"])
+def test_both_tables_have_parameters_of_one_type_and_say_whose_they_are(folder: Path, what: str) -> None:
+    run = tollmeter.open(folder)
+    _, lines = run._table(what)
+    for line in lines:
+        assert isinstance(line["parameters"], str) and isinstance(msgspec.json.decode(line["parameters"]), dict)
+        assert (line["run"], line["verdict"]) == (run.info.id, run.info.verdict)
+        assert (line["started"], line["kernel"]) == (run.info.started, run.machine.kernel)
+
+
+@pytest.mark.parametrize("function", ["to_pandas", "to_arrow"])
+def test_a_missing_package_is_named_with_a_command_that_works_here(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    for package in ("pandas", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(tollmeter.Failure) as caught:
+        getattr(tollmeter.open(folder), function)()
+    assert caught.value.exit_code == 5
+    *pip, install, package = shlex.split(re.findall(r"`(.*)`", caught.value.sentence)[0])
+    assert (install, package) in (("install", "pandas"), ("install", "pyarrow"))
+    done = subprocess.run([*pip, "--version"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("pip "), done.stderr
 
 
 @pytest.mark.machine

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-import html
+import shlex
 import shutil
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -19,11 +22,12 @@ from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.arguments import budget_text, cpus_text, joined, path_of, text, texts
-from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
+from tollmeter.library.derive import all_rows, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
 from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
 from tollmeter.root import typed
+from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.request import read_request
@@ -31,8 +35,6 @@ from tollmeter.store.request import read_request
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-_HEIGHT_PX = 720
 
 
 class Run:
@@ -100,7 +102,7 @@ class Run:
         try:
             import pandas as pd
         except ImportError as error:
-            raise Failure("to_pandas() needs pandas: pip install pandas", 5) from error
+            raise _needs("pandas", "to_pandas") from error
         columns, lines = self._table(what)
         return pd.DataFrame.from_records(lines, columns=columns)
 
@@ -109,35 +111,42 @@ class Run:
         try:
             import pyarrow as pa
         except ImportError as error:
-            raise Failure("to_arrow() needs pyarrow: pip install pyarrow", 5) from error
+            raise _needs("pyarrow", "to_arrow") from error
         _, lines = self._table(what)
         return pa.Table.from_pylist(lines)
 
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
         """Columns, and a dictionary for each row or sample."""
-        if what == "rows":
-            lines = [msgspec.to_builtins(row) for row in self.rows]
-            return list(Row.__struct_fields__), [{**line, "parameters": _as_text(line["parameters"])} for line in lines]
-        if what != "samples":
+        if what not in ("rows", "samples"):
             raise Failure(f"there is no table of {what}: rows or samples are meant")
-        columns, samples = raw_samples(self.folder)
-        return list(columns), [dict(zip(columns, _values(line, columns), strict=True)) for line in samples]
+        columns, lines = all_rows(self.index) if what == "rows" else raw_samples(self.folder)
+        return list(columns), [{name: line[name] for name in columns} for line in flat_parameters(lines)]
 
     def _repr_html_(self) -> str:
-        """The run's own page, charts and all, in a frame of its own: nothing of it can reach the notebook."""
-        from tollmeter.report.page import render
+        """A short table for a notebook, with a link to the page, which is written where there is none yet."""
+        from tollmeter.report import notebook, page
+        from tollmeter.report.tables import PAGE
 
-        page = html.escape(render(self.book), quote=True)
-        style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+        path: Path | None = self.folder.absolute() / PAGE
+        if path is not None and not path.is_file():
+            try:
+                page.write(self.book, path)
+            except Failure:
+                path = None
+        return notebook.table(self.index, _link(path) if path else None, typed("report", str(self.folder)))
 
 
-def _values(line: Any, columns: Sequence[str]) -> list[Any]:
-    return [line[name] for name in columns] if isinstance(line, Mapping) else list(line)
+def _link(path: Path) -> str:
+    """Relative to the program's folder where it is below that: a browser opens no file:// link of a page of Jupyter."""
+    shown = places.shown(path)
+    return path.as_uri() if shown.is_absolute() else quote(str(shown))
 
 
-def _as_text(parameters: Mapping[str, Value]) -> str:
-    return msgspec.json.encode(parameters).decode()
+def _needs(package: str, function: str) -> Failure:
+    """With the command that installs it into this environment: the one of a checkout has no pip of its own."""
+    pip = "pip" if find_spec("pip") else "tollmeter.installer"
+    command = shlex.join([sys.executable, "-m", pip, "install", package])
+    return Failure(f"{function}() needs {package}: `{command}`", 5)
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
