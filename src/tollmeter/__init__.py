@@ -6,36 +6,98 @@ What stands in `__all__` is public, and keeps its meaning within a major version
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tollmeter.judgement.compare import Change, Comparison
+    from tollmeter.experiment.precision import Estimate
+    from tollmeter.judgement.compare import Change, Comparison, Refusal
     from tollmeter.library.run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
-    from tollmeter.model import Evidence, Failure, Finding, Level, Machine, Row, RunInfo, State
+    from tollmeter.model import (
+        Archive,
+        Beside,
+        Book,
+        BreakEven,
+        Build,
+        Cache,
+        CacheModel,
+        Claim,
+        ClockReading,
+        Distances,
+        Evidence,
+        Failure,
+        Fall,
+        FigureLine,
+        FigureMark,
+        Finding,
+        Index,
+        Inference,
+        Kind,
+        Lengths,
+        Level,
+        Listed,
+        Machine,
+        Marks,
+        Metric,
+        Modelled,
+        Opposed,
+        Option,
+        Outcome,
+        Parameter,
+        Point,
+        Probe,
+        Profile,
+        Program,
+        Published,
+        PublishedShare,
+        Relative,
+        Role,
+        Row,
+        RowOf,
+        RunInfo,
+        Sample,
+        Select,
+        Share,
+        State,
+        Study,
+        StudyFigure,
+        Suite,
+        Surroundings,
+        Toll,
+        Uncompared,
+        Witness,
+        Work,
+        Workload,
+    )
 
 __version__ = "0.3.0"
 
 __all__ = [
-    "Change", "Comparison", "Evidence", "Failure", "Finding", "Level", "Machine", "Row", "Run", "RunInfo", "State",
-    "compare", "derive", "measure", "open",
+    "Archive", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Comparison", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
+    "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
+    "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
+    "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
+    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
+    "measure", "open",
 ]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("Change", "Comparison"), "tollmeter.judgement.compare"),
+    **dict.fromkeys(__all__, "tollmeter.model"),
+    **dict.fromkeys(("Change", "Comparison", "Refusal"), "tollmeter.judgement.compare"),
     **dict.fromkeys(("Run", "compare", "derive", "measure", "open"), "tollmeter.library.run"),
-    **dict.fromkeys(
-        ("Evidence", "Failure", "Finding", "Level", "Machine", "Row", "RunInfo", "State"), "tollmeter.model"
-    ),
+    "Estimate": "tollmeter.experiment.precision",
 }
+"""The module of each public name; a module is imported when a name of it is first used."""
 
 
-def __getattr__(name: str) -> Any:
-    """Brought when it is asked for: the command starts with most of it untouched."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tollmeter' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name for one of type Any
 
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tollmeter' has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

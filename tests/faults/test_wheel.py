@@ -77,6 +77,12 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Installed) -> None:
     assert "Next  toll " in fresh.toll("show", codes=MEASURED).stdout
 
 
+def test_a_wheel_has_the_marker_of_a_typed_package(fresh: Installed) -> None:
+    """PEP 561: without it a type checker takes every name of the package for Any."""
+    (marker,) = fresh.environment.glob("lib/python3*/site-packages/tollmeter/py.typed")
+    assert marker.is_file()
+
+
 def test_an_upgrade_is_built_again(fresh: Installed) -> None:
     fresh.toll("list", "probes")
     (source,) = fresh.environment.rglob("_sources/probes/kernel/loop.c")

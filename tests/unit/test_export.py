@@ -6,16 +6,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from machines import MACHINE
 from streams import whole
-from tollmeter.model import Build, Failure, Row, State
+from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State
 from tollmeter.protocol import outcome
-from tollmeter.store.export import Table, rows_table, samples_table, written
+from tollmeter.store.export import (
+    TABLE_FORMAT,
+    Table,
+    column_types,
+    metadata,
+    of_run,
+    rows_table,
+    samples_table,
+    written,
+)
 
 ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
@@ -27,6 +38,14 @@ ROW = Row(
     ),
 )  # fmt: skip
 ROWS = (ROW, replace(ROW, status="failed", reason='=HYPERLINK("x")|<b>', median=None))
+
+INDEX = Index(
+    format=INDEX_FORMAT, machine=replace(MACHINE, host="it's"), rows=ROWS,
+    run=RunInfo(
+        id="r7", suite="s", started="2026-01-31T12:00:00+00:00", seconds=1, seed=7, status="settled", tollmeter="0.3",
+        folder="runs/r7", verdict="busy",
+    ),
+)  # fmt: skip
 
 
 def rows() -> Table:
@@ -86,6 +105,35 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     for line in expected:
         line["parameters"] = json.dumps(line["parameters"], separators=(",", ":"))
     assert [dict(zip(relation.columns, line, strict=True)) for line in relation.fetchall()] == expected
+
+
+def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
+    import duckdb
+
+    lines = json.loads(written(of_run(rows(), INDEX), "json"))
+    whose = {"run": "r7", "started": "2026-01-31T12:00:00+00:00", "host": "it's", "verdict": "busy"}
+    assert all(line.items() >= whose.items() for line in lines) and len(lines) == 2
+    path = tmp_path / "table.parquet"
+    path.write_bytes(written(of_run(rows(), INDEX), "parquet", metadata(INDEX)))
+    found = duckdb.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
+    told = {bytes(key).decode(): bytes(value).decode() for key, value in found}
+    assert told.items() >= {f"tollmeter.{name}": value for name, value in whose.items()}.items()
+    assert told["tollmeter.table_format"] == str(TABLE_FORMAT)
+    assert duckdb.read_parquet(str(path)).project("kernel, parameters").fetchall() == [
+        (INDEX.machine.kernel, '{"size":4096,"pages":"huge"}')
+    ] * 2  # fmt: skip
+
+
+def test_the_librarys_page_has_every_column_with_its_type() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/library.md").read_text(encoding="utf-8")
+    told = {
+        column: kind
+        for kind, columns in re.findall(r"^\| `([A-Z]{3}[^`]*)` \| (.*) \|$", page, re.MULTILINE)
+        for column in re.findall(r"`(\w+)`", columns)
+    }
+    columns = [column for table in (rows(), samples()) for column in of_run(table, INDEX)[0]]
+    assert told == column_types(columns)
+    assert f"format {TABLE_FORMAT}" in page
 
 
 def test_an_unknown_format_is_named() -> None:

@@ -11,8 +11,8 @@ import typer
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import write
 from tollmeter.library import places
-from tollmeter.library.derive import open_index, raw_samples
-from tollmeter.store.export import FORMATS, rows_table, written
+from tollmeter.library.derive import all_rows, open_index, raw_samples
+from tollmeter.store.export import FORMATS, metadata, written
 
 
 def export(
@@ -27,5 +27,5 @@ def export(
     if what not in ("rows", "samples"):
         raise unknown("table", what, ("rows", "samples"))
     folder = places.find_run(run)
-    table = rows_table(open_index(folder).rows) if what == "rows" else raw_samples(folder)
-    write(written(table, form), out)
+    index = open_index(folder)
+    write(written(all_rows(index) if what == "rows" else raw_samples(folder), form, metadata(index)), out)

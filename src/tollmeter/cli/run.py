@@ -13,7 +13,6 @@ from tollmeter.catalog import unknown
 from tollmeter.cli import show
 from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET, Options
-from tollmeter.model import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +48,6 @@ def run(
     """Measure this machine, print the answer, write the report."""
     if form not in show.FORMATS:
         raise unknown("format", form, show.FORMATS)
-    if seed is not None and not 0 <= seed < 2**63:
-        raise Failure(f"--seed {seed}: a number from 0 to {2**63 - 1} is meant")
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),

@@ -12,9 +12,9 @@ import typer
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import write
 from tollmeter.library import places
-from tollmeter.library.derive import open_index, open_run, raw_samples
+from tollmeter.library.derive import all_rows, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
-from tollmeter.store.export import rows_table, written
+from tollmeter.store.export import written
 
 if TYPE_CHECKING:
     from tollmeter.judgement.attribution import Attribution
@@ -94,7 +94,7 @@ def print_index(index: Index, form: str) -> None:
     if form == "json":
         write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
     else:
-        write(written(rows_table(index.rows), form))
+        write(written(all_rows(index), form))
 
 
 def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:

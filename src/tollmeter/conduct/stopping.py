@@ -19,12 +19,15 @@ class Stopping:
     """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt.
 
     A signal may come in the middle of any line, one that is being printed or written to the journal too: its handler
-    writes nothing. What is said of it is said by a thread, which sleeps until then.
+    writes nothing. What is said of it is said by a thread, which sleeps until then. signal: the first one's number.
+
+    Python delivers signals to the main thread only: entered in another thread it changes nothing.
     """
 
     def __init__(self, targets: Iterable[Target] = (), answer: Callable[[], object] = lambda: None) -> None:
         """answer: called once, at the first signal."""
         self.asked = False
+        self.signal: int | None = None
         self._targets = tuple(targets)
         self._answer = answer
         self._before: dict[int, Any] = {}
@@ -40,7 +43,8 @@ class Stopping:
     def __enter__(self) -> Stopping:
         with contextlib.suppress(RuntimeError):  # the system starts no thread: then nothing is said
             self._answering.start()
-        self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        with contextlib.suppress(ValueError):  # not the main thread
+            self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
     def __exit__(
@@ -57,10 +61,10 @@ class Stopping:
         if self.asked:
             self._answer()
 
-    def _on_signal(self, *_: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         if self.asked:
             raise KeyboardInterrupt
-        self.asked = True
+        self.asked, self.signal = True, number
         self._interrupt()
         self._woken.set()
 

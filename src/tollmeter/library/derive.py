@@ -16,7 +16,7 @@ from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machi
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
-from tollmeter.store.export import Table, samples_table
+from tollmeter.store.export import Table, of_run, rows_table, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.profiles import kept, kept_distances, kept_modelled
@@ -228,12 +228,20 @@ def _own_error(row: Row, runs_sd: float) -> float:
     return sqrt(max(0.0, whole**2 - runs_sd**2))
 
 
+def all_rows(index: Index) -> Table:
+    """Every row of a run, with whose it is."""
+    return of_run(rows_table(index.rows), index)
+
+
 def raw_samples(folder: Path) -> Table:
     """Every sample of a run with its witness, and why it is set aside where it is."""
     from tollmeter.experiment.evidence import reasons
 
     book = open_run(folder)
-    return samples_table(book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe]))
+    samples = samples_table(
+        book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe])
+    )
+    return of_run(samples, book.index)
 
 
 def _telling(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

@@ -21,6 +21,7 @@ from tollmeter.experiment.runs_differ import Run, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
+from tollmeter.library.arguments import check_seed
 from tollmeter.library.asked import asked
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
@@ -67,6 +68,7 @@ class Ground(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
     nothing can run."""
+    check_seed(options.seed)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()

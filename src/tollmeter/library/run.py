@@ -3,23 +3,31 @@
 
 from __future__ import annotations
 
-import html
+import shlex
 import shutil
+import signal
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
-from tollmeter.library.derive import learned, open_index, open_run, raw_samples, remembered
+from tollmeter.library.arguments import budget_text, cpus_text, joined, path_of, text, texts
+from tollmeter.library.derive import all_rows, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
+from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
+from tollmeter.root import typed
+from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.request import read_request
@@ -27,8 +35,6 @@ from tollmeter.store.request import read_request
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-_HEIGHT_PX = 720
 
 
 class Run:
@@ -75,17 +81,17 @@ class Run:
         """All of it: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
 
-    def row(self, probe: str, metric: str | None = None, **parameters: Value) -> Row:
-        """The one row of a probe (its first metric, unless one is named) at these parameters.
+    def row(
+        self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
+        **parameters: Value,
+    ) -> Row:  # fmt: skip
+        """The one row of a probe at these parameters: of its first metric, unless one is named. abi: needed where the
+        run has several; place: the row's `target`, needed where the run has several (some probes have a parameter
+        `target`).
 
-        Raises Failure (2) where there is none, or more than one.
+        Raises Failure (2) where no row matches, with the nearest names, and where more than one does.
         """
-        found = [row for row in self.rows if row.probe == probe and row.parameters.items() >= parameters.items()]
-        names = [metric] if metric else [row.metric for row in found][:1]
-        found = [row for row in found if row.metric in names]
-        if len(found) != 1:
-            raise Failure(f"{len(found)} rows of {probe} have these parameters: {parameters}")
-        return found[0]
+        return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
 
     def to_json(self) -> bytes:
         """What `toll show --format json` prints."""
@@ -96,7 +102,7 @@ class Run:
         try:
             import pandas as pd
         except ImportError as error:
-            raise Failure("to_pandas() needs pandas: pip install pandas", 5) from error
+            raise _needs("pandas", "to_pandas") from error
         columns, lines = self._table(what)
         return pd.DataFrame.from_records(lines, columns=columns)
 
@@ -105,35 +111,42 @@ class Run:
         try:
             import pyarrow as pa
         except ImportError as error:
-            raise Failure("to_arrow() needs pyarrow: pip install pyarrow", 5) from error
+            raise _needs("pyarrow", "to_arrow") from error
         _, lines = self._table(what)
         return pa.Table.from_pylist(lines)
 
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
         """Columns, and a dictionary for each row or sample."""
-        if what == "rows":
-            lines = [msgspec.to_builtins(row) for row in self.rows]
-            return list(Row.__struct_fields__), [{**line, "parameters": _as_text(line["parameters"])} for line in lines]
-        if what != "samples":
+        if what not in ("rows", "samples"):
             raise Failure(f"there is no table of {what}: rows or samples are meant")
-        columns, samples = raw_samples(self.folder)
-        return list(columns), [dict(zip(columns, _values(line, columns), strict=True)) for line in samples]
+        columns, lines = all_rows(self.index) if what == "rows" else raw_samples(self.folder)
+        return list(columns), [{name: line[name] for name in columns} for line in flat_parameters(lines)]
 
     def _repr_html_(self) -> str:
-        """The run's own page, charts and all, in a frame of its own: nothing of it can reach the notebook."""
-        from tollmeter.report.page import render
+        """A short table for a notebook, with a link to the page, which is written where there is none yet."""
+        from tollmeter.report import notebook, page
+        from tollmeter.report.tables import PAGE
 
-        page = html.escape(render(self.book), quote=True)
-        style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+        path: Path | None = self.folder.absolute() / PAGE
+        if path is not None and not path.is_file():
+            try:
+                page.write(self.book, path)
+            except Failure:
+                path = None
+        return notebook.table(self.index, _link(path) if path else None, typed("report", str(self.folder)))
 
 
-def _values(line: Any, columns: Sequence[str]) -> list[Any]:
-    return [line[name] for name in columns] if isinstance(line, Mapping) else list(line)
+def _link(path: Path) -> str:
+    """Relative to the program's folder where it is below that: a browser opens no file:// link of a page of Jupyter."""
+    shown = places.shown(path)
+    return path.as_uri() if shown.is_absolute() else quote(str(shown))
 
 
-def _as_text(parameters: Mapping[str, Value]) -> str:
-    return msgspec.json.encode(parameters).decode()
+def _needs(package: str, function: str) -> Failure:
+    """With the command that installs it into this environment: the one of a checkout has no pip of its own."""
+    pip = "pip" if find_spec("pip") else "tollmeter.installer"
+    command = shlex.join([sys.executable, "-m", pip, "install", package])
+    return Failure(f"{function}() needs {package}: `{command}`", 5)
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
@@ -155,22 +168,25 @@ def derive(run: str | Path) -> Run:
 
 def measure(
     *words: str,
-    budget: str | None = None,
-    abi: str | None = None,
-    target: str | None = None,
+    budget: str | float | None = None,
+    abi: str | Sequence[str] | None = None,
+    target: str | Sequence[str] | None = None,
     precision: str | None = None,
     priority: str | None = None,
     clock: str | None = None,
     seed: int | None = None,
-    cpus: str | None = None,
+    cpus: str | Sequence[int] | None = None,
     folder: str | Path | None = None,
     peer: str | None = None,
     out: str | Path | None = None,
-    against: Sequence[str] = (),
+    against: str | Sequence[str] = (),
 ) -> Run:
     """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
-    the default suite. It changes signal handlers and the CPUs of this process while it runs. Raises Failure, with what
-    was measured until then in the folder.
+    the default suite. budget: a number is one of seconds.
+
+    It changes signal handlers and the CPUs of the calling thread while it runs; in any but the main thread no signal
+    ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once what was measured until then is in the folder; a
+    SIGTERM or SIGHUP has the program's own effect then.
     """
     from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured
@@ -178,12 +194,20 @@ def measure(
     from tollmeter.library.prepare import prepared
 
     options = Options(
-        words, abi, budget, seed, cpus, Path(out) if out else None, "table", True, time.monotonic(), target, precision,
-        priority, tuple(against), clock=clock, folder=Path(folder) if folder else None, peer=peer,
+        texts("words", words), joined("abi", abi), budget_text(budget), seed, cpus_text(cpus), path_of("out", out),
+        "table", True, time.monotonic(), joined("target", target), text("precision", precision),
+        text("priority", priority), texts("against", against), clock=text("clock", clock),
+        folder=path_of("folder", folder), peer=text("peer", peer),
     )  # fmt: skip
     ready = prepared(options)
     with Stopping() as stopping:
         kept = measured(ready, options, unseen, stopping).folder
+    if stopping.signal == signal.SIGINT:
+        raise KeyboardInterrupt(
+            f"the run in {kept} was interrupted: `{typed('run', '--resume', str(kept))}` resumes it"
+        )
+    if stopping.signal is not None:
+        signal.raise_signal(stopping.signal)
     run = open(kept)
     remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
     return run

@@ -9,6 +9,9 @@ from tollmeter.model.base import Better, Record, Source, Unit, Value
 
 
 class Metric(Record, frozen=True):
+    """One quantity that a probe measures. means: what analysis may use it for (docs/add-a-probe.md), None for nothing;
+    toll: its line in the toll table, with `{parameter}` for a value, None for no line."""
+
     name: str
     unit: Unit
     better: Better
@@ -19,6 +22,10 @@ class Metric(Record, frozen=True):
 
 
 class Parameter(Record, frozen=True):
+    """One parameter of a probe, with its default sweep: `choices`, or `values`, or start to stop with `per_octave`
+    steps inside every doubling. stop_scale: what stop is a multiple of. typical: the one value that the toll table
+    shows, None for all. refine: the sweep is denser where the curve bends."""
+
     name: str
     kind: Literal["size", "count", "choice"]
     summary: str
@@ -33,12 +40,19 @@ class Parameter(Record, frozen=True):
 
 
 class Role(Record, frozen=True):
+    """A companion of the timed worker. pace: whether it runs its body once for each batch, or all the time."""
+
     name: str
     worker: Literal["process", "thread"]
     pace: Literal["lockstep", "background"]
 
 
 class Probe(Record, frozen=True):
+    """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
+    loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
+    library: what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be
+    the other end on another machine."""
+
     probe: str
     question: str
     revision: int

@@ -53,6 +53,9 @@ class Sample(Record, frozen=True, gc=False):
 
 
 class Work(Record, frozen=True):
+    """What one iteration of a probe's body does. bus_bytes: estimated traffic with write-allocate, 0 for as much as
+    bytes; footprint_bytes: of memory that it touches, 0 where not told."""
+
     bytes: float = 0.0
     flops: float = 0.0
     bus_bytes: float = 0.0
@@ -61,6 +64,8 @@ class Work(Record, frozen=True):
 
 
 class ClockReading(Record, frozen=True):
+    """The clock that timed a visit, its resolution, and the time that one reading of it takes."""
+
     source: str = "monotonic_raw"
     kind: Clock = "hardware"
     resolution_ns: float = 0.0

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from tollmeter.extras import PARQUET, bring
-from tollmeter.model import Build, Failure, Outcome, Row, Sample, Witness
+from tollmeter.model import Build, Failure, Index, Outcome, Row, Sample, Witness
 from tollmeter.root import ROOT
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
@@ -31,12 +31,37 @@ _PARQUET_TYPES = {
 }  # fmt: skip
 """Every other column is text."""
 
+TABLE_FORMAT = 1
+"""Of the columns of both tables and their types (docs/library.md): raised when one goes or changes its meaning."""
+
 Table = tuple[tuple[str, ...], Iterable[dict[str, Any]]]
 
 
 def rows_table(rows: Iterable[Row]) -> Table:
     """One line a metric and point; parameters are one column of JSON, since probes differ in theirs."""
     return Row.__struct_fields__, (msgspec.to_builtins(row) for row in rows)
+
+
+def of_run(table: Table, index: Index) -> Table:
+    """The table with columns that tell whose it is, so that tables of several runs can be joined."""
+    columns, lines = table
+    about = _about(index)
+    return (*columns, *about), ({**line, **about} for line in lines)
+
+
+def _about(index: Index) -> dict[str, str]:
+    run, machine = index.run, index.machine
+    return {
+        "run": run.id, "started": run.started, "host": machine.host, "cpu": machine.cpu, "kernel": machine.kernel,
+        "verdict": run.verdict,
+    }  # fmt: skip
+
+
+def metadata(index: Index) -> dict[str, str]:
+    """Of a Parquet file: the version of its columns, the run, and what made it."""
+    run = index.run
+    made = {"table_format": str(TABLE_FORMAT), "tollmeter": run.tollmeter, "suite": run.suite, "seed": str(run.seed)}
+    return {f"tollmeter.{name}": value for name, value in {**made, **_about(index)}.items()}
 
 
 _SAMPLE_COLUMNS = (
@@ -88,12 +113,13 @@ def _times(sample: Sample) -> dict[str, Any]:
     }
 
 
-def written(table: Table, form: str) -> bytes:
-    """The whole table in one of FORMATS. Raises Failure for another, or where parquet's library cannot be had."""
-    writers = {"csv": _csv, "json": _json, "jsonl": _jsonl, "md": _markdown, "parquet": _parquet}
-    if form not in writers:
+def written(table: Table, form: str, about: Mapping[str, str] = {}) -> bytes:
+    """The whole table in one of FORMATS. about: the metadata of a Parquet file; the others have none. Raises Failure
+    for another format, or where Parquet's library cannot be had."""
+    writers = {"csv": _csv, "json": _json, "jsonl": _jsonl, "md": _markdown}
+    if form not in FORMATS:
         raise Failure(f"no such format: {form}. There are {', '.join(FORMATS)}")
-    return writers[form](table)
+    return _parquet(table, about) if form == "parquet" else writers[form](table)
 
 
 def _csv(table: Table) -> bytes:
@@ -136,17 +162,34 @@ def _flat(cell: Any) -> Any:
     return msgspec.json.encode(cell).decode() if isinstance(cell, dict | list | tuple) else cell
 
 
-def _parquet(table: Table) -> bytes:
+def flat_parameters(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Parameters as JSON text: probes differ in theirs, and a column has one type."""
+    return ({**line, "parameters": _flat(line["parameters"])} for line in lines)
+
+
+def column_types(columns: Iterable[str]) -> dict[str, str]:
+    """In DuckDB's words, which Parquet's readers give back as their own."""
+    return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
+
+
+def _parquet(table: Table, about: Mapping[str, str]) -> bytes:
     bring(ROOT, PARQUET)
     import duckdb
 
     columns, lines = table
-    flat = ({**line, "parameters": _flat(line["parameters"])} for line in lines)
-    types = {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
     with tempfile.TemporaryDirectory() as scratch:
         source, made = Path(scratch, "table.jsonl"), Path(scratch, "table.parquet")
-        source.write_bytes(_jsonl((columns, flat)))
+        source.write_bytes(_jsonl((columns, flat_parameters(lines))))
         with duckdb.connect() as db:
+            types = column_types(columns)
             read = db.read_json(str(source), columns=types, format="newline_delimited", maximum_object_size=1 << 20)
-            read.write_parquet(str(made))
+            read.create_view("made")
+            entries = ", ".join(f"{_quoted(name)}: {_quoted(value)}" for name, value in about.items())
+            keys = f", KV_METADATA {{{entries}}}" if entries else ""
+            db.execute(f"COPY made TO {_quoted(str(made))} (FORMAT parquet{keys})")
         return made.read_bytes()
+
+
+def _quoted(text: str) -> str:
+    """A string of SQL."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in a notebook's output cell: a short table, and a link to the page. A saved notebook keeps each output, so its
+size is bounded, whatever the run holds."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from tollmeter.model import Index, Row
+from tollmeter.report.columns import clean
+from tollmeter.report.doubt import of_row
+
+MOST_BYTES, MOST_ROWS = 40_000, 100
+_MOST_CHARACTERS = 80
+_NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
+
+
+def table(index: Index, link: str | None, command: str) -> str:
+    """HTML. link: to the page, None where there is none; command: what writes one."""
+    run, chosen = index.run, _chosen(index.rows)
+    head = f"{run.suite}, {run.started}, {run.settled} of {run.points} points converged, verdict: {run.verdict}"
+    lines = list(_bounded(_line("td", _cells(row)) for row in chosen))
+    page = (
+        f'<a href="{_text(link)}">the page of the run</a>' if link else f"<code>{_text(command)}</code> writes the page"
+    )
+    return (
+        f"<p><b>{_cell(run.id)}</b>: {_cell(head)}</p><table>{_line('th', _NAMES)}{''.join(lines)}</table>"
+        f"<p>{len(lines)} of {len(index.rows)} rows; <code>run.rows</code> has all; {page}</p>"
+    )
+
+
+def _chosen(rows: Sequence[Row]) -> list[Row]:
+    """The first row of each probe, then the second of each, as long as there is room; in the order of the run."""
+    seen: Counter[str] = Counter()
+    rank: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        rank[place] = seen[row.probe]
+        seen[row.probe] += 1
+    return [rows[place] for place in sorted(sorted(rank, key=lambda place: rank[place])[:MOST_ROWS])]
+
+
+def _bounded(lines: Iterable[str]) -> Iterator[str]:
+    total = 0
+    for line in lines:
+        total += len(line.encode())
+        if total > MOST_BYTES:
+            return
+        yield line
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    parameters = ", ".join(f"{name} {value}" for name, value in row.parameters.items())
+    median = str(of_row(row)) if row.status == "ok" else f"{row.status}: {row.reason or ''}"
+    return row.probe, parameters, row.abi, row.target, row.metric, median
+
+
+def _line(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_cell(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _cell(text: str) -> str:
+    return _text(text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…")
+
+
+def _text(text: str) -> str:
+    return html.escape(clean(text))
