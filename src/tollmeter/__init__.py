@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tollmeter.version import VERSION
+
 if TYPE_CHECKING:
     from tollmeter.experiment.precision import Estimate
     from tollmeter.judgement.compare import Change, Comparison, Refusal
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
         Workload,
     )
 
-__version__ = "0.3.0"
+__version__ = VERSION
 
 __all__ = [
     "Archive", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",

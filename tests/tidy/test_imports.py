@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 from tidy.house import hold, text, under
 
@@ -25,8 +26,8 @@ def allowed() -> dict[str, set[str]]:
     return table
 
 
-def imports(source: str) -> Iterator[str]:
-    """The parts of Tollmeter that a file imports, wherever in it."""
+def imported(source: str) -> Iterator[str]:
+    """The dotted names below `tollmeter.` that a file imports, wherever in it."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -35,8 +36,47 @@ def imports(source: str) -> Iterator[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             top, _, rest = name.partition(".")
-            if top == "tollmeter" and rest and not rest.startswith("_"):
-                yield rest.partition(".")[0]
+            if top == "tollmeter" and not rest.startswith("_"):
+                yield rest
+
+
+def imports(source: str) -> Iterator[str]:
+    """The parts of Tollmeter that a file imports."""
+    return (name.partition(".")[0] for name in imported(source) if name)
+
+
+def of_files(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """By a file's dotted name the files that it imports; the package itself is the empty name."""
+    return {name: {_file(one, sources) for one in imported(source)} - {name} for name, source in sources.items()}
+
+
+def _file(name: str, known: Container[str]) -> str:
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def of_rooms(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    rooms: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        room = name.partition(".")[0]
+        if room:
+            rooms.setdefault(room, set()).update(set(imports(source)) - {room})
+    return rooms
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def ours() -> dict[str, str]:
+    """Every file's text by its dotted name."""
+    names = {name: name.removeprefix(PACKAGE).removesuffix(".py").replace("/", ".") for name in under(PACKAGE, ".py")}
+    return {re.sub(r"(^|\.)__init__$", "", dotted): text(name) for name, dotted in names.items()}
 
 
 def complaints(name: str, source: str, table: dict[str, set[str]]) -> Iterator[str]:
@@ -56,6 +96,31 @@ def test_imports_flow_one_way() -> None:
     table = allowed()
     assert table["model"] == set()
     hold(said for name in under(PACKAGE, ".py") for said in complaints(name, text(name), table))
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    assert circle(of_files(ours())) == []
+    assert circle(of_rooms(ours())) == []
+
+
+def test_a_circle_is_found_among_files_and_rooms_and_inside_functions() -> None:
+    files = {"a.one": "from tollmeter.a import two", "a.two": "def f():\n  from tollmeter.a.one import g", "b": ""}
+    assert circle(of_files(files)) and not circle(of_rooms(files))
+    rooms = {"a.one": "import tollmeter.b.three", "b.three": "", "b.four": "from tollmeter.a.two import x", "a.two": ""}
+    assert circle(of_rooms(rooms)) and not circle(of_files(rooms))
+    assert circle(of_files({"": "from tollmeter.a import x", "a": "def f():\n  import tollmeter"}))
+
+
+def test_the_table_of_rooms_has_each_room_above_all_that_it_imports() -> None:
+    lines = [line for line in text(TABLE).splitlines() if line.startswith("| `")]
+    order = [name for line in lines for name in re.findall(r"`([a-z]+)(?:/|\.py)`", line.split("|")[1])]
+    assert {*order} >= {name.split("/")[2] for name in under(PACKAGE, ".py") if name.count("/") > 2}
+    hold(
+        f"{TABLE}: {room} imports {other}, and stands below it"
+        for room, others in of_rooms(ours()).items()
+        for other in others & {*order}
+        if room in order and order.index(other) < order.index(room)
+    )
 
 
 def test_no_family_of_probes_includes_another() -> None:

@@ -21,6 +21,7 @@ from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.main import app
 from tollmeter.cli.printing import Columns, print_columns
+from tollmeter.distribution import install_line
 from tollmeter.library.derive import command
 from tollmeter.library.places import SUITES
 from tollmeter.model import Book, Surroundings
@@ -28,7 +29,6 @@ from tollmeter.report import markdown, page
 from tollmeter.report.terminal import summary
 from tollmeter.report.wrapping import wrap
 from tollmeter.store.request import Request
-from tollmeter.toolchain.distribution import install_line
 
 HERE = "/opt/my tools/it's here/toll"
 FOLDER = "runs/my 'odd' run of a machine whose name is long enough for a line of its own"

@@ -14,7 +14,8 @@ import pytest
 
 from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.studies import FACTOR, NOT_TOGETHER, measured, study, timed_by
+from tollmeter.judgement.asked_rows import NOT_TOGETHER
+from tollmeter.judgement.studies import FACTOR, measured, study, timed_by
 from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
+from tollmeter.judgement.asked_rows import picked
 from tollmeter.judgement.guest_exits import exits_of
-from tollmeter.judgement.studies import picked
 from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
 
 VALID, SUSPECT = 0.03, 0.10

@@ -4,23 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.judgement.asked_rows import NOT_TOGETHER, VIRTUAL, own_reason, picked, with_mend
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.gains import gains
 from tollmeter.judgement.guest_exits import HOSTED, is_hosted
+from tollmeter.judgement.relatives import relatives
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Claim, ClaimVerdict, Published, Row, RowOf, Study
-from tollmeter.numbers.meanings import HERE, main_abi, metric_of
+from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
 from tollmeter.numbers.units import three
 
-COUNTED, VIRTUAL = "instructions", "virtual"
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
 
@@ -28,10 +28,7 @@ INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine
 NO_NUMBER = "The study gives no number that could be held against this one."
 NO_TURNS = "The control loop was not timed where this was."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
-NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 FACTOR = 2
-_BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
-"""Clocks that say nothing of what a claim is about; of the others, neither of an emulator's."""
 
 
 class Measured(NamedTuple):
@@ -50,8 +47,6 @@ class Measured(NamedTuple):
 
 def study(book: Book) -> Study | None:
     """None for a run of no study."""
-    from tollmeter.judgement.relatives import relatives
-
     suite = book.suite
     if suite is None or not suite.published:
         return None
@@ -169,62 +164,15 @@ def _directed(published: float, low: float, high: float) -> tuple[ClaimVerdict, 
     return "does not hold", None
 
 
-def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
-    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none, but where the study
-    says that it will do; and no emulator tells of a cache, or of the time of one machine.
-    """
-    blind = _BLIND.get(about, (COUNTED, VIRTUAL))
-    found = matching(book, wanted) if wanted is not None else []
-    return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
-
-
 def _of_one_place(rows: Sequence[Row]) -> list[Row]:
     """Those by the hardware's clock before all others, this machine's before another's."""
     place = min(((row.clock != "hardware", row.target != HERE, row.target, row.clock) for row in rows), default=None)
     return [row for row in rows if place and (row.target, row.clock) == place[2:]]
 
 
-def matching(book: Book, wanted: RowOf) -> list[Row]:
-    """All rows that are asked for, whatever became of them and by whatever clock."""
-    abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
-    return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
-
-
-def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
-    metric = metric_of(row, book.probes)
-    return (
-        (wanted.probe is None or row.probe == wanted.probe)
-        and (wanted.metric is None or row.metric == wanted.metric)
-        and (wanted.target is None or fnmatchcase(row.target, wanted.target))
-        and (wanted.means is None or (metric is not None and metric.means == wanted.means))
-        and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
-    )
-
-
 def _why(book: Book, claim: Published, wanted: RowOf) -> str:
     """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
     return own_reason(book, wanted) or claim.missing or _absence(wanted)
-
-
-def own_reason(book: Book, wanted: RowOf) -> str:
-    """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
-    done at one length or size cannot be at another; of another choice it says nothing."""
-    choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
-    anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
-    failed = next((row for row in same if row.status != "ok" and row.reason), None)
-    if failed is not None:
-        return f"{failed.probe} gave no number: {failed.reason}."
-    counted = next((row for row in same if row.clock == COUNTED), None)
-    if counted is not None:
-        return (
-            f"{counted.target} counts the program's own instructions: what its kernel does, and what memory costs, is "
-            "not among them. A guest (--target guest) or a board times it."
-        )
-    virtual = next((row for row in same if row.clock == VIRTUAL), None)
-    said = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
-    return said and _with_mend(said, book)
 
 
 def timed_by(book: Book, found: Measured) -> str:
@@ -233,11 +181,7 @@ def timed_by(book: Book, found: Measured) -> str:
         return ""
     if found.of.unit in (*KERNEL_COUNTS, "count"):
         return f"Counted by the kernel of {found.of.target}."
-    return _with_mend(f"In virtual time of {found.of.target}.", book)
-
-
-def _with_mend(said: str, book: Book) -> str:
-    return f"{said} {book.suite.mend}" if book.suite and book.suite.mend else said
+    return with_mend(f"In virtual time of {found.of.target}.", book)
 
 
 def _absence(wanted: RowOf) -> str:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-import tollmeter
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
 from tollmeter.experiment.runs_differ import Run, rows_sd, runs_sd
@@ -37,6 +36,7 @@ from tollmeter.store.request import Request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 from tollmeter.toolchain.trusted import trust
+from tollmeter.version import VERSION
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
@@ -92,7 +92,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=secrets.randbelow(1_000_000) if options.seed is None else options.seed,
         budget_seconds=budget_of(options, suite),
-        tollmeter=tollmeter.__version__,
+        tollmeter=VERSION,
         abis=abis,
         cpus=numbers(options.cpus),
         words=options.words,

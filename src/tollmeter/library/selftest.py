@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import tollmeter
 from tollmeter import catalog
 from tollmeter.conduct import Stopping
 from tollmeter.library.derive import open_run
@@ -32,6 +31,7 @@ from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
 from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
+from tollmeter.version import VERSION
 
 _BUDGET_S, _SHORT_BUDGET_S = 20.0, 4.0
 _NEVER_REACHED = 1e-6
@@ -143,7 +143,7 @@ def _measured(tree: Path, folder: Path, selects: list[Select], seconds: float, s
     request = Request(
         id=folder.name, suite=Suite(name="selftest", question="What passes for a number?", select=tuple(selects)),
         started=datetime.now(UTC).isoformat(timespec="seconds"), seed=_SEED, budget_seconds=seconds,
-        tollmeter=tollmeter.__version__, priority="real-time",
+        tollmeter=VERSION, priority="real-time",
         precision=_NEVER_REACHED,
     )  # fmt: skip
     plan = make(

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, own_reason, timed_by
+from tollmeter.judgement.asked_rows import own_reason
+from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, timed_by
 from tollmeter.model import Book, ClaimVerdict, Published, StudyFigure, Suite
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.studies import matching
+from tollmeter.judgement.asked_rows import matching
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.report.doubt import of_row

@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-import tollmeter
 from tollmeter.files import open_regular
 from tollmeter.model import (
     Finding,
@@ -40,6 +39,7 @@ from tollmeter.model import (
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
 from tollmeter.store.profiles import KEPT as PROFILES
+from tollmeter.version import VERSION
 
 NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
@@ -54,7 +54,7 @@ T = TypeVar("T", bound=Record)
 
 def fingerprint(folder: Path) -> str:
     """Changes with the journal, with what was asked, and with the code that derives an index from them."""
-    digest = hashlib.sha256(tollmeter.__version__.encode())
+    digest = hashlib.sha256(VERSION.encode())
     for name in ("journal.jsonl", "run.toml"):
         content = hashlib.sha256()
         with open_regular(folder / name) as file:
@@ -113,7 +113,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("BEGIN IMMEDIATE")
         _make_tables(db)
-        about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": tollmeter.__version__}
+        about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
         documents = (
             ("run", index.run),

@@ -15,11 +15,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
-from tollmeter.toolchain.distribution import install_line
 
 CONFIGURATION = "TOLL_SSH_CONFIG"
 """In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,

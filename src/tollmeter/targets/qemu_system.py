@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Clock, Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
@@ -34,7 +35,6 @@ from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
 from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.wire import Gone, Slow, Wire
-from tollmeter.toolchain.distribution import install_line
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
 _ASKING_S = 20.0

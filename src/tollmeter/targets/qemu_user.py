@@ -15,12 +15,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.local import Local
-from tollmeter.toolchain.distribution import install_line
 
 PACKAGE = "qemu-user"
 """Debian's package of the dynamic emulators: a static one loads no plugin."""
@@ -40,14 +40,24 @@ def emulator_of(architecture: str) -> str | None:
 
 def lack(architecture: str) -> tuple[str, tuple[str, ...]] | None:
     """Why nothing counts the instructions of an architecture here, and the packages that mend it."""
-    from tollmeter.toolchain.elf import has_loader  # brings pyelftools, which most starts do without
-
     emulator = emulator_of(architecture)
     if emulator is None:
         return f"no qemu-{architecture}", (PACKAGE,)
-    if not has_loader(Path(emulator)):
+    if not _has_loader(Path(emulator)):
         return f"qemu-{architecture} is static here and loads no plugin, which would count its instructions", ()
     return None
+
+
+def _has_loader(program: Path) -> bool:
+    """Whether it is linked dynamically, and so may load plugins. A script may do anything."""
+    from elftools.common.exceptions import ELFError  # most starts do without this library
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with program.open("rb") as file:
+            return any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments())
+    except (OSError, ELFError):
+        return True
 
 
 def emulator_here(architecture: str) -> str:

@@ -14,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.root import typed, user_folder
 from tollmeter.targets import Target
+from tollmeter.targets.qemu_system import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
-from tollmeter.toolchain.distribution import install_line
 from tollmeter.toolchain.trusted import complaint
 
 _TRIAL = "int main(void) { return 0; }"
@@ -166,8 +167,6 @@ def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
 
 def needs(target: str) -> tuple[str, ...]:
     """The files of build/emulator that a target needs."""
-    from tollmeter.targets.qemu_system import BOARDS
-
     if target.startswith("qemu-user:"):
         return ("count.so",)
     return (BOARDS[target].ours,) if target in BOARDS else ()

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.distribution import install_line
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
 from tollmeter.saying import say
 from tollmeter.toolchain import elf, proven, zig
 from tollmeter.toolchain.accepting import accept
-from tollmeter.toolchain.distribution import install_line
 from tollmeter.toolchain.making import count, make
 
 ANY_CPU = "*"

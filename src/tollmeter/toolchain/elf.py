@@ -59,15 +59,6 @@ def prove(path: Path, promises: Mapping[str, Value]) -> None:
         raise Failure(f"{path.parent.name}/{path.name} {trouble}", 1)
 
 
-def has_loader(path: Path) -> bool:
-    """Whether a program of this machine is linked dynamically, and so may load plugins. A script may do anything."""
-    try:
-        with path.open("rb") as file:
-            return any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments())
-    except (OSError, ELFError):
-        return True
-
-
 def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
     for key, promised in promises.items():
         found = READERS[key](elf)

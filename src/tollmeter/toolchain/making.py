@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
-from tollmeter.toolchain.distribution import install_line
 
 _ERROR = re.compile(r"^(?:(\S+?:\d+):)?.*?(?:error: |undefined reference to )(.*)$", re.MULTILINE)
 _RUNTIME = "runtime"

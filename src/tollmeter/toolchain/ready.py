@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tollmeter.counting import Counting
+from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.saying import say
 from tollmeter.targets import Target
@@ -26,7 +27,6 @@ from tollmeter.toolchain import proven, zig
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import Gap, Made, Task, build_several, find_compiler
-from tollmeter.toolchain.distribution import install_line
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6

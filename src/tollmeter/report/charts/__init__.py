@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from altair.utils.schemapi import debug_mode
 
@@ -29,7 +30,7 @@ from tollmeter.report.charts import (
     transfer,
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches
-from tollmeter.report.charts.files import save
+from tollmeter.report.charts.files import pictures
 from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
 
 __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
@@ -85,6 +86,11 @@ def charts(book: Book) -> tuple[Chart, ...]:
             drawn = [_said(chart, bench) for chart in _any(bench) if _has_points(chart)]
             made += [_of_bench(chart, bench) if place else chart for chart in drawn]
     return tuple(_unique(made))
+
+
+def save(book: Book, folder: Path) -> tuple[Path, ...]:
+    """Writes pictures of all charts of a run; the paths, in order. Raises Failure (5) if it cannot."""
+    return pictures(charts(book), [book], folder)
 
 
 def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:

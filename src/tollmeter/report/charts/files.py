@@ -18,13 +18,6 @@ WIDTH = 760
 PNG_SCALE = 2.0
 
 
-def save(book: Book, folder: Path) -> tuple[Path, ...]:
-    """Pictures of all charts of a run."""
-    from tollmeter.report.charts import charts
-
-    return pictures(charts(book), [book], folder)
-
-
 def pictures(drawn: Iterable[Chart], books: Sequence[Book], folder: Path) -> tuple[Path, ...]:
     """Writes NAME.svg and NAME.png of each chart; the paths, in order. Raises Failure (5) if it cannot. books: the runs
     that the charts are of."""

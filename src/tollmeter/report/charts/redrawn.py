@@ -10,8 +10,8 @@ from math import log
 
 import altair as alt
 
+from tollmeter.judgement.asked_rows import matching
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.judgement.studies import matching
 from tollmeter.model import FigureLine, Row, RowOf, StudyFigure
 from tollmeter.report.charts.boundaries import rules
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, names
