@@ -244,6 +244,7 @@ def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
     book = books.small()
     flat = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()))
     assert "No memory table:" in printed(flat) and "No memory table:" not in printed(book)
+    assert re.search(r"A load takes .*ns in \d+ KiB, .*ns in \d+ MiB\.", " ".join(printed(flat).split()))
     assert "No memory table:" not in printed(books.empty())
 
 

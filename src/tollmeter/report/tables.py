@@ -19,12 +19,13 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
-from tollmeter.numbers.meanings import meaning, native_outcomes
+from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
 from tollmeter.report.doubt import (
     cycles_of_level,
     cycles_of_toll,
     in_a_sentence,
     of_level,
+    of_row,
     of_toll,
     reading_of_level,
     size_of_level,
@@ -150,11 +151,26 @@ def not_apart(level: Level) -> str:
 
 
 def no_levels(book: Book) -> str:
-    """Why a run that walked through memory of several sizes has no memory table; empty where it has one, or walked
-    through one size alone."""
-    walked = [row for row in book.index.rows if row.status == "ok" and meaning(row, book.probes) == "latency-of-size"]
-    is_curve = len({row.parameters.get("size") for row in walked}) > 1
-    return NO_LEVELS if is_curve and not book.index.hierarchy else ""
+    """Why a run that walked through memory of several sizes has no memory table, and what some of these sizes
+    take, through huge pages where they were measured; empty where it has one, or walked through one size alone."""
+    found = with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, "latency-of-size")
+    sized = [row for row in found if isinstance(row.parameters.get("size"), int)]
+    walked = [row for row in sized if row.parameters.get("pages") == "huge"] or sized
+    if book.index.hierarchy or len({row.parameters["size"] for row in walked}) < 2:
+        return ""
+    return f"{NO_LEVELS} A load takes {', '.join(_latencies(walked, book.index.machine))}."
+
+
+def _latencies(walked: Sequence[Row], machine: Machine) -> list[str]:
+    """At the largest size within half of each data cache that the system reports, and at the largest of all."""
+    by_size = {int(row.parameters["size"]): row for row in walked}
+    reached = [
+        max((size for size in by_size if size <= cache.size_bytes / 2), default=0)
+        for cache in machine.caches
+        if cache.kind != "instruction"
+    ]
+    shown = sorted({size for size in reached if size} | {max(by_size)})
+    return [f"{in_a_sentence(of_row(by_size[bytes_]))} in {size(bytes_)}" for bytes_ in shown]
 
 
 def unread(book: Book) -> tuple[str, ...]:
