@@ -488,6 +488,19 @@ def test_a_scatter_that_no_machine_has_is_a_damaged_run(done: Toll, root: Path, 
     assert "run.toml is damaged" in one_line(told)
 
 
+@pytest.mark.parametrize("value", ["-1.0", "0", "1e300", "nan"])
+def test_a_precision_that_nobody_can_ask_for_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
+    done("run", "--out", "mine", "--quiet")
+    path = root / "mine/run.toml"
+    before, was, after = path.read_text().partition("\nprecision = ")
+    assert was
+    path.write_text(f"{before}{was}{value}\n" + after.partition("\n")[2])
+    (root / "mine/index.sqlite").unlink(missing_ok=True)
+    told = done("show", "mine")
+    assert told.code == 5
+    assert "run.toml is damaged" in one_line(told)
+
+
 # ---- hostile runs -----------------------------------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     cpus: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    precision: float = PRECISION
+    precision: Annotated[float, msgspec.Meta(gt=0, le=1)] = PRECISION
     priority: Priority = "normal"
     runs_sd: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST_SD)]] = {}
     widths: dict[str, dict[str, float]] = {}
