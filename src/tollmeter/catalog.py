@@ -18,6 +18,7 @@ from tollmeter.protocol import Damaged, clean, clean_suite, description
 from tollmeter.root import typed
 
 _MOST_BYTES = 1 << 20
+_MOST_SHOWN = 6
 """Of a suite's file."""
 _COMMANDS = ("build", "start", "verify")
 """Of a workload there."""
@@ -167,6 +168,11 @@ def suites(folder: Path) -> dict[str, Suite]:
 def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
     """One line for a name that is not there, with the nearest ones that are."""
     lower = {one.lower(): one for one in reversed(known)}
-    near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)] or list(known)[:6]
-    others = f"near it: {', '.join(near)}" if near else "there is none"
-    return Failure(f"no {kind} is called {clean(name)!r}; {others}")
+    near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+    others = f"did you mean {' or '.join(near)}?" if near else f"known: {_first(known)}" if known else "there is none"
+    return Failure(f"unknown {kind} {clean(name)!r}; {others}")
+
+
+def _first(known: Sequence[str]) -> str:
+    shown = ", ".join(known[:_MOST_SHOWN])
+    return f"{shown} and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else shown

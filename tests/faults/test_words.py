@@ -130,7 +130,7 @@ def test_a_version_for_a_closed_standard_output_is_a_line() -> None:
 @pytest.mark.usefixtures("root")
 def test_a_name_in_capitals_is_near_the_probe_that_it_spells(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "KERNEL.LOOP", "--dry-run"]) == 2
-    assert "near it: kernel.loop" in capfd.readouterr().err
+    assert "did you mean kernel.loop" in capfd.readouterr().err
 
 
 def test_too_little_private_memory_is_a_line() -> None:

@@ -203,7 +203,7 @@ def shared(**facts: Any) -> Book:
 def test_what_neighbours_take_is_told_once_and_by_latency_and_reading() -> None:
     (told,) = all_findings(shared(reading_low=4 * MIB, reading_high=8 * MIB))
     assert told.name == "memory.neighbours_take_cache"
-    assert told.claim.startswith("of L3 18 % serves this machine by latency, 12 % to 25 % by reading")
+    assert told.claim.startswith("this machine gets 18 % of L3 by latency, 12 % to 25 % by read bandwidth")
 
 
 def test_nobody_is_accused_by_latency_alone() -> None:

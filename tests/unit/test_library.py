@@ -122,7 +122,7 @@ def test_a_misspelt_name_or_value_of_a_row_is_answered_with_the_nearest(folder: 
     sized = next(row for row in run.rows if isinstance(row.parameters.get("size"), int))
     size = sized.parameters["size"]
     assert isinstance(size, int)
-    assert f"near it: {size}" in refused(run, sized.probe, sized.metric, abi=sized.abi, size=size + 1)
+    assert f"the nearest: {size}" in refused(run, sized.probe, sized.metric, abi=sized.abi, size=size + 1)
 
 
 def test_several_matching_rows_are_told_with_what_they_differ_in(folder: Path) -> None:

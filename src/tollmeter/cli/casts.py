@@ -33,7 +33,7 @@ def casts(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """List the casts of a C tree that a strict CPU would trap at, worst first."""
+    """List C casts that trap on strict-alignment CPUs, worst first."""
     from tollmeter.toolchain.casts import casts as found_casts
     from tollmeter.toolchain.casts import ranked, units_of
 

@@ -22,7 +22,7 @@ def list_(
     what: Annotated[str, typer.Argument(help="probes, suites, abis, runs or findings")] = "probes",
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> None:
-    """Say what there is."""
+    """List probes, suites, ABIs, runs or findings."""
     listed = {"probes": _probes, "suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
     if what not in listed:
         raise unknown("list", what, WHAT)

@@ -19,7 +19,7 @@ def new(
     what: Annotated[str, typer.Argument(help="probe")],
     name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
 ) -> None:
-    """Begin a probe: a file that compiles and measures."""
+    """Create the file of a new probe, which compiles and measures."""
     from tollmeter.library.new_probe import new_probe
 
     if what not in WHAT:

@@ -37,7 +37,7 @@ def profile(
         raise unknown("sampler", by, BY)
     took = seconds(lasting)
     if not LEAST_S <= took <= MOST_S:
-        raise Failure(f"--for {lasting}: from {LEAST_S:g} to {MOST_S:g} s is meant")
+        raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
     asked = Asked(round(1000 * took), by == "signal")
     profiles = take_all(points_of(words, names(abi), names(target)), asked)
     if form == "json":

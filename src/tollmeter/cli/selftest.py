@@ -9,7 +9,7 @@ CAUGHT_ALL, PASSED = 0, 1
 
 
 def selftest() -> int:
-    """Plant ten lies into copies of real probes, and show what catches each."""
+    """Plant ten faults into copies of real probes, and show what detects each."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.selftest import selftest as planted
 

@@ -27,11 +27,13 @@ def show(
     *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="first watch a run that is measured, until it ends")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="every sample with its witness, instead of the rows")] = False,
-    attribute: Annotated[str | None, typer.Option(help="what two ABIs differ by: x86_64,x32")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
+    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="print every sample with its evidence, not the rows")] = False,
+    attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
 ) -> None:
-    """Print a run's answer."""
+    """Print a run's results."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     folder = places.find_run(run)

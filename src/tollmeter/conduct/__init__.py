@@ -140,7 +140,7 @@ class _Run:
     def _spent(self) -> str:
         still = sum(not self._is_done(point) for point in self._first_round)
         spent = f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
-        return f"{spent} with {still} of {len(self._first_round)} points not settled"
+        return f"{spent} with {still} of {len(self._first_round)} points not converged"
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """A row for whatever was planned and has none: a gap is a sentence, never a missing row."""

@@ -23,14 +23,14 @@ def find(book: Book) -> Iterable[Finding]:
     both = [(row, cost) for row in native_rows(book) if (cost := _cost(row)) is not None]
     dearest = max(both, key=lambda pair: pair[1], default=None)
     usual = (
-        f": {in_percent(median(cost for _, cost in both), sign='+')} on rows measured both contended and uncontended"
+        f": rows measured in both states cost {in_percent(median(cost for _, cost in both), sign='+')} when contended"
         if len(both) >= LEAST_ROWS
         else ""
     )
     yield Finding(
         name="machine.core_is_shared",
         severity="warning",
-        claim=f"the sibling hyperthread is busy {in_percent(share)} of the time{usual}",
+        claim=f"the sibling hyperthread is busy in {in_percent(share)} of the samples{usual}",
         evidence=(
             Evidence(what="samples on a contended core, of those whose state is known", value=share, unit="ratio"),
             Evidence(what="rows seen on an uncontended and on a contended core", value=float(len(both)), unit="count"),

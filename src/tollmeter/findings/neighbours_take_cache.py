@@ -42,8 +42,8 @@ def _finding(level: Level, told: int) -> Finding:
     return Finding(
         name="memory.neighbours_take_cache",
         severity="warning",
-        claim=f"of {level.level} {in_percent(size / told)} serves this machine by latency, {in_percent(low / told)} to "
-        f"{in_percent(high / told)} by reading: neighbours hold the rest",
+        claim=f"this machine gets {in_percent(size / told)} of {level.level} by latency, {in_percent(low / told)} to "
+        f"{in_percent(high / told)} by read bandwidth: other workloads use the rest",
         evidence=(
             Evidence(what=f"{level.level} size by latency", value=size, unit="B"),
             Evidence(what=f"{level.level} is read at its own rate up to", value=low, unit="B"),

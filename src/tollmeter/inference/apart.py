@@ -20,7 +20,7 @@ from tollmeter.model import Row
 
 BEYOND = 1.5
 TOO_FEW = f"fewer than {LEAST_VISITS} visits"
-BLURRED = "neighbours blur where they end"
+BLURRED = "the cache use of other workloads hides the boundary"
 
 
 def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:

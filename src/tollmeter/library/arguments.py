@@ -14,14 +14,14 @@ LARGEST_SEED = 2**63 - 1
 def text(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise Failure(f"{name}={value!r}: text is meant, as `toll run --{name}` takes it")
+    raise Failure(f"{name}={value!r}: expected text, as for `toll run --{name}`")
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:
     """One text, or several."""
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
-        raise Failure(f"{name}={value!r}: text is meant, or a list of texts")
+        raise Failure(f"{name}={value!r}: expected text or a list of texts")
     return tuple(several)
 
 
@@ -44,10 +44,10 @@ def cpus_text(value: object) -> str | None:
 def path_of(name: str, value: object) -> Path | None:
     """None and empty text: not given."""
     if value is not None and not isinstance(value, str | Path):
-        raise Failure(f"{name}={value!r}: a path is meant")
+        raise Failure(f"{name}={value!r}: expected a path")
     return Path(value) if value else None
 
 
 def check_seed(value: object) -> None:
     if value is not None and not (isinstance(value, int) and 0 <= value <= LARGEST_SEED):
-        raise Failure(f"--seed {value}: a number from 0 to {LARGEST_SEED} is meant")
+        raise Failure(f"--seed {value}: expected a number from 0 to {LARGEST_SEED}")

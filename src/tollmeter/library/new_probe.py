@@ -22,7 +22,7 @@ def new_probe(tree: Path, name: str) -> Path:
     """
     found = _NAME.fullmatch(name)
     if found is None or found[1] == _RUNTIME:
-        raise Failure(f"{clean(name)!r} is no probe's name: FAMILY.NAME is meant, as in kernel.getrandom")
+        raise Failure(f"{clean(name)!r} is no name of a probe: expected FAMILY.NAME, as in kernel.getrandom")
     if name in probe_names(tree / "probes"):
         raise Failure(f"there is a probe {name} already")
     if not root.IS_CHECKOUT:

@@ -19,7 +19,7 @@ def seconds(text: str) -> float:
     unit = _SECONDS.get(found[2].lower()) if found else None
     asked_s = float(found[1]) * unit if found and unit else 0.0
     if not 0 < asked_s <= _LONGEST_S:
-        raise Failure(f"--budget {_short(text)}: a time such as 30s or 2m is meant, at most {_LONGEST_S // 86400} days")
+        raise Failure(f"--budget {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
     return asked_s
 
 
@@ -31,7 +31,7 @@ def share(text: str) -> float:
     """3%, 0.5 %. Raises Failure (2)."""
     found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
     if not found or not 0 < float(found[1]) <= 100:
-        raise Failure(f"--precision {_short(text)}: a share such as 2% is meant")
+        raise Failure(f"--precision {_short(text)}: expected a share such as 2%")
     return float(found[1]) / 100
 
 

@@ -45,7 +45,7 @@ def _having(rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: V
     numbers = [value for value in there if isinstance(value, int)]
     if isinstance(wanted, int) and numbers:
         near = sorted(numbers, key=lambda value: abs(value - wanted))
-        raise Failure(f"no {kind} is {wanted}; near it: {_listed(near)}")
+        raise Failure(f"no {kind} is {wanted}; the nearest: {_listed(near)}")
     raise unknown(kind, str(wanted), [str(value) for value in there])
 
 

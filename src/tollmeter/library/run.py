@@ -46,7 +46,7 @@ class Run:
 
     def __repr__(self) -> str:
         info = self.index.run
-        return f"<tollmeter.Run {info.id}: {len(self.rows)} rows, {info.settled} of {info.points} points settled>"
+        return f"<tollmeter.Run {info.id}: {len(self.rows)} rows, {info.settled} of {info.points} points converged>"
 
     @property
     def info(self) -> RunInfo:

@@ -184,7 +184,7 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
     aside = Counter(why for read in readings for why in read.set_aside)
     if aside:
         why, _ = aside.most_common(1)[0]
-        return f"{samples} usable samples: {aside.total()} set aside, most for this: {why}"
+        return f"{samples} usable samples: {aside.total()} discarded, most for this: {why}"
     usable = sum(len(read.iterations) for read in readings)
     if usable < LEAST_SAMPLES:
         return f"{usable} usable samples"

@@ -20,7 +20,7 @@ def opposed(points: Iterable[Point], words: Sequence[str], catalog: Catalog, mac
     found = {point: reduce(lambda one, word: _changed(one, word, catalog, machine), words, point) for point in points}
     pairs = {point: other for point, other in found.items() if other != point}
     if words and not pairs:
-        raise Failure(f"--against {' '.join(words)}: every point is that already")
+        raise Failure(f"--against {' '.join(words)}: this changes no point")
     return pairs
 
 
@@ -54,7 +54,7 @@ def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine
         raise unknown(f"parameter of {point.probe}", name, [*parameters])
     (value, *more) = values.read(parameters[name], written, machine)
     if more:
-        raise Failure(f"--against {name}={written}: one value is meant")
+        raise Failure(f"--against {name}={written}: expected one value")
     return msgspec.structs.replace(
         point, parameters=tuple((known, value if known == name else old) for known, old in point.parameters)
     )

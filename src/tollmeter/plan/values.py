@@ -120,7 +120,7 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     unit = _UNITS.get(size[2].lower()) if size else None
     if not size or unit is None or (unit > 1 and parameter.kind != "size"):
         wanted = "a size such as 32KiB" if parameter.kind == "size" else "a number"
-        raise Failure(f"{parameter.name}={text}: {wanted} is meant")
+        raise Failure(f"{parameter.name}={text}: expected {wanted}")
     number = float(size[1]) * unit
     if number >= 2**63 or number != int(number):
         raise Failure(f"{parameter.name}={text[:_LONGEST_TOLD]} is not a whole number below 2^63")

@@ -170,9 +170,9 @@ def _aside(aside: Aside, name: str) -> str:
     """How many of its samples were set aside and on what evidence; empty where none was taken."""
     taken, why = aside.get(name, (0, Counter[str]()))
     if not taken or not why:
-        return f"none of {count(taken)} samples set aside" if taken else ""
+        return f"none of {count(taken)} samples discarded" if taken else ""
     told = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
-    return f"{count(why.total())} of {count(taken)} samples set aside: {told}"
+    return f"{count(why.total())} of {count(taken)} samples discarded: {told}"
 
 
 def linked(book: Book, found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:

@@ -66,7 +66,7 @@ def ladder(book: Book) -> Ladder | None:
     groups = tuple(
         (name, tuple(_rung(toll, scale, both, known=toll in known) for toll in tolls)) for name, tolls in grouped(book)
     )
-    return Ladder("core shared" if both else "in cycles", scale.ticks(), groups)
+    return Ladder("contended" if both else "in cycles", scale.ticks(), groups)
 
 
 def _rung(toll: Toll, scale: _Scale, both: bool, *, known: bool) -> Rung:

@@ -76,7 +76,7 @@ THINGS = {
     "read": 0, "write": 1, "copy": 2, "update": 3,
     "x86_64": 0, "ia32": 1, "x32": 2, "aarch64": 0, "arm-soft": 3, "arm-hard": 4, "arm-fpa": 5,
     "hardware": 0, "emulated": 1, "trapped": 2, "forward": 0, "backward": 1, "random": 2,
-    "whole core": 0, "core shared": 1, "not seen": 5, "here": 0, "published": 1,
+    "uncontended core": 0, "contended core": 1, "unknown": 5, "here": 0, "published": 1,
     "portable": 0, "libc": 1, "avx512": 2, "avx2": 3, "sse2": 4, "neon": 2, "A": 0, "B": 1,
 }  # fmt: skip
 """The colour of a thing, by its first words: the same in every chart and on every page."""

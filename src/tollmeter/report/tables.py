@@ -209,8 +209,8 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     if not paid:
         return None
     both = any(shared_state(toll) for toll in paid)
-    columns = [Column("Tolls"), Column("whole core" if both else "time", True)]
-    columns += [Column("core shared" if both else "in cycles", True, spare=2), Column("fit in 1 ms", True, spare=1)]
+    columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
+    columns += [Column("contended" if both else "in cycles", True, spare=2), Column("fit in 1 ms", True, spare=1)]
     without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
@@ -298,7 +298,7 @@ def aside_in_words(aside: Aside) -> str:
     for _, of_probe in aside.values():
         why.update(of_probe)
     causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if why else ""
-    return f"{count(why.total())} of {count(taken)} samples set aside{causes}" if taken else ""
+    return f"{count(why.total())} of {count(taken)} samples discarded{causes}" if taken else ""
 
 
 def steadiness(book: Book) -> str:

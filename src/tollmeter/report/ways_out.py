@@ -173,7 +173,7 @@ def _beside(base: Row, ranked: Sequence[tuple[Option, Row]]) -> str:
     alike = [option.what for option, other in others if gain / _gain(base, other) < 1 + ALIKE]
     also = f" As good within 3 %: {'; '.join(alike)}." if alike else ""
     settled = _is_known(base) and _is_known(row)
-    return also if settled else f"{also} Its rows are not settled; a longer run tells how much."
+    return also if settled else f"{also} Its rows have not converged; a longer run tells how much."
 
 
 def _is_known(row: Row) -> bool:

@@ -62,7 +62,7 @@ def called(run: RunInfo) -> str:
 
 
 def _sharing(run: RunInfo) -> str:
-    return f"the core was shared {percent(run.shared_share or 0.0)} of the time"
+    return f"the core was contended in {percent(run.shared_share or 0.0)} of the samples"
 
 
 def verdict(book: Book) -> str:
@@ -74,8 +74,12 @@ def verdict(book: Book) -> str:
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     told += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
-    told += [f"core shared {percent(run.shared_share)} of the time"] if run.shared_share and not is_shared(run) else []
-    told += [f"{percent(aside)} set aside"] if aside >= LEAST_ASIDE else []
+    told += (
+        [f"core contended in {percent(run.shared_share)} of the samples"]
+        if run.shared_share and not is_shared(run)
+        else []
+    )
+    told += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     unknown = run.surroundings if run.verdict == "unknown" else None
     told += [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, book.index.rows)) else []
     return f"{called(run)}: {', '.join(told) if told else MEANINGS[run.verdict]}"

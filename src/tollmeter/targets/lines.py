@@ -122,7 +122,7 @@ def check_line(words: str) -> None:
     if kind == "serial":
         parts_of(rest)
     elif words != "pty":
-        raise Failure(f"there is no line {words!r}: pty or serial:PATH is meant")
+        raise Failure(f"{words!r} is no line: expected pty or serial:PATH")
 
 
 def open_line(words: str) -> Line:

@@ -173,7 +173,7 @@ def _put(folder: Path, library: Library) -> None:
     elif (own / library.holds).is_file():
         folder.symlink_to(own)
     else:
-        raise Failure(f"{library.variable}={own} holds no {library.holds}: {library.summary} is meant", 5)
+        raise Failure(f"{library.variable}={own} holds no {library.holds}: expected {library.summary}", 5)
 
 
 # ---- fetching -----------------------------------------------------------------------------------------------------

@@ -91,5 +91,5 @@ def _is_of(told: Outcome, row: Row) -> bool:
 def _said(name: str, row: Row, data: Sequence[Datum]) -> str:
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
     shared = [state for state in row.states if state.state == "shared"]
-    beside = f", {time(shared[0].median, shared[0].low, shared[0].high)} on a shared core" if shared else ""
+    beside = f", {time(shared[0].median, shared[0].low, shared[0].high)} on a contended core" if shared else ""
     return f"{name[:1].upper()}{name[1:]} costs {of_row(row)}{beside}; single samples lie from {low} to {high}."

@@ -110,7 +110,7 @@ def is_firm(row: Row) -> bool:
 def sure(row: Row) -> Datum:
     """Value, interval and samples in words, as the hover gives them."""
     low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
-    aside = f", {row.set_aside} set aside" if row.set_aside else ""
+    aside = f", {row.set_aside} discarded" if row.set_aside else ""
     visits = f"{row.visits} visit{'' if row.visits == 1 else 's'}"
     return {
         "value": str(of_row(row)),

@@ -27,13 +27,13 @@ LEAST_SPAN = 0.01
 STRETCHES = 60
 STRIP = 9  # pixels
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
-NAMES = {"whole": "whole core", "shared": "core shared", "unknown": "not seen"}
+NAMES = {"whole": "uncontended core", "shared": "contended core", "unknown": "unknown"}
 
 STEADINESS = Subject(
     "steadiness",
     "Was the machine steady?",
-    "How fast did the control loop run while the run lasted, and who was beside it? Crosses were set aside; the strip "
-    "below is the darker the more of the time somebody shared the core.",
+    "How fast did the control loop run during the run, and was the core contended? Crosses are discarded samples. "
+    "The strip below is darker where more samples saw a contended core.",
     ("control-loop",),
 )
 
@@ -107,7 +107,7 @@ def _datum(look: Look) -> Datum:
 
 
 def _tips() -> list[alt.Tooltip]:
-    named = (("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "set aside"))
+    named = (("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
     return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
 
 
@@ -139,6 +139,6 @@ def _said(looks: Sequence[Look], middle: float) -> str:
     shared = sum(look.state == "shared" for look in seen) / len(seen) if seen else None
     aside = sum(bool(look.aside) for look in looks)
     told = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
-    told += [f"core shared in {percent(shared)} of those whose core was seen"] if shared is not None else []
-    told += [f"{aside:,} of {len(looks):,} set aside"] if aside else []
+    told += [f"core contended in {percent(shared)} of those whose state is known"] if shared is not None else []
+    told += [f"{aside:,} of {len(looks):,} discarded"] if aside else []
     return "; ".join(told) + "."

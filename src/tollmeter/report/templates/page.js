@@ -209,7 +209,7 @@
   const hits = document.getElementById("hits"), MOST_HITS = 12;
   const ALSO = {
     "memory": "dram ram main", "system call": "syscall", "switch": "context switch", "page fault": "pagefault",
-    "core shared": "smt hyperthread", "translation": "tlb", "prefetch": "prefetcher", "create and end": "fork exec spawn",
+    "contended": "smt hyperthread core shared", "translation": "tlb", "prefetch": "prefetcher", "create and end": "fork exec spawn",
     "ask an object": "ipc call round trip", "floating": "flops fpu",
   };
 
