@@ -106,7 +106,7 @@ def test_a_cache_that_neighbours_hide_is_not_added_to_the_one_before(name: str, 
     assert found["L1d"].size_bytes and not found["L1d"].not_apart_from
     second = found["L2"]
     assert second.size_bytes is second.size_low is second.size_high is None
-    assert second.not_apart_from == "L3" and "neighbours" in second.not_apart_why
+    assert second.not_apart_from == "L3" and "other workloads" in second.not_apart_why
     assert second.latency_cycles == pytest.approx(14, rel=0.05)
 
 
