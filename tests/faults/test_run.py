@@ -489,7 +489,7 @@ def test_a_scatter_that_no_machine_has_is_a_damaged_run(done: Toll, root: Path, 
 
 
 @pytest.mark.parametrize("value", ["-1.0", "0", "1e300", "nan"])
-def test_a_precision_that_nobody_can_ask_for_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
+def test_a_precision_outside_0_to_100_percent_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
     done("run", "--out", "mine", "--quiet")
     path = root / "mine/run.toml"
     before, was, after = path.read_text().partition("\nprecision = ")

@@ -61,7 +61,7 @@ class Watch:
         )  # fmt: skip
 
     def _unreadable(self) -> tuple[str, ...]:
-        """The sources that told nothing, so that what they would have shown is unknown."""
+        """The sources that could not be read, so that what they would have shown is unknown."""
         told = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),

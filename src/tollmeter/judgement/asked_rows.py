@@ -17,9 +17,9 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
-    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study tells of times: a
-    count of the program's instructions, without its kernel's and without memory's share, is none, but where the study
-    says that it will do; and no emulator tells of a cache, or of the time of one machine.
+    """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study states times. A
+    count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the study
+    accepts it. An emulator measures neither a cache nor the time of one machine.
     """
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     found = matching(book, wanted) if wanted is not None else []

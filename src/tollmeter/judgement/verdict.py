@@ -24,7 +24,7 @@ MOST_QUIET_SHARED = 0.2
 MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
 STATUS = "/proc/self/status"
-"""What tells of seccomp filters and a tracer."""
+"""The source that reports seccomp filters and a tracer."""
 STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
 LEAST_JUDGED = 0.5

@@ -131,7 +131,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
     )  # fmt: skip
     if any(fixed) or options.seed is not None:
         raise Failure(
-            "--resume takes what to measure from the run: beside it stand only --budget, --format, --dry-run, --quiet "
+            "--resume takes what to measure from the run. It accepts only --budget, --format, --dry-run, --quiet "
             "and --beside, and the run's own --target, --clock, --peer and --folder"
         )
     folder = places.find_run(name)

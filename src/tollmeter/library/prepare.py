@@ -304,7 +304,7 @@ def _name_here() -> tuple[str, str] | None:
 
 
 def same_machine(folder: Path, request: Request, then: Machine, catalog: Catalog) -> Machine:
-    """Raises Failure (5) where a probe tells of another one."""
+    """Raises Failure (5) where a probe reports another machine."""
     now, _ = machine_of(catalog, request.targets)
     if (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
         raise _another_machine(folder)

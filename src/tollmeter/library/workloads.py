@@ -41,8 +41,8 @@ def check_trusted_suites(words: Sequence[str], suites: Mapping[str, Suite]) -> N
 
 
 def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_start: bool = True) -> Catalog:
-    """asked: ABIs in place of the workloads' own. One that does not build is told of, and its row says so. may_start:
-    else one that is not built yet is told of in the same way."""
+    """asked: ABIs in place of the workloads' own. A workload that does not build is reported, and its row says so.
+    may_start: else a workload that is not built yet is reported in the same way."""
     executables, broken = dict(loaded.executables), dict(loaded.broken)
     for workload in suite.workload:
         for abi in _abis(loaded, asked or workload.abi):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts that are prepared before their visit is asked for, by processes on the host's own CPU.
 
-To begin a layout may take longer than to visit it: a process touches its memory and threads a walk through it. What may
-be measured beside that, it is done beside; for every other visit whoever prepares is halted (decision 20).
+To begin a layout may take longer than to visit it: a process touches its memory and threads a walk through it. That is
+done while undisturbed visits are measured, and the preparing process is halted for every other visit (decision 20).
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def _resident(child: Child, visit: Visit) -> Resident:
 
 
 def _largest_number(place: Place) -> int:
-    """Of its parameters: of a layout that was not set up before, the memory that it will hold is at least its size."""
+    """Of its parameters: for a layout that was not set up before, its size stands for the memory that it will hold. A
+    large count is taken for a size too, and then idle processes only end earlier than they need to."""
     return max((value for _, value in place[1] if isinstance(value, int)), default=0)
 
 
