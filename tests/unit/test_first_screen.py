@@ -130,7 +130,13 @@ def test_a_budget_that_was_spent_in_vain_is_not_advised_again() -> None:
     """A guest may take most of it to boot."""
     book = with_run(books.small(), verdict="too short", unanswered="x", seconds=14, status="budget")
     book = msgspec.structs.replace(book, request={"anew": "./toll run x32-2013", "budget_seconds": 60})
-    assert worth.next_step(book).command == "./toll run x32-2013 --budget 120s"
+    assert worth.next_step(book).command == "./toll run x32-2013 --budget 2m"
+
+
+def test_the_budget_that_the_plan_named_is_the_one_that_is_advised() -> None:
+    book = with_run(books.small(), verdict="too short", unanswered="x", seconds=26, status="budget")
+    asked = {"anew": "./toll run", "budget_seconds": 30, "planned_s": 180}
+    assert worth.next_step(msgspec.structs.replace(book, request=asked)).command == "./toll run --budget 3m"
 
 
 def refused(reason: str) -> Book:

@@ -106,6 +106,8 @@ def budget_beyond(budget_s: float, seconds: float) -> float:
 
 def budget_text(seconds: int) -> str:
     """As --budget takes it."""
+    if seconds % 3600 == 0:
+        return f"{seconds // 3600}h"
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 

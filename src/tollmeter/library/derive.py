@@ -287,12 +287,14 @@ def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
 
 def _asked(request: Request) -> dict[str, Any]:
     """The request as a person would say it; command: what to type to measure the same again; anew: the same but for
-    its seed and budget; places: what --resume needs typed again."""
+    its seed and budget; planned_s: the budget that the plan names for all that was asked; places: what --resume needs
+    typed again."""
     return {
         "question": request.suite.question,
         "command": command(request),
         "anew": typed("run", *request.words, *_options(request)),
         "budget_seconds": request.budget_seconds,
+        "planned_s": request.planned_s,
         "places": places_of(request),
         "abis": list(request.abis),
         "cpus": list(request.cpus),

@@ -105,8 +105,9 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         all_points=options.all_points,
     )
     plan = _plan(request, catalog, machine)
-    request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request))
-    if request.narrowed:
+    if plan.asked_s > plan.budget_seconds:
+        planned_s = _budget_for(plan.asked_s, request)
+        request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
         say(request.narrowed)
     request = _with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
@@ -156,15 +157,12 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     )
 
 
-def _narrowed(plan: Plan, request: Request) -> str:
-    """That the budget is too short for most of what was asked, what is measured in it, and what would mend that; empty
-    where it is long enough."""
-    if plan.asked_s <= plan.budget_seconds:
-        return ""
+def _narrowed(plan: Plan, request: Request, planned_s: int) -> str:
+    """That the budget is too short for most of what was asked, what is measured in it, and what would mend that."""
     points = len(plan.points())
     several = f"{plan.asked or points} points are requested, and need about {_minutes(plan.asked_s)} to converge"
     is_less = 0 < points < plan.asked
-    mends = [f"--budget {_budget_for(plan.asked_s, request)} gives time for all"]
+    mends = [f"--budget {budget_text(planned_s)} gives time for all"]
     mends += ["--all-points measures all in any budget"] if is_less else []
     mends += [f"{words} requests fewer"] if (words := _fewer_words(plan)) else []
     typical = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
@@ -176,12 +174,12 @@ def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _budget_for(measuring_s: float, request: Request) -> str:
-    """The shortest usual budget that leaves so much for measuring."""
+def _budget_for(measuring_s: float, request: Request) -> int:
+    """Seconds of the shortest usual budget that leaves so much for measuring."""
     for budget in BUDGETS_S:
         if before_looking(msgspec.structs.replace(request, budget_seconds=budget)) >= measuring_s:
-            return budget_text(budget)
-    return f"{ceil(measuring_s / 3600) + 1}h"
+            return budget
+    return 3600 * (ceil(measuring_s / 3600) + 1)
 
 
 def _fewer_words(plan: Plan) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter.judgement.settlement import budget_text
 from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share, unread
 from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
@@ -135,7 +136,7 @@ def next_step(book: Book) -> Step:
     if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
         return _instead(book)
     if run.unanswered or run.verdict == "too short":
-        return Step(f"{again} --budget {_longer_s(book):.0f}s")
+        return Step(f"{again} --budget {budget_text(round(_longer_s(book)))}")
     if run.verdict == "held back":
         return Step(again, _unthrottled(run.surroundings))
     if run.verdict == "busy":
@@ -166,7 +167,8 @@ def _longer_s(book: Book) -> float:
     if run.enough_s:
         return run.enough_s
     asked_s = float(book.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
-    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s)
+    planned_s = float(book.request.get("planned_s", 0))
+    return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s, planned_s)
 
 
 def _instead(book: Book) -> Step:

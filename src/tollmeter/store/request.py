@@ -19,7 +19,7 @@ NAME = "run.toml"
 _MOST_BYTES = 1 << 20
 _MOST_SD = 100
 """Of a logarithm: more is no measurement, and its interval would overflow."""
-_SELDOM = ("settings", "all_points", "narrowed", "reused")
+_SELDOM = ("settings", "all_points", "narrowed", "planned_s", "reused")
 """Not written where they are empty."""
 
 
@@ -33,7 +33,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
     folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
     all_points: whether to visit all that was asked for, though the budget is too short for most of it. narrowed: what
-    was left out for the budget, in a sentence. reused: which visits of another run are used again, in a sentence.
+    was left out for the budget, in a sentence. planned_s: the budget that it names; 0 where nothing was left out.
+    reused: which visits of another run are used again, in a sentence.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     peer: str = ""
     all_points: bool = False
     narrowed: str = ""
+    planned_s: Annotated[float, msgspec.Meta(ge=0)] = 0
     reused: str = ""
 
 
