@@ -43,6 +43,6 @@ BARE       := probes/runtime/bare
 BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fbuiltin -fno-pie -fno-stack-protector \
               -fno-tree-loop-distribute-patterns
 BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
-$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*.* $(BARE)/*/*.*) probes/runtime/fpa.h probes/runtime/own_vectors.h emulator/emulator.mk
+$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*.* $(BARE)/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_arm),echo "no compiler for arm" && false) $(BARE_FLAGS) $(BARE_LINK) \
 	  $(filter %.S %.c,$^) -lgcc -o $@.elf && $(firstword $(subst gcc,objcopy ,$(CC_FOR_arm))) -O binary $@.elf $@

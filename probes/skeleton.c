@@ -13,7 +13,7 @@ struct crossings {
   uintptr_t crossed, beside, expected; /* what the body did, what the control did, and what was asked of the body */
 };
 
-TOLL_APART static uintptr_t cross(uintptr_t count) {
+TOLL_NOINLINE static uintptr_t cross(uintptr_t count) {
   return count + 1;
 }
 

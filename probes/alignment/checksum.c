@@ -17,12 +17,12 @@ struct payload {
   uint16_t expected, sum;
 };
 
-TOLL_APART static uint16_t copy_then_sum(void *target, const unsigned char *data, size_t bytes) {
+TOLL_NOINLINE static uint16_t copy_then_sum(void *target, const unsigned char *data, size_t bytes) {
   copy_unaligned_words(target, data, bytes);
   return sum_words(NULL, data, bytes);
 }
 
-TOLL_APART static uint16_t copy_and_sum(void *target, const unsigned char *data, size_t bytes) {
+TOLL_NOINLINE static uint16_t copy_and_sum(void *target, const unsigned char *data, size_t bytes) {
   unsigned char *to = target;
   uint64_t sum = 0;
   for (; bytes >= sizeof(uint32_t); bytes -= sizeof(uint32_t), data += sizeof(uint32_t), to += sizeof(uint32_t)) {

@@ -89,11 +89,11 @@ static void transfer_turns(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) {
     size_t sent = 0, received = 0;
     while (received < TURN_BYTES && move(path, &sent, &received)) continue;
-    toll_watch_stop();
+    toll_timer_pause();
     path->turns++;
     path->whole_turns += received == TURN_BYTES && memcmp(path->source, path->target, TURN_BYTES) == 0;
     memset(path->target, WIPED, TURN_BYTES);
-    toll_watch_go();
+    toll_timer_resume();
   }
 }
 

@@ -11,12 +11,12 @@
 
 typedef void copy_routine(void *target, const void *source, size_t bytes);
 
-TOLL_APART static void copy_bytes(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_bytes(void *target, const void *source, size_t bytes) {
   copy_byte_loop(target, source, bytes);
 }
 
 /* Words where both ends are aligned, else bytes all the way: the memcpy of newlib's small build and of many kernels. */
-TOLL_APART static void copy_words_else_bytes(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_words_else_bytes(void *target, const void *source, size_t bytes) {
   copy_word *to = target;
   const copy_word *from = source;
   if ((((uintptr_t)target | (uintptr_t)source) & (COPY_WORD - 1)) == 0)
@@ -30,7 +30,7 @@ TOLL_APART static void copy_words_else_bytes(void *target, const void *source, s
 
 /* 16 bits at a time where the two ends agree that far: what gave a TCP stack behind a 14-byte Ethernet header its speed
  * back (suite rtems-2005). */
-TOLL_APART static void copy_halfwords(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_halfwords(void *target, const void *source, size_t bytes) {
   unsigned char *to = target;
   const unsigned char *from = source;
   if ((((uintptr_t)to ^ (uintptr_t)from) & 1) == 0 && bytes) {
@@ -55,7 +55,7 @@ static inline uintptr_t copy_merge(uintptr_t first, uintptr_t second, unsigned s
 }
 
 /* The target aligned by bytes first; then aligned words only: two neighbours of the source, shifted and merged. */
-TOLL_APART static void copy_shift_merge(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_shift_merge(void *target, const void *source, size_t bytes) {
   unsigned char *to = target;
   const unsigned char *from = source;
   for (; bytes && (uintptr_t)to % COPY_WORD; bytes--) *to++ = *from++;
@@ -78,17 +78,17 @@ TOLL_APART static void copy_shift_merge(void *target, const void *source, size_t
 
 #if defined(__x86_64__) || defined(__i386__)
 #define COPY_HAS_STRING 1
-TOLL_APART static void copy_string(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_string(void *target, const void *source, size_t bytes) {
   __asm__ volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(bytes) : : "memory");
 }
 #else
 #define COPY_HAS_STRING 0
-TOLL_APART static void copy_string(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_string(void *target, const void *source, size_t bytes) {
   copy_byte_loop(target, source, bytes);
 }
 #endif
 
-TOLL_APART static void copy_libc(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_libc(void *target, const void *source, size_t bytes) {
   memcpy(target, source, bytes);
 }
 

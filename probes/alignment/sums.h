@@ -44,13 +44,13 @@ static inline uint32_t sum_pairs(const unsigned char *data, size_t bytes) {
   return bytes ? sum + pair(*data, 0) : sum;
 }
 
-TOLL_APART static uint16_t sum_bytes(void *target, const unsigned char *data, size_t bytes) {
+TOLL_NOINLINE static uint16_t sum_bytes(void *target, const unsigned char *data, size_t bytes) {
   (void)target;
   return fold(sum_pairs(data, bytes));
 }
 
 /* Never a misaligned load: an odd start is a word whose first byte is missing. */
-TOLL_APART static uint16_t sum_halfwords(void *target, const unsigned char *data, size_t bytes) {
+TOLL_NOINLINE static uint16_t sum_halfwords(void *target, const unsigned char *data, size_t bytes) {
   (void)target;
   const bool odd = (uintptr_t)data & 1 && bytes;
   uint32_t sum = odd ? pair(0, *data) : 0;
@@ -65,7 +65,7 @@ TOLL_APART static uint16_t sum_halfwords(void *target, const unsigned char *data
 }
 
 /* 32 bits at a time into 64, wherever the payload starts. */
-TOLL_APART static uint16_t sum_words(void *target, const unsigned char *data, size_t bytes) {
+TOLL_NOINLINE static uint16_t sum_words(void *target, const unsigned char *data, size_t bytes) {
   (void)target;
   uint64_t sum = 0;
   for (; bytes >= sizeof(uint32_t); bytes -= sizeof(uint32_t), data += sizeof(uint32_t)) {

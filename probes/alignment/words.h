@@ -32,7 +32,7 @@ static inline void copy_byte_loop(unsigned char *to, const unsigned char *from, 
   }
 }
 
-TOLL_APART static void copy_unaligned_words(void *target, const void *source, size_t bytes) {
+TOLL_NOINLINE static void copy_unaligned_words(void *target, const void *source, size_t bytes) {
   copy_packed *to = target;
   const copy_packed *from = source;
   for (; bytes >= COPY_WORD; bytes -= COPY_WORD) {

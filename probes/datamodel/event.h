@@ -53,7 +53,7 @@ class Particle {
   Particle(Particle *following, Vertex *vertex, int32_t momentum)
       : next(following), origin(vertex), track(nullptr), momentum_(momentum) {}
   virtual ~Particle() {}
-  TOLL_APART virtual int64_t energy() const { return momentum_; }
+  TOLL_NOINLINE virtual int64_t energy() const { return momentum_; }
   virtual Fields fields() const { return Fields{PLAIN, momentum_, 0, {}}; }
 
   Particle *next;
@@ -68,7 +68,7 @@ class Lepton : public Particle {
  public:
   Lepton(Particle *following, Vertex *vertex, int32_t momentum, int32_t isolation)
       : Particle(following, vertex, momentum), isolation_(isolation) {}
-  TOLL_APART int64_t energy() const override { return 2 * int64_t{momentum_} + isolation_; }
+  TOLL_NOINLINE int64_t energy() const override { return 2 * int64_t{momentum_} + isolation_; }
   Fields fields() const override { return Fields{LEPTON, momentum_, isolation_, {}}; }
 
  private:
@@ -79,7 +79,7 @@ class Hadron : public Particle {
  public:
   Hadron(Particle *following, Vertex *vertex, int32_t momentum, Particle *mother)
       : Particle(following, vertex, momentum), mother_(mother) {}
-  TOLL_APART int64_t energy() const override { return 3 * int64_t{momentum_} + (mother_ ? 1 : 0); }
+  TOLL_NOINLINE int64_t energy() const override { return 3 * int64_t{momentum_} + (mother_ ? 1 : 0); }
   Fields fields() const override { return Fields{HADRON, momentum_, 0, {}}; }
 
  private:
@@ -94,7 +94,7 @@ class Track {
     hit->next_of_track = first_;
     first_ = hit;
   }
-  TOLL_APART virtual int64_t charge() const {
+  TOLL_NOINLINE virtual int64_t charge() const {
     int64_t sum = 0;
     for (const Hit *hit = first_; hit; hit = hit->next_of_track) sum += hit->charge;
     return sum;

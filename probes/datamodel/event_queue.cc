@@ -71,7 +71,7 @@ class Module {
  public:
   explicit Module(Module **all) : all_(all) {}
   virtual ~Module() {}
-  TOLL_APART virtual void handle(Simulation *simulation, Packet *packet) { forward(simulation, packet); }
+  TOLL_NOINLINE virtual void handle(Simulation *simulation, Packet *packet) { forward(simulation, packet); }
 
  protected:
   void forward(Simulation *simulation, Packet *packet) {
@@ -88,7 +88,7 @@ class Module {
 class Host : public Module {
  public:
   explicit Host(Module **all) : Module(all), seen_(0) {}
-  TOLL_APART void handle(Simulation *simulation, Packet *packet) override {
+  TOLL_NOINLINE void handle(Simulation *simulation, Packet *packet) override {
     if (packet->id == 0) {
       simulation->copies_ended++;
       delete packet;
@@ -105,7 +105,7 @@ class Host : public Module {
   uint32_t seen_;
 };
 
-TOLL_APART void step(Simulation *simulation) {
+TOLL_NOINLINE void step(Simulation *simulation) {
   Event *event = simulation->queue;
   simulation->queue = merge(event->left, event->right);
   simulation->pending--;

@@ -80,7 +80,7 @@ Bin *link_up(Bin *list) {
   return spine[0];
 }
 
-TOLL_APART void fill(Histogram *histogram, uint32_t key) {
+TOLL_NOINLINE void fill(Histogram *histogram, uint32_t key) {
   Bin *bin = histogram->root;
   while (bin->key != key) bin = key < bin->key ? bin->left : bin->right;
   bin->count++;

@@ -113,7 +113,7 @@ static void give_back_below(struct blocks *blocks) {
   blocks->given_back_below = share_given_back(blocks, true);
 }
 
-static void apart(struct blocks *blocks, void (*act)(struct blocks *blocks)) {
+static void in_child(struct blocks *blocks, void (*act)(struct blocks *blocks)) {
   int status;
   const pid_t child = fork();
   if (child == 0) {
@@ -130,10 +130,10 @@ static enum toll_status prepare(struct toll_run *r) {
   if (blocks->bytes < blocks->page || blocks->bytes > most)
     return toll_skip(r, "a block is of one page to %zu MiB here", most >> 20);
   blocks->given_back = blocks->given_back_below = -1;
-  apart(blocks, search);
-  apart(blocks, adapt);
-  apart(blocks, give_back);
-  apart(blocks, give_back_below);
+  in_child(blocks, search);
+  in_child(blocks, adapt);
+  in_child(blocks, give_back);
+  in_child(blocks, give_back_below);
   return TOLL_OK;
 }
 

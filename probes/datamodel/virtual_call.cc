@@ -16,8 +16,8 @@ enum { MOST_CLASSES = 4 };
 class Shape {
  public:
   explicit Shape(uint32_t size) : size_(size) {}
-  TOLL_APART virtual uint32_t area() const { return size_; }
-  TOLL_APART uint32_t size() const { return size_; }
+  TOLL_NOINLINE virtual uint32_t area() const { return size_; }
+  TOLL_NOINLINE uint32_t size() const { return size_; }
 
  protected:
   uint32_t size_;
@@ -26,19 +26,19 @@ class Shape {
 class Square : public Shape {
  public:
   using Shape::Shape;
-  TOLL_APART uint32_t area() const override { return size_ * size_; }
+  TOLL_NOINLINE uint32_t area() const override { return size_ * size_; }
 };
 
 class Triangle : public Shape {
  public:
   using Shape::Shape;
-  TOLL_APART uint32_t area() const override { return size_ * size_ / 2; }
+  TOLL_NOINLINE uint32_t area() const override { return size_ * size_ / 2; }
 };
 
 class Hexagon : public Shape {
  public:
   using Shape::Shape;
-  TOLL_APART uint32_t area() const override { return size_ * size_ * 3; }
+  TOLL_NOINLINE uint32_t area() const override { return size_ * size_ * 3; }
 };
 
 struct Place {

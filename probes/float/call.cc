@@ -21,7 +21,7 @@ struct sums {
 };
 
 template <class Real>
-TOLL_APART Real add(Real a, Real b) {
+TOLL_NOINLINE Real add(Real a, Real b) {
   return a + b;
 }
 
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) Real pass(uint64_t iterations) {
 
 /* Additions of floating-point numbers may not be regrouped, so the compiler keeps the chain. */
 template <class Real>
-TOLL_APART Real chain(uint64_t iterations) {
+TOLL_NOINLINE Real chain(uint64_t iterations) {
   Real sum = 0;
   for (uint64_t i = iterations; i; i--) sum = sum + Real(1);
   return sum;

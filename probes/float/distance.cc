@@ -34,7 +34,7 @@ inline Number squared(Number difference) {
 
 /* n is a multiple of four. */
 template <class Number>
-TOLL_APART void measure(const Number *a, const Number *b, size_t n, Number *result) {
+TOLL_NOINLINE void measure(const Number *a, const Number *b, size_t n, Number *result) {
   Number s0 = squared(a[0] - b[0]), s1 = squared(a[1] - b[1]), s2 = squared(a[2] - b[2]), s3 = squared(a[3] - b[3]);
   for (n -= 4, a += 4, b += 4; n; a += 4, b += 4, n -= 4) {
     s0 = s0 + squared(a[0] - b[0]);

@@ -29,7 +29,7 @@ void multiply(const fpa<double> *a, const fpa<double> *b, size_t n, fpa<double> 
 
 /* n is a multiple of eight. */
 template <class Number>
-TOLL_APART void multiply(const Number *a, const Number *b, size_t n, Number *result) {
+TOLL_NOINLINE void multiply(const Number *a, const Number *b, size_t n, Number *result) {
   Number s0 = a[0] * b[0], s1 = a[1] * b[1], s2 = a[2] * b[2], s3 = a[3] * b[3];
   Number s4 = a[4] * b[4], s5 = a[5] * b[5], s6 = a[6] * b[6], s7 = a[7] * b[7];
   for (n -= 8, a += 8, b += 8; n; a += 8, b += 8, n -= 8) {

@@ -37,12 +37,12 @@ void quotients(const fpa<double> *a, const fpa<double> *b, size_t n, fpa<double>
 #endif
 
 template <class Number>
-TOLL_APART void products(const Number *a, const Number *b, size_t n, Number *result) {
+TOLL_NOINLINE void products(const Number *a, const Number *b, size_t n, Number *result) {
   for (size_t i = 0; i < n; i++) result[i] = a[i] * b[i];
 }
 
 template <class Number>
-TOLL_APART void quotients(const Number *a, const Number *b, size_t n, Number *result) {
+TOLL_NOINLINE void quotients(const Number *a, const Number *b, size_t n, Number *result) {
   for (size_t i = 0; i < n; i++) result[i] = a[i] / b[i];
 }
 

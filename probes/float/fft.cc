@@ -32,7 +32,7 @@ void butterflies(fpa<double> *output, const fpa<double> *turns, size_t n, size_t
 #endif
 
 template <class Number>
-TOLL_APART void butterflies(Number *output, const Number *turns, size_t n, size_t half) {
+TOLL_NOINLINE void butterflies(Number *output, const Number *turns, size_t n, size_t half) {
   for (size_t start = 0; start < n; start += 2 * half)
     for (size_t k = 0; k < half; k++) {
       Number *a = output + 2 * (start + k), *b = a + 2 * half;

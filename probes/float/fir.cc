@@ -30,7 +30,7 @@ void filter(const fpa<double> *h, const fpa<double> *x, fpa<double> *y, size_t n
 #endif
 
 template <class Number>
-TOLL_APART void filter(const Number *h, const Number *x, Number *y, size_t n) {
+TOLL_NOINLINE void filter(const Number *h, const Number *x, Number *y, size_t n) {
   for (size_t i = 0; i < n; i += 4, x += 4, y += 4) {
     Number s0 = h[0] * x[0], s1 = h[0] * x[1], s2 = h[0] * x[2], s3 = h[0] * x[3];
     for (size_t k = 1; k < TAPS; k++) {

@@ -45,7 +45,7 @@ struct call {
   uint64_t wrong;
 };
 
-TOLL_APART static bool is_a_string(const struct object *object) {
+TOLL_NOINLINE static bool is_a_string(const struct object *object) {
   return object->type == STRING;
 }
 

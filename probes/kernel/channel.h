@@ -31,8 +31,8 @@ struct channel_slot {
   _Atomic uint32_t sleeps; /* the reading side can't be reached but by a wake-up */
   uint32_t last;           /* the word that the reading side has taken */
   uint32_t sent, taken;    /* how many, where the way itself doesn't keep them apart */
-  _Atomic uint32_t bed;    /* never changes: who lies down here is woken, and finds no reason to stay up */
-  char apart[CHANNEL_LINE - 24];
+  _Atomic uint32_t parked; /* never changes: who lies down here is woken, and finds no reason to stay up */
+  char padding[CHANNEL_LINE - 24];
 };
 /* What one side reads from and writes to, and who it is. */
 struct channel_end {

@@ -54,12 +54,13 @@ static inline void channel_store_and_wake(struct channel *channel, enum channel_
   if (channel->one_cpu)
     toll_futex_wake(&slot->word, 1);
   else /* until he lies there, or has seen the word: a signal wakes as well */
-    while (toll_futex_wake(&slot->bed, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word) toll_relax();
+    while (toll_futex_wake(&slot->parked, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word)
+      toll_relax();
 }
 
 static inline uint32_t channel_sleep(struct channel *channel, enum channel_side self) {
   struct channel_slot *slot = &channel->slot[!self];
-  _Atomic uint32_t *place = channel->one_cpu ? &slot->word : &slot->bed;
+  _Atomic uint32_t *place = channel->one_cpu ? &slot->word : &slot->parked;
   const uint32_t nothing = channel->one_cpu ? slot->last : 0;
   uint32_t word;
   if (!channel->one_cpu) toll_futex_wait(place, nothing);

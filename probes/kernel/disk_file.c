@@ -98,15 +98,15 @@ static void remove_group(struct files *files) {
 
 static void create(struct files *files) {
   make_group(files);
-  toll_watch_stop();
+  toll_timer_pause();
   remove_group(files);
-  toll_watch_go();
+  toll_timer_resume();
 }
 
 static void delete (struct files *files) {
-  toll_watch_stop();
+  toll_timer_pause();
   make_group(files);
-  toll_watch_go();
+  toll_timer_resume();
   remove_group(files);
 }
 

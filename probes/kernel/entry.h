@@ -40,7 +40,7 @@ __attribute__((constructor)) static void kernel_find_gate(void) {
 #endif
 
 /* Enters the kernel once with two operands; returns its answer, a negative errno after a refusal. */
-TOLL_APART static long kernel_enter(long number, long first, long second) {
+TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
 #if defined(__x86_64__)
   long answer;
   __asm__ volatile("syscall" : "=a"(answer) : "a"(number), "D"(first), "S"(second) : "rcx", "r11", "memory");

@@ -13,7 +13,7 @@ struct sums {
   uintptr_t called, in_line, expected;
 };
 
-TOLL_APART static uintptr_t add_one(uintptr_t value) {
+TOLL_NOINLINE static uintptr_t add_one(uintptr_t value) {
   return value + 1;
 }
 

@@ -15,7 +15,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 #define GATE_INT80 1
 /* Numbered as a 32-bit program would, whoever executes it. */
-TOLL_APART static long gate_int80(void) {
+TOLL_NOINLINE static long gate_int80(void) {
   enum { GETPPID_OF_I386 = 64 };
   long answer = GETPPID_OF_I386;
 #if defined(__x86_64__)
@@ -27,7 +27,7 @@ TOLL_APART static long gate_int80(void) {
 }
 #else
 #define GATE_INT80 0
-TOLL_APART static long gate_int80(void) {
+TOLL_NOINLINE static long gate_int80(void) {
   return -ENOSYS;
 }
 #endif
@@ -41,7 +41,7 @@ static inline uintptr_t gate_of_vdso(void) {
 #endif
 }
 
-TOLL_APART static long gate_vdso(uintptr_t gate) {
+TOLL_NOINLINE static long gate_vdso(uintptr_t gate) {
   long answer = -ENOSYS;
 #if defined(__i386__)
   answer = 64;

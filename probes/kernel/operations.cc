@@ -100,7 +100,7 @@ struct Factors<uint64_t> {
 /* ---- chains ---- */
 
 template <class Number, template <class> class Operation>
-TOLL_APART Number chain(Operands<Number> with, uint64_t times) {
+TOLL_NOINLINE Number chain(Operands<Number> with, uint64_t times) {
   Number x = with.x, c = with.c, d = with.d;
   pass(c);
   pass(d);
@@ -114,7 +114,7 @@ TOLL_APART Number chain(Operands<Number> with, uint64_t times) {
 }
 
 template <class Number, template <class> class Operation>
-TOLL_APART Number many(Operands<Number> with, uint64_t times) {
+TOLL_NOINLINE Number many(Operands<Number> with, uint64_t times) {
   Number c = with.c, d = with.d, x[SIDE_BY_SIDE];
   UNROLLED for (int i = 0; i < SIDE_BY_SIDE; i++) x[i] = with.x;
   pass(c);

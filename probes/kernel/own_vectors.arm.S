@@ -2,7 +2,7 @@
  *
  * The program's side on ARM: the loops around each test, in ARM state, and the object in a page of its own.
  */
-#include "own_vectors.h"
+#include "custom_vectors.h"
 
 	.syntax unified
 	.arm

@@ -99,9 +99,9 @@ static enum toll_status lay_out(struct toll_run *r) {
 static void start_again(const struct faults *faults, struct region *region) {
   region->next = 0;
   if (region->kept) return;
-  toll_watch_stop();
+  toll_timer_pause();
   madvise(region->start, bytes_of(faults), MADV_DONTNEED);
-  toll_watch_go();
+  toll_timer_resume();
 }
 
 static inline volatile char *next_page(const struct faults *faults, struct region *region) {

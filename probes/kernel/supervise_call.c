@@ -119,10 +119,10 @@ static void call(struct toll_run *r) {
 static void answer_notices(struct toll_run *r) {
   struct supervised *state = r->state;
   for (uint64_t i = 0; i < r->iterations;) {
-    struct seccomp_notif notice;
-    memset(&notice, 0, sizeof notice);
-    if (ioctl(state->notices, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0) continue;
-    struct seccomp_notif_resp response = {.id = notice.id, .val = OWN_ANSWER};
+    struct seccomp_notif notification;
+    memset(&notification, 0, sizeof notification);
+    if (ioctl(state->notices, SECCOMP_IOCTL_NOTIF_RECV, &notification) < 0) continue;
+    struct seccomp_notif_resp response = {.id = notification.id, .val = OWN_ANSWER};
     if (ioctl(state->notices, SECCOMP_IOCTL_NOTIF_SEND, &response) == 0) i++, state->served++;
   }
 }

@@ -101,11 +101,11 @@ static enum toll_status take_charge(struct toll_run *r, char *start) {
 /* Without pages, and for the signal's pager without permission. */
 static void start_again(struct paged *paged) {
   const size_t bytes = PAGES * pager.page_bytes;
-  toll_watch_stop();
+  toll_timer_pause();
   if (madvise(paged->start, bytes, MADV_DONTNEED) < 0) paged->refused = errno;
   if (pager.by == SIGNAL) mprotect(paged->start, bytes, PROT_NONE);
   paged->next = 0;
-  toll_watch_go();
+  toll_timer_resume();
 }
 
 static enum toll_status prepare(struct toll_run *r) {

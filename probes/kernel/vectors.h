@@ -5,7 +5,7 @@
 #ifndef TOLL_KERNEL_VECTORS_H
 #define TOLL_KERNEL_VECTORS_H
 
-#include "own_vectors.h"
+#include "custom_vectors.h"
 #include "toll.h"
 
 enum vectors_test {

@@ -5,7 +5,7 @@
 #ifndef TOLL_KERNEL_VECTORS_BOARD_H
 #define TOLL_KERNEL_VECTORS_BOARD_H
 
-#include "own_vectors.h"
+#include "custom_vectors.h"
 #include "vectors.h"
 
 void board_turn(uint32_t turns);

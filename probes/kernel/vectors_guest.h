@@ -7,7 +7,7 @@
 #ifndef TOLL_KERNEL_VECTORS_GUEST_H
 #define TOLL_KERNEL_VECTORS_GUEST_H
 
-#include "own_vectors.h"
+#include "custom_vectors.h"
 
 /* Where things lie, as the guest and its kernel see them. Nothing is mapped at 0. */
 #define GUEST_BYTES      0x20000

@@ -16,7 +16,7 @@ enum { LINE = 128, FEW = 4 };
 
 struct bell {
   _Atomic uint32_t rung;
-  char apart[LINE - sizeof(uint32_t)];
+  char padding[LINE - sizeof(uint32_t)];
   _Atomic uint32_t heard;
   char behind[LINE - sizeof(uint32_t)];
   _Atomic uint32_t awake; /* times that the sleeper found the bell rung before it slept */
@@ -43,10 +43,10 @@ static void sleep_and_answer(struct toll_run *r) {
 static void ring(struct toll_run *r) {
   struct bell *bell = r->state;
   for (uint64_t i = r->iterations; i; i--) {
-    toll_watch_stop();
+    toll_timer_pause();
     const uint64_t until = toll_moment_ns() + bell->idle_ns;
     while (toll_moment_ns() < until) toll_relax();
-    toll_watch_go();
+    toll_timer_resume();
     const uint32_t bid = atomic_fetch_add(&bell->rung, 1) + 1;
     toll_futex_wake(&bell->rung, 1);
     while (atomic_load_explicit(&bell->heard, memory_order_acquire) != bid) toll_relax();

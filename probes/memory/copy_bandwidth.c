@@ -32,7 +32,7 @@ static enum toll_status check(struct toll_run *r) {
 }
 
 static void work(const struct toll_run *r, struct toll_work *work) {
-  bandwidth_work(r, work, ((const struct bandwidth *)r->state)->kernel->unfetched ? 2 : 3);
+  bandwidth_work(r, work, ((const struct bandwidth *)r->state)->kernel->no_allocate ? 2 : 3);
 }
 
 static const struct toll_parameter parameters[] = {

@@ -12,9 +12,9 @@
 
 struct conflict {
   const struct kernel *kernel;
-  struct span near, apart;
+  struct span near, distant;
   char *source;
-  uint32_t stamp, near_stamp, apart_stamp; /* the last that was given, and that of each target's last copy */
+  uint32_t stamp, near_stamp, distant_stamp; /* the last that was given, and that of each target's last copy */
 };
 
 static enum toll_status prepare(struct toll_run *r) {
@@ -28,11 +28,11 @@ static enum toll_status prepare(struct toll_run *r) {
   if (kernel_ready(r, c->kernel) != TOLL_OK) return toll_refused(r);
   c->source = large_buffer(r, bytes, 0);
   if (!c->source) return toll_refused(r);
-  char *near = large_buffer(r, bytes + ALIAS, 0), *apart = near ? large_buffer(r, bytes + ALIAS, 0) : NULL;
-  if (!apart) return toll_refused(r);
+  char *near = large_buffer(r, bytes + ALIAS, 0), *distant = near ? large_buffer(r, bytes + ALIAS, 0) : NULL;
+  if (!distant) return toll_refused(r);
   span_mark(c->source, bytes);
   c->near = (struct span){.source = c->source, .target = near + offset, .bytes = bytes};
-  c->apart = (struct span){.source = c->source, .target = apart + ALIAS / 2, .bytes = bytes};
+  c->distant = (struct span){.source = c->source, .target = distant + ALIAS / 2, .bytes = bytes};
   return TOLL_OK;
 }
 
@@ -50,9 +50,9 @@ static void copy_near(struct toll_run *r) {
   c->near_stamp = copy(r, &c->near);
 }
 
-static void copy_apart(struct toll_run *r) {
+static void copy_distant(struct toll_run *r) {
   struct conflict *c = r->state;
-  c->apart_stamp = copy(r, &c->apart);
+  c->distant_stamp = copy(r, &c->distant);
 }
 
 /* Batches of the two take turns, and each stamps the source anew: what the other copied before is told by its stamps. */
@@ -60,14 +60,14 @@ static enum toll_status check(struct toll_run *r) {
   struct conflict *c = r->state;
   copy_stamp(&c->near, c->source, c->near_stamp);
   if (copy_check(r, c->kernel, &c->near) != TOLL_OK) return toll_refused(r);
-  copy_stamp(&c->apart, c->source, c->apart_stamp);
-  return copy_check(r, c->kernel, &c->apart);
+  copy_stamp(&c->distant, c->source, c->distant_stamp);
+  return copy_check(r, c->kernel, &c->distant);
 }
 
 static void work(const struct toll_run *r, struct toll_work *work) {
   const struct conflict *c = r->state;
   work->bytes = (double)c->near.bytes * kernel_share(c->kernel);
-  work->bus_bytes = (double)c->near.bytes * (c->kernel->unfetched ? 2 : 3);
+  work->bus_bytes = (double)c->near.bytes * (c->kernel->no_allocate ? 2 : 3);
 }
 
 static const uint64_t offsets[] = {0, 64, 128, 256, 512, 1024, 3072, 3968, 4032, TOLL_END};
@@ -101,7 +101,7 @@ const struct toll_probe toll_probe = {
     .state_bytes = sizeof(struct conflict),
     .prepare = prepare,
     .body = copy_near,
-    .control = copy_apart,
+    .control = copy_distant,
     .check = check,
     .work = work,
     .revision = 1,

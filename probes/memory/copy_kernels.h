@@ -17,7 +17,7 @@
   to[place] = value;
 #define COPY_4_WORDS(place) COPY_WORD(place) COPY_WORD(place + 1) COPY_WORD(place + 2) COPY_WORD(place + 3)
 
-TOLL_APART static void copy_portable(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void copy_portable(struct span *span, uint64_t passes) {
   unsigned long value;
   for (; passes; passes--) {
     const word *from = (const word *)(const void *)span->source;
@@ -29,7 +29,7 @@ TOLL_APART static void copy_portable(struct span *span, uint64_t passes) {
   }
 }
 
-TOLL_APART static void copy_sparse(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void copy_sparse(struct span *span, uint64_t passes) {
   uint32_t value;
   for (; passes; passes--) {
     const half_word *from = (const half_word *)(const void *)span->source;
@@ -41,7 +41,7 @@ TOLL_APART static void copy_sparse(struct span *span, uint64_t passes) {
   }
 }
 
-TOLL_APART static void copy_libc(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void copy_libc(struct span *span, uint64_t passes) {
   for (; passes; passes--) {
     memmove(span->target, span->source, span->bytes);
     TOLL_MEMORY();
@@ -58,7 +58,7 @@ TOLL_APART static void copy_libc(struct span *span, uint64_t passes) {
   }
 
 #define COPY_KERNEL(name, target_cpu, width, store, done)                               \
-  target_cpu TOLL_APART static void name(struct span *span, uint64_t passes) {          \
+  target_cpu TOLL_NOINLINE static void name(struct span *span, uint64_t passes) {       \
     typedef uint64_t lanes __attribute__((vector_size(width), may_alias));              \
     for (; passes; passes--) {                                                          \
       const lanes *from = (const lanes *)(const void *)span->source;                    \
@@ -75,7 +75,7 @@ TOLL_APART static void copy_libc(struct span *span, uint64_t passes) {
   }
 
 #if defined(__x86_64__) || defined(__i386__)
-TOLL_APART static void copy_string(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void copy_string(struct span *span, uint64_t passes) {
   for (; passes; passes--) {
     const char *from = span->source;
     char *to = span->target;
@@ -95,7 +95,7 @@ COPY_KERNEL(copy_avx512_nt, TARGET_AVX512, 64, PAST_AVX512, PAST_DONE)
 COPY_KERNEL(copy_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
 #endif
 #if defined(__aarch64__)
-TOLL_APART static void copy_neon_nt(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void copy_neon_nt(struct span *span, uint64_t passes) {
   typedef uint64_t lanes __attribute__((vector_size(16), may_alias));
   for (; passes; passes--) {
     const lanes *from = (const lanes *)(const void *)span->source;

@@ -43,7 +43,7 @@ struct kernel {
   const char *name, *feature; /* feature: as toll_cpu_has() knows it; NULL: none is needed */
   kernel_run *run;            /* NULL: not on this architecture */
   size_t lane, step;
-  bool unfetched; /* its stores fetch no line first: they fill lines whole, or go past the caches */
+  bool no_allocate; /* its stores fetch no line first: they fill lines whole, or go past the caches */
 };
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -83,8 +83,8 @@ struct kernel {
 #define STORE(at, value) (*(at) = (value))
 
 /* The lists of kernels are written once, as ENTRY(name, feature, function, lane, step, fetches no line). */
-#define KERNEL_NAME(name, ...)                                #name,
-#define KERNEL_ROW(name, feature, run, lane, step, unfetched) {#name, feature, run, lane, step, unfetched},
+#define KERNEL_NAME(name, ...)                                  #name,
+#define KERNEL_ROW(name, feature, run, lane, step, no_allocate) {#name, feature, run, lane, step, no_allocate},
 
 static inline size_t whole_lines(size_t bytes) {
   return bytes & ~(size_t)63;

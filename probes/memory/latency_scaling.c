@@ -13,7 +13,7 @@ struct chases {
     struct walk walk;
     char *memory;
     size_t bytes;
-    char apart[128]; /* neighbours in this array are written by other CPUs */
+    char padding[128]; /* neighbours in this array are written by other CPUs */
   } instances[MOST];
 };
 

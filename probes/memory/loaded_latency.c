@@ -26,7 +26,7 @@ struct traffic {
   uint64_t bursts;
   unsigned long seen;
   bool touched;
-  char apart[128];
+  char padding[128];
 };
 
 struct loaded {

@@ -29,7 +29,7 @@ struct walks {
 };
 
 #define FOLLOW(number)                                                                     \
-  TOLL_APART static void follow_##number(struct walk *walks, uint64_t rounds) {            \
+  TOLL_NOINLINE static void follow_##number(struct walk *walks, uint64_t rounds) {         \
     void **at[number];                                                                     \
     _Pragma("GCC unroll 128") for (int i = 0; i < number; i++) at[i] = walks[i].cursor.at; \
     for (uint64_t left = rounds; left; left--) {                                           \
@@ -81,7 +81,7 @@ static void load_all(struct toll_run *r) {
 static enum toll_status check(struct toll_run *r) {
   struct walks *w = r->state;
   const struct toll_cursors all = {
-      .first = &w->walk[0].cursor, .count = w->count, .apart = sizeof(struct walk), .loads = 1};
+      .first = &w->walk[0].cursor, .count = w->count, .stride = sizeof(struct walk), .loads = 1};
   if (toll_check_loads(r, load_all, all) != TOLL_OK) return toll_refused(r);
   for (uint64_t i = 0; i < w->count; i++)
     if (walk_check_place(r, &w->walk[i]) != TOLL_OK) return toll_refused(r);

@@ -12,15 +12,15 @@
 
 #include "toll.h"
 
-#define APART 128 /* two lines: some cores fetch lines in pairs */
+#define LINE_PAIR 128 /* two lines: some cores fetch lines in pairs */
 
 struct exchange {
   _Atomic uint32_t *line;
   bool swaps;
-  char apart[APART];
+  char padding[LINE_PAIR];
   struct side {
     uint32_t said; /* the number that was last passed on, by this side's account */
-    char apart[APART - sizeof(uint32_t)];
+    char padding[LINE_PAIR - sizeof(uint32_t)];
   } sides[2];
 };
 

@@ -21,7 +21,7 @@
 /* Four accumulators for words, where vectors take eight: an integer addition takes one cycle, so four already keep four
  * load ports busy, and with eight the seven registers of 32-bit x86 overflow into the stack, at half the speed (31
  * against 58 GB/s). The opaque sums keep the compiler from making vectors of them for one ABI and not for another. */
-TOLL_APART static void read_portable(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void read_portable(struct span *span, uint64_t passes) {
   unsigned long a = 0, b = 0, c = 0, d = 0;
   for (; passes; passes--) {
     const word *at = (const word *)(const void *)span->source;
@@ -34,7 +34,7 @@ TOLL_APART static void read_portable(struct span *span, uint64_t passes) {
   span->sum += (unsigned long)(a + b + c + d);
 }
 
-TOLL_APART static void read_sparse(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void read_sparse(struct span *span, uint64_t passes) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
   for (; passes; passes--) {
     const half_word *at = (const half_word *)(const void *)span->source;
@@ -51,7 +51,7 @@ TOLL_APART static void read_sparse(struct span *span, uint64_t passes) {
   for (size_t line = 0; line < 8 * sizeof *at; line += 64) __builtin_prefetch((const char *)at + 1024 + line);
 
 #define READ_KERNEL(name, target, width, ahead)                                   \
-  target TOLL_APART static void name(struct span *span, uint64_t passes) {        \
+  target TOLL_NOINLINE static void name(struct span *span, uint64_t passes) {     \
     typedef uint64_t lanes __attribute__((vector_size(width), may_alias));        \
     lanes a = {0}, b = {0}, c = {0}, d = {0}, e = {0}, f = {0}, g = {0}, h = {0}; \
     for (; passes; passes--) {                                                    \

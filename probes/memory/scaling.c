@@ -26,7 +26,7 @@ struct instance {
   size_t next;
   char *memory, *source;
   bool laid;
-  char apart[128]; /* neighbours in this array are written by other CPUs */
+  char padding[128]; /* neighbours in this array are written by other CPUs */
 };
 
 struct scaling {

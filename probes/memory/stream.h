@@ -32,7 +32,7 @@ struct thread {
   double scalars; /* the sum of the scalars of all passes */
   uint32_t waits;
   bool touched;
-  char apart[128];
+  char padding[128];
 };
 
 struct stream_kernel {
@@ -67,7 +67,7 @@ static inline double scalar_of(uint64_t batch) {
 /* One source for every width. expression: of a, b and o (what stands at the same place of x, y and
  * out; what the expression does not name is not loaded) and the scalar s. */
 #define STREAM_KERNEL(name, target_cpu, width, store, done, expression)            \
-  target_cpu TOLL_APART static void name(struct part *part, double scalar) {       \
+  target_cpu TOLL_NOINLINE static void name(struct part *part, double scalar) {    \
     typedef double lanes __attribute__((vector_size(width), may_alias));           \
     const lanes s = (lanes){0} + scalar;                                           \
     const lanes *x = (const lanes *)(const void *)part->x;                         \

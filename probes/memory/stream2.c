@@ -14,7 +14,7 @@ STREAM_WIDTHS(daxpy, o + s * a)
 
 /* Eight accumulators: an addition of doubles takes two to four cycles, and two loads begin in each. */
 #define SUM_KERNEL(name, target_cpu, width)                                                \
-  target_cpu TOLL_APART static void name(struct part *part, double scalar) {               \
+  target_cpu TOLL_NOINLINE static void name(struct part *part, double scalar) {            \
     typedef double lanes __attribute__((vector_size(width), may_alias));                   \
     lanes a = {0}, b = {0}, c = {0}, d = {0}, e = {0}, f = {0}, g = {0}, h = {0};          \
     const lanes *x = (const lanes *)(const void *)part->x;                                 \

@@ -74,10 +74,10 @@ struct transfer {
   uint64_t accessed;     /* groups */
   uint64_t strayed;      /* groups whose accesses did not lead to the next one */
   _Atomic uint32_t turn; /* a visit is over long before 2 to the 32nd */
-  char apart[128];
+  char padding[128];
   struct own {
     uint32_t turn;
-    char apart[128];
+    char padding[128];
   } own[3];
   struct node **nodes; /* in the order of the cycle */
 };
@@ -182,9 +182,9 @@ static void take_step(struct toll_run *r, struct transfer *t, enum what what, ui
     case WRITE: write_group(nodes_of(t, group), t->lines, (unsigned long)group + 1); break;
     case SWEEP: sweep_caches(t); break;
     case ACCESS:
-      toll_watch_go();
+      toll_timer_resume();
       t->head = t->stores ? store_group(t->head, t->lines) : read_group(t->head, t->lines);
-      toll_watch_stop();
+      toll_timer_pause();
       t->strayed += t->head != head_of(t, ++t->accessed);
       break;
     case NOTHING: break;
@@ -236,10 +236,10 @@ static enum toll_status prepare(struct toll_run *r) {
 }
 
 static void access_groups(struct toll_run *r) {
-  toll_watch_stop();
+  toll_timer_pause();
   ((struct transfer *)r->state)->asked += r->iterations;
   go_through(r, TIMED);
-  toll_watch_go();
+  toll_timer_resume();
 }
 
 static void be_partner(struct toll_run *r) {

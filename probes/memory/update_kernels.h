@@ -15,7 +15,7 @@
   at[place] = value;
 #define UPDATE_4_WORDS(place) UPDATE_WORD(place) UPDATE_WORD(place + 1) UPDATE_WORD(place + 2) UPDATE_WORD(place + 3)
 
-TOLL_APART static void update_portable(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void update_portable(struct span *span, uint64_t passes) {
   unsigned long value;
   for (; passes; passes--) {
     word *at = (word *)(void *)span->target;
@@ -26,7 +26,7 @@ TOLL_APART static void update_portable(struct span *span, uint64_t passes) {
   }
 }
 
-TOLL_APART static void update_sparse(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void update_sparse(struct span *span, uint64_t passes) {
   uint32_t value;
   for (; passes; passes--) {
     half_word *at = (half_word *)(void *)span->target;
@@ -46,7 +46,7 @@ TOLL_APART static void update_sparse(struct span *span, uint64_t passes) {
   }
 
 #define UPDATE_KERNEL(name, target_cpu, width)                                    \
-  target_cpu TOLL_APART static void name(struct span *span, uint64_t passes) {    \
+  target_cpu TOLL_NOINLINE static void name(struct span *span, uint64_t passes) { \
     typedef uint64_t lanes __attribute__((vector_size(width), may_alias));        \
     const lanes one = (lanes){0} + 1;                                             \
     for (; passes; passes--) {                                                    \

@@ -18,7 +18,7 @@
   at[place] = value;
 #define STORE_4_WORDS(place) STORE_WORD(place) STORE_WORD(place + 1) STORE_WORD(place + 2) STORE_WORD(place + 3)
 
-TOLL_APART static void write_portable(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void write_portable(struct span *span, uint64_t passes) {
   for (uint64_t pass = 1; pass <= passes; pass++) {
     unsigned long value = (unsigned long)pattern_of(span->passes + pass);
     word *at = (word *)(void *)span->target;
@@ -29,7 +29,7 @@ TOLL_APART static void write_portable(struct span *span, uint64_t passes) {
   }
 }
 
-TOLL_APART static void write_sparse(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void write_sparse(struct span *span, uint64_t passes) {
   for (uint64_t pass = 1; pass <= passes; pass++) {
     uint32_t value = (uint32_t)pattern_of(span->passes + pass);
     half_word *at = (half_word *)(void *)span->target;
@@ -40,7 +40,7 @@ TOLL_APART static void write_sparse(struct span *span, uint64_t passes) {
   }
 }
 
-TOLL_APART static void write_libc(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void write_libc(struct span *span, uint64_t passes) {
   for (uint64_t pass = 1; pass <= passes; pass++) {
     memset(span->target, (int)(pattern_of(span->passes + pass) & 255), span->bytes);
     TOLL_MEMORY();
@@ -48,7 +48,7 @@ TOLL_APART static void write_libc(struct span *span, uint64_t passes) {
 }
 
 #define WRITE_KERNEL(name, target_cpu, width, store, done)                              \
-  target_cpu TOLL_APART static void name(struct span *span, uint64_t passes) {          \
+  target_cpu TOLL_NOINLINE static void name(struct span *span, uint64_t passes) {       \
     typedef uint64_t lanes __attribute__((vector_size(width), may_alias));              \
     for (uint64_t pass = 1; pass <= passes; pass++) {                                   \
       lanes value = (lanes){0} + pattern_of(span->passes + pass);                       \
@@ -65,7 +65,7 @@ TOLL_APART static void write_libc(struct span *span, uint64_t passes) {
   }
 
 #if defined(__x86_64__) || defined(__i386__)
-TOLL_APART static void write_string(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void write_string(struct span *span, uint64_t passes) {
   for (uint64_t pass = 1; pass <= passes; pass++) {
     char *at = span->target;
     size_t left = span->bytes;
@@ -84,7 +84,7 @@ WRITE_KERNEL(write_avx512_nt, TARGET_AVX512, 64, PAST_AVX512, PAST_DONE)
 WRITE_KERNEL(write_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
 #endif
 #if defined(__aarch64__)
-TOLL_APART static void write_neon_nt(struct span *span, uint64_t passes) {
+TOLL_NOINLINE static void write_neon_nt(struct span *span, uint64_t passes) {
   typedef uint64_t lanes __attribute__((vector_size(16), may_alias));
   for (uint64_t pass = 1; pass <= passes; pass++) {
     lanes value = (lanes){0} + pattern_of(span->passes + pass);

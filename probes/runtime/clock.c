@@ -15,12 +15,12 @@ uint64_t toll_now_ns(void) {
 
 static uint64_t stopped_at, left_out;
 
-void toll_watch_stop(void) {
+void toll_timer_pause(void) {
   stopped_at = toll_now_ns();
   toll_profile_pause(true);
 }
 
-void toll_watch_go(void) {
+void toll_timer_resume(void) {
   toll_profile_pause(false);
   left_out += toll_now_ns() - stopped_at;
 }
@@ -69,7 +69,7 @@ struct toll_clock toll_clock_measure(void) {
   TOLL_OPAQUE(sum);
 #define ADD_8 ADD ADD ADD ADD ADD ADD ADD ADD
 
-TOLL_APART void toll_control_loop(uint64_t turns) {
+TOLL_NOINLINE void toll_control_loop(uint64_t turns) {
   unsigned long sum = 1, addend = 3;
   TOLL_OPAQUE(addend);
   for (unsigned long i = (unsigned long)turns; i; i--) {
@@ -91,7 +91,7 @@ TOLL_APART void toll_control_loop(uint64_t turns) {
   TOLL_OPAQUE(name);
 #define END(name) TOLL_USE(name);
 
-TOLL_APART void toll_width_loop(uint64_t turns) {
+TOLL_NOINLINE void toll_width_loop(uint64_t turns) {
   unsigned long addend = 3;
   WIDE(BEGIN)
   TOLL_OPAQUE(addend);

@@ -27,7 +27,7 @@ struct gate {
 struct member {
   _Atomic uint32_t started; /* a background companion is under load from here on */
   struct toll_lane lane;
-  char apart[128 - 24]; /* companions write here while the timed worker runs: a line each */
+  char padding[128 - 24]; /* companions write here while the timed worker runs: a line each */
 };
 
 static struct crew {

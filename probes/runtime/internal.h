@@ -109,7 +109,7 @@ struct toll_pace_reading {
 /* CLOCK_MONOTONIC_RAW: never stepped, never slewed. Where instructions are counted, their number. */
 uint64_t toll_now_ns(void);
 struct toll_clock toll_clock_measure(void);
-/* What a body or control takes for so many iterations, less what it left out by toll_watch_stop(). */
+/* What a body or control takes for so many iterations, less what it left out by toll_timer_pause(). */
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations);
 /* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
 enum { TOLL_CONTROL_ADDS = 64 };

@@ -8,7 +8,7 @@ enum { RING_CELLS = 509 };
 static void *ring[RING_CELLS];
 
 static struct toll_cursor *cursor(struct toll_cursors cursors, size_t i) {
-  return (struct toll_cursor *)(void *)((char *)cursors.first + i * cursors.apart);
+  return (struct toll_cursor *)(void *)((char *)cursors.first + i * cursors.stride);
 }
 
 static bool all_move_by(struct toll_run *r, void (*body)(struct toll_run *r), struct toll_cursors cursors,

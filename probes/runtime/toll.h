@@ -240,8 +240,8 @@ struct toll_cursor {
 enum { TOLL_MOST_CURSORS = 128 };
 struct toll_cursors {
   struct toll_cursor *first;
-  size_t count, apart; /* at most TOLL_MOST_CURSORS, so many bytes from one to the next */
-  unsigned loads;      /* of each cursor in one iteration */
+  size_t count, stride; /* at most TOLL_MOST_CURSORS, so many bytes from one to the next */
+  unsigned loads;       /* of each cursor in one iteration */
 };
 /* For check: the body must move each cursor by exactly the loads that it is asked for. The place of a chase tells its
  * steps only modulo the length of its cycle: a body that drops 32 loads a batch stands at the right place of a cycle of
@@ -271,8 +271,8 @@ int toll_guarded(void (*act)(void *context), void *context);
 /* Between the two the timed worker's clock stands still, in its body or control: for a state of the machine that has to
  * be made anew before each timed stretch. Each pair leaves the cost of one reading of the clock in the time, so a
  * stretch is long beside that. Neither is for companions. */
-void toll_watch_stop(void);
-void toll_watch_go(void);
+void toll_timer_pause(void);
+void toll_timer_resume(void);
 
 /* ---- randomness (SplitMix64, Steele et al. 2014), the same for the same seed on every machine ---------------- */
 
@@ -307,9 +307,9 @@ bool toll_cpu_has(const char *feature);
 /* All memory may have been read and written. */
 #define TOLL_MEMORY() __asm__ volatile("" : : : "memory")
 #if defined(__GNUC__) && !defined(__clang__)
-#define TOLL_APART __attribute__((noipa)) /* noinline alone does not stop gcc from hoisting a pure function */
+#define TOLL_NOINLINE __attribute__((noipa)) /* noinline alone does not stop gcc from hoisting a pure function */
 #else
-#define TOLL_APART __attribute__((noinline))
+#define TOLL_NOINLINE __attribute__((noinline))
 #endif
 
 /* Tells the CPU that this is a spin on a value that another CPU writes. */

@@ -32,7 +32,7 @@ struct walk {
   char *base;
   size_t stride;
   uint64_t nodes;
-  uint64_t apart;     /* nodes between two milestones */
+  uint64_t spacing;   /* nodes between two milestones */
   uint64_t looked_up; /* steps that prove a computed walk */
   void **milestone[WALK_MILESTONES];
   bool proved, local;
@@ -82,7 +82,7 @@ static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w,
   if (stride < sizeof(void *) || bytes < stride)
     return toll_fail(r, "%zu bytes hold no walk with a stride of %zu bytes", bytes, stride);
   *w = (struct walk){.base = (char *)base, .stride = stride, .nodes = bytes / stride};
-  w->apart = w->nodes / WALK_MILESTONES + 1;
+  w->spacing = w->nodes / WALK_MILESTONES + 1;
   w->head = w->cursor.at = toll_chase(r, base, (size_t)w->nodes * stride, stride, order);
   w->known = order == TOLL_ORDER_RANDOM && toll_chase_is_large(w->nodes);
   w->local = order == TOLL_ORDER_PAGE_LOCAL;
@@ -109,22 +109,22 @@ static inline bool walk_on_a_node(const struct walk *w, void **at) {
 static inline bool walk_stretch(const struct walk *w, uint64_t first) {
   void **at[WALK_BESIDE];
   for (unsigned i = 0; i < WALK_BESIDE; i++) at[i] = w->milestone[first + i];
-  for (uint64_t step = 0; step < w->apart; step++)
+  for (uint64_t step = 0; step < w->spacing; step++)
     for (unsigned i = 0; i < WALK_BESIDE; i++) {
       if (!walk_on_a_node(w, at[i]) || (at[i] == w->head && first + i + step)) return false;
       at[i] = (void **)*at[i];
     }
   for (unsigned i = 0; i < WALK_BESIDE; i++)
-    if (at[i] != walk_place(w, (first + i + 1) * w->apart)) return false;
+    if (at[i] != walk_place(w, (first + i + 1) * w->spacing)) return false;
   return true;
 }
 
 /* How many steps of the lap were walked side by side, and are as they should be. */
 static inline uint64_t walk_stretches(struct walk *w) {
-  const uint64_t stretch = WALK_BESIDE * w->apart;
+  const uint64_t stretch = WALK_BESIDE * w->spacing;
   uint64_t done = 0;
-  for (uint64_t i = 0; i * w->apart < w->nodes; i++) w->milestone[i] = walk_place(w, i * w->apart);
-  while (done + stretch <= w->nodes && walk_stretch(w, done / w->apart)) done += stretch;
+  for (uint64_t i = 0; i * w->spacing < w->nodes; i++) w->milestone[i] = walk_place(w, i * w->spacing);
+  while (done + stretch <= w->nodes && walk_stretch(w, done / w->spacing)) done += stretch;
   return done;
 }
 
@@ -145,7 +145,7 @@ static inline enum toll_status walk_lap(struct toll_run *r, struct walk *w) {
       return toll_wrong(r, "the walk is back after %llu of %llu lines", (unsigned long long)step,
                         (unsigned long long)w->nodes);
     if (!walk_on_a_node(w, at)) return toll_wrong(r, "the walk left its lines");
-    if (step % w->apart == 0) w->milestone[step / w->apart] = at;
+    if (step % w->spacing == 0) w->milestone[step / w->spacing] = at;
     if (w->local) walk_fetch(w, at, &patch);
     at = (void **)*at;
   }
@@ -168,8 +168,8 @@ static inline enum toll_status walk_look_up(struct toll_run *r, struct walk *w) 
 static inline void **walk_expected(const struct walk *w) {
   if (w->computed) return walk_place(w, w->cursor.steps);
   uint64_t place = w->cursor.steps % w->nodes;
-  void **at = w->milestone[place / w->apart];
-  for (uint64_t left = place % w->apart; left; left--) at = (void **)*at;
+  void **at = w->milestone[place / w->spacing];
+  for (uint64_t left = place % w->spacing; left; left--) at = (void **)*at;
   return at;
 }
 

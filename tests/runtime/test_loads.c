@@ -27,7 +27,7 @@ static enum toll_status counted(uint64_t drops, uint64_t from) {
   dropped = drops;
   drops_from = from;
   two[0] = two[1] = (struct toll_cursor){.at = &cell, .steps = 7};
-  struct toll_cursors both = {.first = two, .count = 2, .apart = sizeof two[0], .loads = 2};
+  struct toll_cursors both = {.first = two, .count = 2, .stride = sizeof two[0], .loads = 2};
   enum toll_status status = toll_check_loads(&r, drop, both);
   for (int i = 0; i < 2; i++) EXPECT(two[i].at == (void **)&cell && two[i].steps == 7);
   return status;

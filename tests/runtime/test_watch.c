@@ -16,9 +16,9 @@ static void spin(uint64_t ns) {
 
 static void body(struct toll_run *r) {
   for (uint64_t i = 0; i < r->iterations; i++) {
-    if (watched) toll_watch_stop();
+    if (watched) toll_timer_pause();
     spin(UNTIMED_NS);
-    if (watched) toll_watch_go();
+    if (watched) toll_timer_resume();
     spin(TIMED_NS);
   }
 }

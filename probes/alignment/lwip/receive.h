@@ -62,12 +62,12 @@ static void transfer_records(struct toll_run *r) {
   uint64_t began = cpu_ns();
   for (uint64_t i = r->iterations; i; i--) {
     const bool whole = transfer_turn();
-    toll_watch_stop();
+    toll_timer_pause();
     receive->cpu_ns += cpu_ns() - began;
     receive->turns++;
     receive->whole_turns += whole && all_bytes_came();
     began = cpu_ns();
-    toll_watch_go();
+    toll_timer_resume();
   }
 }
 

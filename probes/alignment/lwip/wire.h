@@ -139,7 +139,7 @@ static err_t wire_output(struct netif *netif, struct pbuf *packet, const ip4_add
 
 /* Two bytes further on, by aligned words from the end to the begin: what a driver does whose card cannot be told where to
  * put a frame. */
-TOLL_APART static void ipalign(unsigned char *frame, size_t bytes) {
+TOLL_NOINLINE static void ipalign(unsigned char *frame, size_t bytes) {
   typedef uintptr_t __attribute__((may_alias)) word;
   enum { WORD = sizeof(word), MOVED = 8 * WIRE_SHIFT, KEPT = 8 * (WORD - WIRE_SHIFT) };
   word *const first = (word *)frame, *at = first + (bytes + WIRE_SHIFT - 1) / WORD;

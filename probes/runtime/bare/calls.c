@@ -9,7 +9,7 @@
 #include <linux/prctl.h>
 #include <linux/resource.h>
 
-#include "../own_vectors.h"
+#include "../custom_vectors.h"
 #include "calls.h"
 #include "limits/limits.h"
 

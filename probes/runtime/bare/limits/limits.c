@@ -8,7 +8,7 @@
  */
 #include <linux/errno.h>
 
-#include "../../own_vectors.h"
+#include "../../custom_vectors.h"
 #include "limits.h"
 
 enum { TABLE_ENTRIES = 256, MIB_SHIFT = 20, WALKS_CACHED = 0x48, TABLE = 1 };

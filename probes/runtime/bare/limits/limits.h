@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tests of "Speed limits" (Willcocks 2013): vectors that return as early as can be, and an object in a map of its own.
- * A program asks for them around a loop (../../own_vectors.h), and nothing else is served meanwhile: every other call
+ * A program asks for them around a loop (../../custom_vectors.h), and nothing else is served meanwhile: every other call
  * returns at once, signals wait.
  */
 #ifndef TOLL_BARE_LIMITS_H

@@ -4,7 +4,7 @@
  * has for itself, and the flags come back with the mode. Section numbers are those of the ARM Architecture Reference
  * Manual, ARMv7-A edition (ARM DDI 0406C).
  */
-#include "../../own_vectors.h"
+#include "../../custom_vectors.h"
 
 	.syntax unified
 	.arch armv7-a
