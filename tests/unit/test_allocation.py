@@ -19,9 +19,17 @@ def test_what_a_point_still_wants_takes() -> None:
     assert Wish("a", 6, 2.0, 0.5).to_settle_s() == 0.5, "it is open, so one more at least"
 
 
-def test_points_without_an_interval_come_first_the_fewest_visits_before_the_cheapest() -> None:
+def test_points_without_an_interval_come_first_the_cheapest_to_get_one_before_the_others() -> None:
     wishes = (Wish("known", 3, 4, 0.1), Wish("two", 2, 9, 0.1), Wish("dear", 1, 9, 0.3), Wish("one", 1, 9, 0.2))
-    assert chosen(100.0, *wishes) == ["one", "dear", "two", "known"]
+    assert chosen(100.0, *wishes) == ["two", "one", "dear", "known"]
+
+
+def test_expensive_points_wait_until_the_cheap_ones_have_intervals() -> None:
+    """Two visits of each expensive point would take 80 of the 61 s that are left."""
+    cheap = [Wish(f"cheap {place}", 1, 9, 0.05) for place in range(100)]
+    dear = [Wish(f"dear {place}", 1, 9, 1.0) for place in range(40)]
+    assert chosen(61.0, *dear, *cheap) == [*(wish.point for wish in cheap), *(wish.point for wish in dear[:10])]
+    assert chosen(1.5, *dear) == ["dear 0"], "one visit, where no interval can be had"
 
 
 def test_the_cheapest_to_settle_come_before_the_cheapest_visit() -> None:

@@ -25,20 +25,26 @@ class Wish(NamedTuple, Generic[P]):
     def to_settle_s(self) -> float:
         return max(1.0, self.wanted - self.seen) * self.visit_s
 
+    def to_interval_s(self) -> float:
+        return (LEAST_VISITS - self.seen) * self.visit_s
+
 
 def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
     """The points that one more round visits once.
 
-    First whoever has no interval yet, the cheapest first. Then those that can be settled in the time that is left, the
+    First those without an interval, the cheapest first: as many as get one in half of the time that is left, and one at
+    least. Without that limit one more visit of each large point took the time in which all others had got theirs, and
+    most rows of a run ended with two visits. Then those that can be settled in the time that is left, the
     cheapest first, which settles most. Where these want less than a quarter of it, half of what they leave over goes to
     the rest, those first that have cost least: else the last quarter of a run went to visits of two or three points,
     one behind the other and time and again, while fifty waited. Before, too few are known well enough to say what is
     over.
     """
-    new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=lambda wish: (wish.seen, wish.visit_s))
+    new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
-    unborn_s = sum((LEAST_VISITS - wish.seen) * wish.visit_s for wish in new)
-    chosen = _fitting(new, [wish.visit_s for wish in new], left_s)
+    unborn_s = sum(wish.to_interval_s() for wish in new)
+    chosen = _fitting(new, [wish.to_interval_s() for wish in new], left_s / 2)
+    chosen = chosen or _fitting(new, [wish.visit_s for wish in new], left_s)
     chosen += _fitting(known, [wish.to_settle_s() for wish in known], left_s - unborn_s)
     rest = sorted(
         (wish for wish in wishes if wish not in chosen), key=lambda wish: (wish.seen * wish.visit_s, wish.visit_s)
