@@ -10,7 +10,7 @@
  * trapped nor loaded what was asked for, but a rotated word: that is a sentence too.)
  *
  * `trapped` asks for the trap, where a program can, or takes it where the CPU gives it: a handler decodes the load, gathers
- * its bytes and goes on behind it. Each value is compared, and each trap counted.
+ * its bytes and goes on after it. Each value is compared, and each trap counted.
  *
  * Loads and stores go independently, as fast as the CPU starts them; `chain` is a load that waits for the one before, as
  * code does that reads a header's field and branches on it. Each is a plain dereference, one instruction of that width,
@@ -137,7 +137,7 @@ static void atomic(uintptr_t address, unsigned width, uint64_t times) {
     for (; times; times--) EIGHT((void)__atomic_fetch_add(&IN_PLACE(word), 1, __ATOMIC_RELAXED));
 }
 
-/* A place in each line of a page, one after the other. The sum of what was wrong is taken behind each load, so that no value
+/* A place in each line of a page, one after the other. The sum of what was wrong is taken after each load, so that no value
  * is believed. */
 static void trapped(struct access *access, uint64_t times) {
   uint64_t wrong = 0, turn = access->asked;
@@ -222,7 +222,7 @@ static enum toll_status refuse_shape(struct toll_run *r, const struct access *ac
     return toll_skip(r, "%u bytes are neither an address nor an atomic, nor is their trap decoded", width);
   if (width == 2 && access->op == ATOMIC) return toll_skip(r, "atomics of 2 bytes are not of every architecture");
   if (where != IN_LINE && (offset == 0 || offset >= width))
-    return toll_skip(r, "%u bytes, %u behind a boundary, straddle nothing", width, offset);
+    return toll_skip(r, "%u bytes, %u past a boundary, straddle nothing", width, offset);
   return TOLL_OK;
 }
 
@@ -271,7 +271,7 @@ static void use(struct toll_run *r) {
   use_times(r->state, r->iterations);
 }
 
-/* Loads leave zeros, stores leave their mark, atomics their count; nobody touches a neighbour. */
+/* Loads leave zeros, stores leave their mark, atomics their count; none touches a neighbour. */
 static enum toll_status check(struct toll_run *r) {
   const struct access *access = r->state;
   const unsigned char *first = (const unsigned char *)access->address;
@@ -286,7 +286,7 @@ static enum toll_status check(struct toll_run *r) {
   }
   for (unsigned i = 0; i < access->width; i++)
     if (first[i] != (access->op == STORE ? MARK : 0)) return toll_wrong(r, "byte %u of the access is %#x", i, first[i]);
-  if (first[access->width] != 0) return toll_wrong(r, "a store wrote behind its end");
+  if (first[access->width] != 0) return toll_wrong(r, "a store wrote past its end");
   return TOLL_OK;
 }
 
@@ -303,7 +303,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "width", .kind = TOLL_SIZE, .summary = "bytes of the access", .values = widths, .typical = "4"},
     {.name = "offset",
      .kind = TOLL_COUNT,
-     .summary = "bytes behind the line's begin, or of the access behind the boundary that it straddles",
+     .summary = "bytes past the line's beginning, or of the access past the boundary that it straddles",
      .values = offsets,
      .typical = "1"},
     {.name = "where", .kind = TOLL_CHOICE, .summary = "what the access straddles", .choices = places},

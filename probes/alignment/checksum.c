@@ -97,7 +97,7 @@ static const struct toll_parameter parameters[] = {
      .choices = names},
     {.name = "offset",
      .kind = TOLL_COUNT,
-     .summary = "bytes that the payload lies behind an aligned address",
+     .summary = "bytes that the payload lies past an aligned address",
      .values = offsets,
      .typical = "2"},
     {.name = "bytes", .kind = TOLL_SIZE, .summary = "length of the payload", .values = lengths, .typical = "1500"},

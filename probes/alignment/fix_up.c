@@ -5,7 +5,7 @@
  * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. ARM of today loads a single
  * register from anywhere, but never two at once: LDM and LDRD trap, and Linux mends those, and counts them in
  * /proc/cpu/alignment. On other CPUs nothing traps, or the program is told. The values are compared with the bytes at
- * their addresses; that it was the kernel who put them together is seen by its count, or by the same load being a bus
+ * their addresses; that it was the kernel that put them together is seen by its count, or by the same load being a bus
  * error as soon as the program wants the signal.
  */
 #include <stdio.h>
@@ -62,7 +62,7 @@ static uint64_t sum_of_bytes(const unsigned char *first, unsigned width) {
   return sum;
 }
 
-/* ---- who mends them ---- */
+/* ---- what mends them ---- */
 
 /* How many the kernel has mended for programs; false where it does not say. */
 static bool read_count(uint64_t *count) {
@@ -164,7 +164,7 @@ static const uint64_t widths[] = {4, 8, TOLL_END};
 static const uint64_t offsets[] = {1, 2, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "width", .kind = TOLL_SIZE, .summary = "bytes of the load", .values = widths},
-    {.name = "offset", .kind = TOLL_COUNT, .summary = "bytes behind an aligned address", .values = offsets},
+    {.name = "offset", .kind = TOLL_COUNT, .summary = "bytes past an aligned address", .values = offsets},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "fix_up",
                                               .unit = "ns",

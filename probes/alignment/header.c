@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Six ways to read an IP header that lies behind an Ethernet header of 14 bytes, and so two bytes off.
+ * Six ways to read an IP header that follows an Ethernet header of 14 bytes, and so two bytes off.
  *
  *   overlay   a structure laid over the frame, read with plain loads: free, slow, or fatal, as the CPU and kernel like
  *   packed    the same structure declared packed: the compiler chooses loads that cannot trap

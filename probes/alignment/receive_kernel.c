@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bulk data of receive_path through the kernel's own TCP: what a stack reaches that copies by the machine's best routine
- * and that nobody can build in another way. Over a pair of virtual Ethernet interfaces between two network namespaces, by
+ * and that cannot be built in another way. Over a pair of virtual Ethernet interfaces between two network namespaces, by
  * one thread: what it sends is received in the softirq behind its own system call, on its own CPU, unless the kernel hands
  * it to a thread of its own. With offloads the pair passes on 64 KiB at a time and sums nothing: a wire does not. So the
  * settings that a card or an administrator would change are rows of their own.
@@ -31,7 +31,7 @@ static bool write_text(const char *path, const char *text) {
   return done;
 }
 
-/* tcp_rmem: the least, usual and largest receive buffer. It belongs to the namespace of whoever opens the file. */
+/* tcp_rmem: the least, usual and largest receive buffer. It belongs to the namespace of the process that opens the file. */
 static bool set_end(struct kernel_path *path, enum setting setting, unsigned end) {
   static const int mtus[] = {[SMALL_MTU] = 576, [LARGE_MTU] = 9000};
   const bool other_mtu = setting == SMALL_MTU || setting == LARGE_MTU;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP bulk data through lwIP, received behind Ethernet headers of 14 bytes: what a whole stack loses by that, and by which
+ * TCP bulk data through lwIP, received after Ethernet headers of 14 bytes: what a whole stack loses by that, and by which
  * function, where header.c and copy.c measure the parts. Each way to meet the header is an executable of its own, made by
  * the file that includes this one and says RECEIVE_HOW; copy routine and checksum are chosen in it.
  *
  * Sender and receiver share one CPU and never wait: the machine is saturated, its idle share is 0, and payload over time is
- * over the time of both. All bytes are compared with what was sent, behind the watch, and wiped for the next turn.
+ * over the time of both. All bytes are compared with what was sent, while the timer is paused, and wiped for the next turn.
  */
 #ifndef TOLL_ALIGNMENT_RECEIVE_PATH_H
 #define TOLL_ALIGNMENT_RECEIVE_PATH_H
@@ -76,7 +76,7 @@ static const struct toll_metric metrics[] = {
     {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "How fast does TCP receive behind a 14-byte Ethernet header, " RECEIVE_HOW "?",
+    .question = "How fast does TCP receive after a 14-byte Ethernet header, " RECEIVE_HOW "?",
     .metrics = metrics,
     .parameters = parameters,
     .state_bytes = sizeof(struct receive),

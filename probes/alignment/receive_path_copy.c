@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP through lwIP behind a driver that moves each frame, so that its IP header is aligned: the `ipalign` of suite
+ * TCP through lwIP above a driver that moves each frame, so that its IP header is aligned: the `ipalign` of suite
  * rtems-2005.
  */
 #define RECEIVE_MOVES true

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TCP through lwIP behind a card that writes each frame two bytes further on, so that its IP header is aligned and nothing
+ * TCP through lwIP above a card that writes each frame two bytes further on, so that its IP header is aligned and nothing
  * is moved: lwIP's ETH_PAD_SIZE.
  */
 #define RECEIVE_SHIFTED

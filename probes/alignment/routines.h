@@ -28,7 +28,7 @@ TOLL_NOINLINE static void copy_words_else_bytes(void *target, const void *source
   copy_byte_loop((unsigned char *)to, (const unsigned char *)from, bytes);
 }
 
-/* 16 bits at a time where the two ends agree that far: what gave a TCP stack behind a 14-byte Ethernet header its speed
+/* 16 bits at a time where the two ends agree that far: what gave a TCP stack after a 14-byte Ethernet header its speed
  * back (suite rtems-2005). */
 TOLL_NOINLINE static void copy_halfwords(void *target, const void *source, size_t bytes) {
   unsigned char *to = target;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two network namespaces of this process's own, joined by a pair of virtual Ethernet interfaces: what the kernel's TCP goes
- * over in place of a card. They are gone with the process. Root makes them, or anybody who may make a user namespace.
+ * over in place of a card. They are gone with the process. Root makes them, or a user who may make a user namespace.
  */
 #ifndef TOLL_ALIGNMENT_VETH_H
 #define TOLL_ALIGNMENT_VETH_H

@@ -5,7 +5,7 @@
  * A program of this kind (crafty) was the one that the studies of pointer width found 40 % faster with 64-bit registers:
  * shifts, and, or, lowest bit, count, and hardly a pointer. Moves of the sliding pieces are filled in by shifts in eight
  * directions (Kogge and Stone's parallel prefix), so that there is no table to miss. The number of leaves from the first
- * position is known (20, 400, 8902, 197281), and any wrong move would change it. Within four half-moves nobody can castle,
+ * position is known (20, 400, 8902, 197281), and any wrong move would change it. Within four half-moves neither side can castle,
  * promote or take in passing, so those moves are left out.
  */
 #include <string.h>
@@ -125,7 +125,7 @@ static inline squares lowest(squares set) {
   return set & (0 - set);
 }
 
-/* The position behind a move; false where it leaves the mover's king attacked. */
+/* The position after a move; false where it leaves the mover's king attacked. */
 static bool move(const struct position *before, struct position *after, unsigned piece, squares from, squares to) {
   *after = *before;
   after->of[before->mover][piece] ^= from | to;

@@ -2,7 +2,7 @@
  *
  * The blocks that a library of headers takes, by malloc itself or by new, counted: its calls are compiled here, and go by
  * these names.
- * To be included before the library, and behind the headers of C and C++, whose own calls are no part of it.
+ * To be included before the library, and after the headers of C and C++, whose own calls are no part of it.
  *
  * Such a program gives all back before it is looked at. So what stands is what was alive when that was
  * most; a probe tells it among HEAP_METRICS.

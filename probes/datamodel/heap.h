@@ -3,7 +3,7 @@
  * The heap under C++ objects, counted: what was asked for, and what malloc took for it.
  *
  * The C++ library is not linked (musl's compiler has none), so new and delete are malloc and free here; each adds its size
- * to the account. malloc gives at least what was asked, rounded to its classes, behind a header of one word: both grow
+ * to the account. malloc gives at least what was asked, rounded to its classes, after a header of one word: both grow
  * with the pointer's width, besides the objects themselves.
  */
 #ifndef TOLL_DATAMODEL_HEAP_H

@@ -2,7 +2,7 @@
  *
  * A sparse histogram kept as a tree of bins: filled, merged with another one, and walked in order.
  *
- * That is how analysis programs keep distributions whose range nobody knows before, and how the maps of the standard
+ * That is how analysis programs keep distributions whose range is not known before, and how the maps of the standard
  * library are made: a bin is two pointers, a key and a count. Filling follows one path from the root, and each step
  * waits for the one before and guesses its direction; walking and merging meet every bin, in the order of the keys, which
  * is not the order in memory. The tree is a treap whose priorities are a hash of the keys: balanced without turning, and

@@ -6,7 +6,7 @@
  * at 128 KiB and, whenever a mapped block is freed, raises the threshold to that block's size, up to a ceiling of
  * 4 x 1024 x 1024 x sizeof(long) where longs are 64 bits wide, but 512 KiB where they are not: a study of pointer width
  * (suite x32-2013) saw a program fall under it on one ABI and not on the other. Nothing here asks whose malloc it is: a block
- * whose page is gone from the map after free was mapped, whatever the library. A small block behind it keeps the heap's
+ * whose page is gone from the map after free was mapped, whatever the library. A small block after it keeps the heap's
  * end from being trimmed, which would look the same.
  *
  * Each search is made in a process of its own, since it moves what it measures.
@@ -89,7 +89,7 @@ static void adapt(struct blocks *blocks) {
   blocks->adapted = least_mapped((size_t)blocks->first, blocks->page);
 }
 
-/* How much of what lay in small blocks the system has back once they are freed, and how much if one small block behind
+/* How much of what lay in small blocks the system has back once they are freed, and how much if one small block after
  * them is not: of the heap only what lies at its end can be given back. */
 static double share_given_back(const struct blocks *blocks, bool one_behind) {
   enum { BLOCKS = 256, BLOCK = 65536 };
@@ -196,7 +196,7 @@ static const struct toll_metric metrics[] = {
     {.name = "given_back_below",
      .unit = "ratio",
      .better = TOLL_MORE,
-     .summary = "the same with one small block alive behind them",
+     .summary = "the same with one small block alive after them",
      .source = TOLL_GAUGE},
     {.name = "ceiling",
      .unit = "B",

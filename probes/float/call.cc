@@ -4,7 +4,7 @@
  *
  * An ABI may pass them in registers of the FPU (x86-64, hard ARM), in integer registers (ARM's softfp, which can so be
  * linked with code that has no FPU: each number is moved over and back), or through memory (ia32, whose result comes back
- * on the x87's stack whatever computes). The kernels of this family call nobody and never see the difference.
+ * on the x87's stack whatever computes). The kernels of this family call no function and never see the difference.
  *
  * The function is kept apart from its caller, and each call waits for the sum that the one before returned. The control
  * adds in line, to the same chain. On a core that runs out of order the call itself hides behind the addition's latency,

@@ -83,7 +83,7 @@ void fill_turns(const struct toll_run *r, struct fft *fft) {
   }
 }
 
-/* Once for a layout: each check asks for tens of thousands of them, and angles took 17 ms behind every visit of 20. */
+/* Once for a layout: each check asks for tens of thousands of them, and angles took 17 ms after every visit of 20. */
 void fill_exact(struct fft *fft) {
   for (size_t k = 0; k < fft->n; k++) {
     const long double angle = circle * static_cast<long double>(k) / static_cast<long double>(fft->n);

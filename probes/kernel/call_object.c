@@ -7,9 +7,9 @@
  * is therefore the way there and back, one call at a time: no batching, no second question before the first answer.
  * The control asks the same of an object of its own, by a function call.
  *
- * With both ends on one CPU every call is two switches, and nobody may spin without letting the other in; with two CPUs
+ * With both ends on one CPU every call is two switches, and neither may spin without letting the other in; with two CPUs
  * a waiting side that sleeps has to be woken on its own CPU, and one that spins takes the caller's line instead. Where
- * one thread is both ends nobody waits: what is left is the channel itself.
+ * one thread is both ends neither waits: what is left is the channel itself.
  *
  * Each channel has bodies of its own, made of its two functions: a loop that called them by address would add to each
  * word what a spin on a line of the same core costs.

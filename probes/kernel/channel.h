@@ -46,7 +46,7 @@ struct channel {
   struct channel_end end[CHANNEL_SIDES];
   sem_t posted[CHANNEL_SIDES];
   bool one_cpu;
-  int refused;   /* errno of what the system permits to nobody here */
+  int refused;   /* errno of what the system permits to no program here */
   uint64_t lost; /* words that did not arrive whole */
 };
 

@@ -47,13 +47,13 @@ static inline uint32_t channel_spin(struct channel *channel, enum channel_side s
 
 /* With a CPU each, a side that slept only where there is no word yet would find it there as often as the other one is
  * awake, and by that the other one would be awake: two sides that were once quick sleep no more, a call takes a hundredth,
- * and which of the two it is lasts for thousands of calls. Here whoever waits has slept. */
+ * and which of the two it is lasts for thousands of calls. Here the waiting side has slept. */
 static inline void channel_store_and_wake(struct channel *channel, enum channel_side self, uint32_t word) {
   struct channel_slot *slot = &channel->slot[self];
   channel_store(channel, self, word);
   if (channel->one_cpu)
     toll_futex_wake(&slot->word, 1);
-  else /* until he lies there, or has seen the word: a signal wakes as well */
+  else /* until the other side waits, or has seen the word: a signal wakes as well */
     while (toll_futex_wake(&slot->parked, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word)
       toll_relax();
 }
@@ -69,7 +69,7 @@ static inline uint32_t channel_sleep(struct channel *channel, enum channel_side 
   return word;
 }
 
-/* Nobody is woken who is awake. Both sides store before they look at what the other stored, so that one of them sees it. */
+/* No side is woken that is awake. Both sides store before they look at what the other stored, so that one of them sees it. */
 static inline void channel_store_and_wake_sleeper(struct channel *channel, enum channel_side self, uint32_t word) {
   struct channel_slot *slot = &channel->slot[self];
   atomic_store(&slot->word, word);

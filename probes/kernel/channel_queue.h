@@ -2,7 +2,7 @@
  *
  * Channels through what the kernel keeps by a name or number of its own: message queues and System V's semaphores.
  *
- * A queue of POSIX loses its name as soon as both sides have it. What System V made stays until somebody removes it, even
+ * A queue of POSIX loses its name as soon as both sides have it. What System V made stays until a program removes it, even
  * when every process that knew it was killed: a keeper outlives them by a moment for that.
  */
 #ifndef TOLL_KERNEL_CHANNEL_QUEUE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Channels by a real-time signal that carries the word: taken by whoever waits for it, or read from a file.
+ * Channels by a real-time signal that carries the word: taken by the side that waits for it, or read from a file.
  *
  * The signal is blocked, so that no handler runs: what a handler costs is told by signal_self. It is sent to the other
  * side's thread, and each direction has a signal of its own, so that one thread may be both sides.
@@ -54,7 +54,7 @@ static inline uint32_t channel_await_signal(struct channel *channel, enum channe
   return (uint32_t)told.si_value.sival_int;
 }
 
-/* Whoever reads the file is told of the signals sent to himself, whoever opened it. */
+/* A reader of the file gets the signals sent to itself, whichever process opened it. */
 static inline bool channel_open_signal_files(struct channel *channel) {
   const sigset_t question = channel_signals(ASKER), answer = channel_signals(OWNER);
   channel->end[ASKER].in = signalfd(-1, &answer, SFD_CLOEXEC);

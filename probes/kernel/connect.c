@@ -29,7 +29,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (find_other_end(r, &server->other_end) != TOLL_OK) return TOLL_SKIPPED;
   server->address = toll_choice(r, "route") == TCP ? inet_address(INADDR_LOOPBACK) : unix_address();
   server->listener = socket_at(&server->address, SOCK_STREAM);
-  return server->listener >= 0 ? TOLL_OK : toll_skip(r, "the system lets nobody listen: %s", strerror(errno));
+  return server->listener >= 0 ? TOLL_OK : toll_skip(r, "the system lets no program listen: %s", strerror(errno));
 }
 
 static void take(struct toll_run *r) {

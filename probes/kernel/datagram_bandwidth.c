@@ -135,7 +135,7 @@ static void take_all(struct toll_run *r) {
 static enum toll_status check(struct toll_run *r) {
   struct datagrams *all = r->state;
   const size_t head = sizeof(struct tally);
-  if (all->cut) return toll_fail(r, "of a burst of datagrams none arrived, or nobody said so");
+  if (all->cut) return toll_fail(r, "of a burst of datagrams none arrived, or none was reported");
   if (all->torn || all->arrived != all->sent)
     return toll_wrong(r, "%llu of %llu datagrams arrived whole", (unsigned long long)(all->arrived - all->torn),
                       (unsigned long long)all->sent);

@@ -67,7 +67,7 @@ static void remove_all(const void *what) {
 
 static enum toll_status make_folder(struct toll_run *r, struct files *files, const char *parent) {
   snprintf(files->folder, sizeof files->folder, "%s/toll.XXXXXX", parent);
-  if (!keep_until_end(remove_all, files)) return toll_skip(r, "nobody would remove the files: %s", strerror(errno));
+  if (!keep_until_end(remove_all, files)) return toll_skip(r, "nothing would remove the files: %s", strerror(errno));
   if (!mkdtemp(files->folder)) return refuse_file(r, parent, errno);
   files->place = open(files->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   return files->place >= 0 ? TOLL_OK : refuse_file(r, parent, errno);

@@ -4,7 +4,7 @@
  *
  * It stands in a function of its own, as in a C library, and not in the loop that calls it. Where a kernel leaves through
  * return thunks (Linux's answer to speculative return stack overflow on AMD), the core's stack of return addresses holds
- * the kernel's own afterwards, and the program's first return behind a call is mistaken: 47 of 163 ns on Zen 4, and 5 for
+ * the kernel's own afterwards, and the program's first return after a call is mistaken: 47 of 163 ns on Zen 4, and 5 for
  * each further return. Every program returns from what it called the kernel in. In the loop itself the same call took 115
  * or 171 ns, by where a linker had put code that is not in the loop (docs/decisions/0028).
  *

@@ -29,7 +29,7 @@ static uintptr_t protected_page(void) {
   return page == MAP_FAILED ? 0 : (uintptr_t)page;
 }
 
-/* An empty file, mapped: there is a map, and no page behind it. */
+/* An empty file, mapped: there is a map, and no page past its end. */
 static uintptr_t page_past_end(void) {
   int file = memfd_create("toll", MFD_CLOEXEC);
   void *page = mmap(NULL, toll_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -92,7 +92,7 @@ static const char *const traps[] = {"null_store",     "protected_store",  "non_c
 static const struct toll_parameter parameters[] = {
     {.name = "trap",
      .kind = TOLL_CHOICE,
-     .summary = "where the store goes: nowhere, to a read-only page, to an impossible address, behind a file's end, "
+     .summary = "where the store goes: nowhere, to a read-only page, to an impossible address, past a file's end, "
                 "off alignment",
      .choices = traps},
     {0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An instruction that traps, from there to a handler in the same program and back behind the instruction.
+ * An instruction that traps, from there to a handler in the same program and back to the instruction after it.
  *
  * The four differ in the CPU's exception and hardly in the kernel's work, so they should cost about the same. Where one
  * costs a multiple of its sibling, something saw it first: a hypervisor that intercepts undefined opcodes or the
@@ -79,7 +79,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                              {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "What does an instruction that traps cost a program that handles it, and who sees it first?",
+    .question = "What does an instruction that traps cost a program that handles it, and what sees it first?",
     .metrics = metrics,
     .parameters = parameters,
     .state_bytes = sizeof(struct trapped),

@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #define GATE_INT80 1
-/* Numbered as a 32-bit program would, whoever executes it. */
+/* Numbered as a 32-bit program would, whatever executes it. */
 TOLL_NOINLINE static long gate_int80(void) {
   enum { GETPPID_OF_I386 = 64 };
   long answer = GETPPID_OF_I386;

@@ -33,7 +33,7 @@ static enum toll_status prepare(struct toll_run *r) {
   page_fill(web->served, LARGEST_PAGE);
   web->address = inet_address(INADDR_LOOPBACK);
   web->listener = socket_at(&web->address, SOCK_STREAM);
-  return web->listener >= 0 ? TOLL_OK : toll_skip(r, "the system lets nobody listen: %s", strerror(errno));
+  return web->listener >= 0 ? TOLL_OK : toll_skip(r, "the system lets no program listen: %s", strerror(errno));
 }
 
 static void serve(struct toll_run *r) {

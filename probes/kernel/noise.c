@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the machine takes from a loop that does nothing but look at the clock: each look that comes late by a microsecond or
- * more is a detour, by the timer's tick, another program, an interrupt, or a hypervisor that runs somebody else.
+ * more is a detour, by the timer's tick, another program, an interrupt, or a hypervisor that runs another guest.
  *
  * A batch is long beside the period of the slowest timer (10 ms), so that detours which come regularly are seen to: the most
- * common distance between two of them, and how many keep it, say who took the time. That is a program's view, at a
+ * common distance between two of them, and how many keep it, say what took the time. That is a program's view, at a
  * program's priority: switches are what is measured here, and no evidence against it.
  */
 #define _GNU_SOURCE 1
@@ -132,7 +132,7 @@ static const struct toll_metric metrics[] = {
     {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "What does the machine take from a loop that never waits, and who takes it?",
+    .question = "What does the machine take from a loop that never waits, and what takes it?",
     .metrics = metrics,
     .state_bytes = sizeof(struct detours),
     .body = look,

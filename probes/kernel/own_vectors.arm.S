@@ -34,7 +34,7 @@ board_store:
 	pop {r4, r5, r6, pc}
 
 /* uint32_t board_call(uint32_t turns, uint32_t number, uint32_t first, uint32_t second): as many SVCs. Returns r0: what
- * it was where nobody answered. */
+ * it was where nothing answered. */
 	.global board_call
 	.type board_call, %function
 board_call:

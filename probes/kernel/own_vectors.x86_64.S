@@ -81,7 +81,7 @@ ask:
 	mov %rbx, SAVED(7)         /* flags */
 	mov 40(%rsp), %rbx
 	mov %rbx, SAVED(8)         /* rsp */
-	mov %rax, SAVED(9)         /* who was asked */
+	mov %rax, SAVED(9)         /* what was asked */
 	cmp $VECTORS_OTHER_MAP, %rax
 	jne 1f
 	mov GUEST_OBJECT_CR3, %rbx

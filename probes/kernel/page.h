@@ -23,7 +23,7 @@ static inline void page_fill(char *page, size_t bytes) {
   for (size_t at = 0; at < bytes; at++) page[at] = page_byte(at);
 }
 
-/* Reads up to the empty line behind a head, and puts how much came beyond it into `more`. False where none comes. */
+/* Reads up to the empty line after a head, and puts how much came beyond it into `more`. False where none comes. */
 static inline bool read_head(int file, char *head, size_t *more) {
   size_t have = 0;
   while (have < LONGEST_HEAD - 1) {

@@ -149,7 +149,7 @@ static uint64_t faults_of_round(struct faults *faults) {
   return faults_so_far() - before;
 }
 
-/* What each page must hold now: its file's byte or zero, and behind it what was stored. */
+/* What each page must hold now: its file's byte or zero, and after it what was stored. */
 static bool pages_are_right(const struct faults *faults) {
   const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
   const char first = (char)(of_file ? FILE_MARK : faults->kind == HUGE_PAGE ? OWN_MARK : 0);

@@ -8,7 +8,7 @@
  * its environment: a static program of about half a megabyte, the smallest that is sure to exist on the target.
  *
  * Where the new one may run is half of its price. On its creator's CPU it waits until the creator sleeps, and finds the
- * caches warm; let loose, as programs are that nobody pins, it is put on an idle CPU, has to be woken there, and runs beside
+ * caches warm; let loose, as unpinned programs are, it is put on an idle CPU, has to be woken there, and runs beside
  * its creator. The creator is let loose for the batch alone, since what it starts inherits its places.
  */
 #define _GNU_SOURCE 1

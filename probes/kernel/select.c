@@ -4,7 +4,7 @@
  *
  * select and poll are told all descriptors at each call and look at every one; epoll was told before, and is handed the
  * ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason why epoll
- * exists. The ready one is the last, so that nobody finds it early by chance.
+ * exists. The ready one is the last, so that no search finds it early by chance.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

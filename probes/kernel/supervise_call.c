@@ -43,7 +43,7 @@ enum { OWN_ANSWER = 1234, DISPATCH_ON = 1, DISPATCH_PASS = 0, DISPATCH_BLOCK = 1
 
 struct supervised {
   unsigned by;
-  long answer, uid;       /* uid: asked for while nobody supervised */
+  long answer, uid;       /* uid: asked for without a supervisor */
   uint64_t asked, served; /* served: by a supervisor that is a process */
   int notices;
   _Atomic int ready, refused; /* the tracer has the program; or the errno that kept it from that */
@@ -76,7 +76,7 @@ static bool take_charge(struct supervised *state) {
       state->notices = (int)enforce(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
       return state->notices >= 0;
     case TRACE:
-      prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* fails where nobody restricts tracing */
+      prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* fails where tracing is not restricted */
       return enforce(SECCOMP_RET_TRACE, 0) == 0;
     default: return true;
   }
@@ -191,7 +191,7 @@ static const struct toll_role roles[] = {{.name = "supervisor",
                                          {0}};
 static const char *const names[] = {"kernel", "refusal", "dispatch", "trap", "notice", "trace", NULL};
 static const struct toll_parameter parameters[] = {
-    {.name = "by", .kind = TOLL_CHOICE, .summary = "who serves the call", .choices = names}, {0}};
+    {.name = "by", .kind = TOLL_CHOICE, .summary = "what serves the call", .choices = names}, {0}};
 static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "one call, served and answered",
@@ -200,7 +200,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                              {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "What does a system call cost when somebody else than the kernel serves it?",
+    .question = "What does a system call cost when another program than the kernel serves it?",
     .metrics = metrics,
     .parameters = parameters,
     .state_bytes = sizeof(struct supervised),

@@ -164,7 +164,7 @@ static const struct toll_role roles[] = {
     {0}};
 static const char *const names[] = {"kernel", "signal", "userfault_signal", "userfault", NULL};
 static const struct toll_parameter parameters[] = {
-    {.name = "by", .kind = TOLL_CHOICE, .summary = "who serves the fault", .choices = names}, {0}};
+    {.name = "by", .kind = TOLL_CHOICE, .summary = "what serves the fault", .choices = names}, {0}};
 static const struct toll_metric metrics[] = {{.name = "fault",
                                               .unit = "ns",
                                               .summary = "the first touch of one page, served",

@@ -6,7 +6,7 @@
  * Most of it is the slack that the kernel allows itself (50 us for an ordinary program, so that timers may share an
  * interrupt), the way out of idle, and in a guest the hypervisor's own timer. A distribution whose tail matters more
  * than its middle: the middle, the 99th of a hundred and the worst are told for each visit, out of 1000 or more. An appointment that has
- * passed already is late by as much, and the row begins anew behind it.
+ * passed already is late by as much, and the row begins anew after it.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

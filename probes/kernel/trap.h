@@ -4,7 +4,7 @@
  *
  * A handler that only returns would meet the same instruction again: it has to move the program counter that the kernel
  * saved, by the length of the instruction where the CPU saved the address of the culprit, by nothing where it saved the
- * address behind it (int3 on x86, all but page faults on s390x). Instructions are given by their bytes where an
+ * address after it (int3 on x86, all but page faults on s390x). Instructions are given by their bytes where an
  * assembler may choose among encodings of different length.
  */
 #ifndef TOLL_KERNEL_TRAP_H

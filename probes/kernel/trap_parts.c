@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The same round trip as fault_trap's, in its three parts: the entry, until the kernel knows which signal it owes; the
- * delivery, until the handler's first instruction; the return, from its last to the one behind the trap.
+ * delivery, until the handler's first instruction; the return, from its last to the one after the trap.
  *
  * The program sees two moments from inside, the handler's first and last. What lies before the first is entry and delivery
  * together. A signal that the program sends to itself is delivered by the same code, and costs on top what a send costs that
@@ -171,7 +171,7 @@ static const struct toll_metric metrics[] = {
     {.name = "round_trip", .unit = "ns", .summary = "a trap to a handler in the program and back"},
     PART("entry", "until the kernel owes a signal"),
     PART("delivery", "from there to the handler"),
-    PART("return", "from the handler to behind the trap"),
+    PART("return", "from the handler to the instruction after the trap"),
     {0}};
 
 const struct toll_probe toll_probe = {

@@ -166,7 +166,7 @@ static bool guest_set_call(void) {
   return ioctl(guest.cpu, KVM_SET_MSRS, &told) == 3;
 }
 
-/* ---- who stands in between ----------------------------------------------------------------------------------------- */
+/* ---- what stands in between ----------------------------------------------------------------------------------------- */
 
 /* How often the guest was left for its host, ever: the statistic `exits` (api.rst, 4.133), an unsigned word in a file of
  * descriptors and values. On hardware that delivers a guest's faults by itself, that is once a batch, and not once a turn. */
@@ -191,7 +191,7 @@ static void guest_count_exits(void) {
   }
 }
 
-/* Exits a turn of the body; negative where nobody counts them. */
+/* Exits a turn of the body; negative where nothing counts them. */
 static double vectors_exits(void) {
   return guest.exits_at && guest.turns ? (double)guest.exits / (double)guest.turns : -1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a copy loses where source and target get into each other's way. A core compares a load with the stores before it
- * by their low 12 address bits first: where the target lies a little behind the source modulo 4 KiB, each load seems to
+ * by their low 12 address bits first: where the target lies a little past the source modulo 4 KiB, each load seems to
  * read what was just stored, and waits (Intel optimisation manual, 4 KiB aliasing). And where both lie alike in their
- * page, their lines meet in the same sets of the first cache. `offset` is how far the target lies behind the source,
+ * page, their lines meet in the same sets of the first cache. `offset` is how far the target lies past the source,
  * modulo 4 KiB; the control copies to a target half a page away.
  */
 #include "copy_kernels.h"
@@ -95,7 +95,7 @@ static const struct toll_metric metrics[] = {
     {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "What does a copy lose where its target lies just behind its source, modulo 4 KiB?",
+    .question = "What does a copy lose where its target lies just past its source, modulo 4 KiB?",
     .metrics = metrics,
     .parameters = parameters,
     .state_bytes = sizeof(struct conflict),

@@ -208,7 +208,7 @@ static inline uint64_t lane_mask(size_t lane) {
   return lane == 8 ? UINT64_MAX : UINT32_MAX;
 }
 
-/* Whether a span holds one 32-bit word throughout: then each word is the one behind it. The C library compares several
+/* Whether a span holds one 32-bit word throughout: then each word is the one after it. The C library compares several
  * lines at a time, where a loop that asks for each word which lane it is in takes 70 ms over 128 MiB. */
 static inline bool holds_only(const struct span *span, uint32_t word) {
   return lane_at(span->target, 4) == word && memcmp(span->target, span->target + 4, span->bytes - 4) == 0;

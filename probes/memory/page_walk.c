@@ -87,7 +87,7 @@ static enum toll_status prepare(struct toll_run *r) {
   w->packed = (struct places){packed, lines - 1, 0, LINE_SHIFT, number, 0};
   uint32_t seen = 0;
   for (uint64_t i = 0; i < pages; i++) seen += *place(&w->spread, (uint32_t)i);
-  return seen ? toll_wrong(r, "a page that nobody wrote is not zero") : TOLL_OK;
+  return seen ? toll_wrong(r, "a page that was not written is not zero") : TOLL_OK;
 }
 
 static void load(struct places *p, uint64_t loads) {

@@ -8,7 +8,7 @@
  *   evict      a store to each line, then loads of as many other lines, which push the first ones out; baseline: loads
  *              in place of the stores. Only a line that was kept dirty has to travel once more.
  *   reload     stores to lines that no cache has, then a chase through the same lines; baseline: the same stores, then
- *              a chase through as many lines that nobody has touched. Where the store fetched its line the chase hits.
+ *              a chase through as many untouched lines. Where the store fetched its line the chase hits.
  *
  * Over the sizes the answer holds for each level (the study of the Cortex-A9 shows what a cache that writes through by
  * a wrong setting does to the bandwidth of writing).

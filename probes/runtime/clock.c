@@ -78,7 +78,7 @@ TOLL_NOINLINE void toll_control_loop(uint64_t turns) {
   TOLL_USE(sum);
 }
 
-/* Additions that wait for nobody but themselves, as many side by side as registers allow: they fill the core, and get
+/* Additions that depend only on themselves, as many side by side as registers allow: they fill the core, and get
  * fewer cycles' worth done as soon as its other hardware thread has work too, which a chain never notices. */
 #if __SIZEOF_POINTER__ == 8 && !defined(__arm__)
 #define WIDE(each) each(a) each(b) each(c) each(d) each(e) each(f) each(g) each(h)
@@ -136,7 +136,7 @@ struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
   return (struct toll_pace_reading){turns * TOLL_CONTROL_ADDS, least};
 }
 
-/* A second, in whole numbers: what is behind the point is far below the clock's resolution. */
+/* A second, in whole numbers: what follows the point is far below the clock's resolution. */
 static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) {
   uint64_t took = time_loop(loop, turns);
   return took ? (double)(uint64_t)((double)turns * adds * 1e9 / (double)took + 0.5) : 0;

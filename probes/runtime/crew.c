@@ -87,7 +87,7 @@ static void pass(struct gate *gate) {
 
 /* ---- awake before the clock starts ---- */
 
-/* Whether no other worker has this one's CPU: only then may it spin without keeping somebody from running. */
+/* Whether no other worker has this one's CPU: only then may it spin without keeping another program from running. */
 static bool has_own_cpu(unsigned worker) {
   for (unsigned other = 0; other < worker_count; other++)
     if (other != worker && worker_cpus[other] == worker_cpus[worker]) return false;
@@ -157,7 +157,7 @@ static void companion_process(unsigned worker, pid_t leader) {
   _exit(0);
 }
 
-/* As the companion ended, so that whoever started this one reads the signal's name. */
+/* As the companion ended, so that its parent reads the signal's name. */
 static void end_by(int signal_number) {
   sigset_t one;
   sigemptyset(&one);

@@ -88,7 +88,7 @@ static void emit_build(void) {
 const char *toll_description_lacks(const struct toll_probe *probe) {
   if (!probe->body) return "no body: there is nothing to time";
   if (!probe->check) return "no check: a wrong answer must have no number";
-  if (!probe->metrics || !probe->metrics->name) return "no metric: nobody knows what its time is of";
+  if (!probe->metrics || !probe->metrics->name) return "no metric: what its time is of is unknown";
   return NULL;
 }
 

@@ -188,7 +188,7 @@ void toll_emit_flush(void) {
   while (done < kept.used) {
     ssize_t wrote = write(STDOUT_FILENO, kept.lines + done, kept.used - done);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) _exit(1); /* nobody reads any more */
+    if (wrote <= 0) _exit(1); /* the reader has closed the pipe */
     done += (size_t)wrote;
   }
   kept.used = 0;

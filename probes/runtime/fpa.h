@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The old ARM ABI's floating point: instructions of an accelerator (FPA) that hardly any ARM core had. Each one is
- * undefined, traps, and is decoded and emulated by whoever catches it: on Linux of those days the kernel, here this
+ * undefined, traps, and is decoded and emulated by the program that catches it: on Linux of those days the kernel, here this
  * file, called from a SIGILL handler or from an undefined-instruction vector. It is compiled for a core without an FPU,
  * so that its own arithmetic is calls to the soft-float library, as the kernel's was.
  *

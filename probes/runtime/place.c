@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the timed worker runs, for probes to whom it matters. A probe that called the system itself would leave the
+ * Where the timed worker runs, for probes to which it matters. A probe that called the system itself would leave the
  * visit's record, its witness and its companions on the CPU that they were told of.
  */
 #include <errno.h>

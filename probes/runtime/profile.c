@@ -51,7 +51,7 @@ struct sampler {
   uint64_t kernel, lost, iterations, ns;
 };
 static struct sampler sampler;
-/* Before and behind each batch: what takes how long is another thing while the core's other thread has work too. */
+/* Before and after each batch: what takes how long is another thing while the core's other thread has work too. */
 static struct toll_burst looks[MOST_LOOKS];
 static unsigned look_count;
 static uintptr_t *addresses;
@@ -164,7 +164,7 @@ static void on_signal(int signal_number, siginfo_t *info, void *context) {
   if (sampler.running && !sampler.paused) keep(address_of(context));
 }
 
-/* Of real time, since a timer of CPU time has no more resolution than the kernel's tick; it goes on behind a closed gate,
+/* Of real time, since a timer of CPU time has no more resolution than the kernel's tick; it goes on after the gate has closed,
  * which on_signal() keeps. */
 static bool begin_signal(void) {
   struct sigaction action = {0};

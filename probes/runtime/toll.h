@@ -106,7 +106,7 @@ enum toll_pace {
   TOLL_BACKGROUND /* runs its body again and again until the timed worker is done; what it achieved is recorded */
 };
 
-/* A kind of companion to the timed worker (worker 0). Workers are pinned and start behind a barrier. */
+/* A kind of companion to the timed worker (worker 0). Workers are pinned and start after a barrier. */
 struct toll_role {
   const char *name;
   void (*body)(struct toll_run *r);

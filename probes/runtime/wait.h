@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker waits by: a word in memory that somebody else will change, or a moment of the system's clock. For the
+ * What a worker waits by: a word in memory that another worker changes, or a moment of the system's clock. For the
  * runtime's gate, and for probes whose boundary is waiting itself.
  */
 #ifndef TOLL_WAIT_H

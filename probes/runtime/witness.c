@@ -25,7 +25,7 @@ static struct {
   size_t room;
 } watched = {-1, -1, -1, NULL, 0, NULL, 0};
 
-/* Of the file's lines those of the CPUs are wanted, and they come first; behind them stands `intr`. */
+/* Of the file's lines those of the CPUs are wanted, and they come first; after them stands `intr`. */
 static void make_room_for_cpus(void) {
   enum { FIRST_ROOM = 4096, MOST_ROOM = 1 << 20 };
   for (watched.room = FIRST_ROOM; watched.room <= MOST_ROOM; watched.room *= 2) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What receive_path does where there is an lwIP: turns of bulk data, timed, and each byte compared behind the watch.
+ * What receive_path does where there is an lwIP: turns of bulk data, timed, and each byte compared while the timer is paused.
  */
 #ifndef TOLL_ALIGNMENT_RECEIVE_H
 #define TOLL_ALIGNMENT_RECEIVE_H
@@ -78,7 +78,7 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)(receive->turns - receive->whole_turns), (unsigned long long)receive->turns);
 }
 
-/* Begins anew behind each visit, as its numbers do. */
+/* Begins anew after each visit, as its numbers do. */
 static void finish(struct toll_run *r) {
   struct receive *receive = r->state;
   if (toll_accounts_are_own()) toll_report(r, "cpu", (double)receive->cpu_ns / ((double)receive->turns * TURN_BYTES));

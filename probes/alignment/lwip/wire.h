@@ -75,7 +75,7 @@ static uint16_t *wire_ip_field(struct wire_frame *frame, size_t offset) {
 }
 
 /* The length of the IP header, of the datagram or of the TCP header becomes any; the IP checksum is made right again, or
- * nothing behind it would ever see the lie. */
+ * nothing after it would ever see the lie. */
 static void wire_belie(struct wire_frame *frame) {
   enum { LENGTHS_AND_SERVICE = 0, TOTAL = 2, SUM = 10, TCP_LENGTHS = 32 };
   static const size_t fields[] = {LENGTHS_AND_SERVICE, TOTAL, TCP_LENGTHS};

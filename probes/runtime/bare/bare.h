@@ -5,7 +5,7 @@
  * host over a serial line as emulator/init.c does in a guest (the words are told there).
  *
  * It is no Linux. It knows the system calls that a probe of one process needs, and answers all others with ENOSYS, so that
- * a probe which needs more says so in a sentence. Nothing is shared, nobody else runs, no interrupt comes unless the host
+ * a probe which needs more says so in a sentence. Nothing is shared, nothing else runs, no interrupt comes unless the host
  * or the program's own timer sends it: two runs execute the same instructions.
  *
  * Instructions of the old ARM ABI's accelerator (FPA) trap into bare_undefined(), which emulates them by ../fpa.h. That is
@@ -164,7 +164,7 @@ uint32_t faults_emulated(void); /* FPA instructions */
 /* memcpy, memset, memcmp and strlen besides, which a compiler calls of itself. */
 bool text_begins(const char *text, const char *beginning);
 bool text_equals(const char *a, const char *b);
-/* Decimal, or hexadecimal behind 0x. */
+/* Decimal, or hexadecimal after 0x. */
 uint32_t text_number(const char *text);
 /* A number in decimal; returns its first digit. */
 enum { TEXT_OF_NUMBER = 11 };

@@ -280,7 +280,7 @@ void bare_call(struct fpa_core *core) {
 void bare_interrupt(struct fpa_core *core) {
   board_attend_interrupts();
   calls_attend_timer();
-  if (signals_wait() && !limits_are_on()) signals_deliver(core); /* a handler could call nobody */
+  if (signals_wait() && !limits_are_on()) signals_deliver(core); /* a handler could call no other */
 }
 
 void calls_clear(struct bare_file program, struct bare_file archive) {

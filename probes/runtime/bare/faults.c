@@ -33,7 +33,7 @@ static void refuse_instruction(struct fpa_core *core) {
     signals_force(core, SIGILL, ILL_ILLOPC, address);
 }
 
-/* The emulator inside the supervisor: no signal, no copy of the registers, nobody else is asked. FPA has no encoding in
+/* The emulator inside the supervisor: no signal, no copy of the registers, nothing else is asked. FPA has no encoding in
  * Thumb state. */
 void bare_undefined(struct fpa_core *core) {
   const uint32_t thumb = 1 << 5;

@@ -41,7 +41,7 @@ void bare_begin(uint32_t left, uint32_t behind) {
 static struct {
   char text[LONGEST_LINE];
   size_t used;
-  bool whole; /* a line waits to be taken; what comes behind it stays in the UART, which holds back the host */
+  bool whole; /* a line waits to be taken; what comes after it stays in the UART, which holds back the host */
 } input;
 
 static void take_byte(char byte) {

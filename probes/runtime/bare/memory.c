@@ -28,7 +28,7 @@ static uint32_t page_table[PAGES] __attribute__((aligned(1024)));
 static uint32_t vectors_table[256] __attribute__((aligned(1024)));
 
 static uint32_t behind;                       /* from the supervisor's address to the one in memory */
-static uint32_t first_free, next_free, limit; /* pages that nobody had yet */
+static uint32_t first_free, next_free, limit; /* pages not handed out yet */
 static uint32_t *returned;                    /* pages that were given back, each of which begins with the next */
 static uint32_t pages_now, most_pages, faults;
 

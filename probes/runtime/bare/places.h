@@ -4,7 +4,7 @@
  *
  *   0x00000000  the program, in pages of 4 KiB: its own segments, the heap, mappings, the stack at the end
  *   0xc0000000  the board's memory, one to one, for the supervisor alone; the supervisor itself 64 KiB into it
- *   0xf0000000  the board's devices, and behind them those of the core's own cluster
+ *   0xf0000000  the board's devices, and after them those of the core's own cluster
  *   0xffff0000  the vectors
  */
 #ifndef TOLL_BARE_PLACES_H

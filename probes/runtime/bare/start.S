@@ -32,7 +32,7 @@
 /* ---- the beginning ---------------------------------------------------------------------------------------------- */
 
 /* Entered as a kernel image is: r2 the boot loader's tags, translation off, in any privileged mode; the image stands 64
- * KiB behind a MiB, that of the memory's beginning. */
+ * KiB past a MiB, that of the memory's beginning. */
 	.section .text.start, "ax"
 	.global _start
 _start:
@@ -181,7 +181,7 @@ on_prefetch_abort:
 	/* fall through */
 
 leave:
-	clrex                      /* an exclusive load before it is not to be met by a store behind it (A3.4.4) */
+	clrex                      /* an exclusive load before it is not to be met by a store after it (A3.4.4) */
 	ldmia sp, {r0-r14}^
 	add sp, sp, #60
 	rfeia sp!

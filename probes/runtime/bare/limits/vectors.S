@@ -16,7 +16,7 @@
 limits_on_call:
 	movs pc, lr
 
-/* Past the store: lr is 8 behind it (B1.8.3). */
+/* Past the store: lr is 8 past it (B1.8.3). */
 	.macro back condition
 	subs\condition pc, lr, #4
 	.endm
@@ -83,7 +83,7 @@ ask:
 	ldr lr, limits_object_entry
 	movs pc, lr
 
-/* r0 is the object's answer, and the caller goes on behind its store. */
+/* r0 is the object's answer, and the caller goes on after its store. */
 answer:
 	ldr sp, =caller
 	ldr r5, [sp, #52]
@@ -95,7 +95,7 @@ answer:
 	ldr lr, [sp, #48]
 	msr spsr_cxsf, r4
 	ldm sp, {r4-r14}^
-	nop                        /* user registers were loaded: not the banked ones right behind it */
+	nop                        /* user registers were loaded: not the banked ones right after it */
 	back
 
 /* To the map with the table r4 and the number r5. Number 0 is nobody's: while the table changes, no translation can be
