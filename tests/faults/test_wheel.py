@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,20 +40,26 @@ class Installed(NamedTuple):
         return checked(self.environment / "bin/toll", *words, codes=codes, cwd=self.home, env={**os.environ, **own})
 
 
-@pytest.fixture(scope="module")
-def _environment(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with a wheel of the small tree. It sees the packages that the wheel depends on and no checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    tree = Path(shutil.copytree(_built_tree, folder / "toll meter"))
+def wheel_in(folder: Path, built_tree: Path) -> Path:
+    """Of the small tree, with what a wheel takes from the checkout."""
+    tree = Path(shutil.copytree(built_tree, folder / "toll meter"))
     for name in ("src", "suites", "emulator"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
         shutil.copy2(ROOT / name, tree)
     checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=tree)
-    checked(sys.executable, "-m", "venv", folder / "fresh")
-    (wheel,) = folder.glob("*.whl")
-    checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
     shutil.rmtree(tree)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def _environment(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with a wheel of the small tree. It sees the packages that the wheel depends on and no checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    wheel = wheel_in(folder, _built_tree)
+    checked(sys.executable, "-m", "venv", folder / "fresh")
+    checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
     (site,) = folder.glob("fresh/lib/python3*/site-packages")
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder / "fresh"
@@ -95,3 +103,17 @@ def test_what_only_reads_builds_nothing(fresh: Installed) -> None:
     fresh.toll("--help")
     assert "default" in fresh.toll("list", "suites").stdout
     assert not list(fresh.home.glob("cache/tollmeter/*/build/*/kernel.loop"))
+
+
+def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(_built_tree: Path, tmp_path: Path) -> None:
+    """pip takes them wherever another package of the same environment holds them."""
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    lowest = [re.sub(r">=([^,]+).*", r"==\1", one) for one in asked]
+    assert all("==" in one for one in lowest), "each dependency has a lowest version"
+    checked(sys.executable, "-m", "venv", tmp_path / "low")
+    python = tmp_path / "low/bin/python"
+    checked(python, "-m", "pip", "install", "-q", *lowest, wheel_in(tmp_path, _built_tree))
+    run = Path(shutil.copytree(ROOT / "tests/recordings/format-2", tmp_path / "run"))
+    for words in (["--version"], ["list", "suites"], ["show", run], ["report", run, "--out", tmp_path / "page.html"]):
+        checked(tmp_path / "low/bin/toll", *words, cwd=tmp_path, env={**os.environ, "HOME": f"{tmp_path}"})
+    assert "vega" in (tmp_path / "page.html").read_text()
