@@ -40,24 +40,25 @@ class Installed(NamedTuple):
         return checked(self.environment / "bin/toll", *words, codes=codes, cwd=self.home, env={**os.environ, **own})
 
 
-def wheel_in(folder: Path, built_tree: Path) -> Path:
+@pytest.fixture(scope="module")
+def wheel(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the small tree, with what a wheel takes from the checkout."""
-    tree = Path(shutil.copytree(built_tree, folder / "toll meter"))
+    folder = tmp_path_factory.mktemp("wheel")
+    tree = Path(shutil.copytree(_built_tree, folder / "toll meter"))
     for name in ("src", "suites", "emulator"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
         shutil.copy2(ROOT / name, tree)
     checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=tree)
     shutil.rmtree(tree)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
-def _environment(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with a wheel of the small tree. It sees the packages that the wheel depends on and no checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    wheel = wheel_in(folder, _built_tree)
+def _environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel. It sees the packages that the wheel depends on and no checkout."""
+    folder = tmp_path_factory.mktemp("environment")
     checked(sys.executable, "-m", "venv", folder / "fresh")
     checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
     (site,) = folder.glob("fresh/lib/python3*/site-packages")
@@ -105,14 +106,14 @@ def test_what_only_reads_builds_nothing(fresh: Installed) -> None:
     assert not list(fresh.home.glob("cache/tollmeter/*/build/*/kernel.loop"))
 
 
-def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(_built_tree: Path, tmp_path: Path) -> None:
+def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(wheel: Path, tmp_path: Path) -> None:
     """pip takes them wherever another package of the same environment holds them."""
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     lowest = [re.sub(r">=([^,]+).*", r"==\1", one) for one in asked]
     assert all("==" in one for one in lowest), "each dependency has a lowest version"
     checked(sys.executable, "-m", "venv", tmp_path / "low")
     python = tmp_path / "low/bin/python"
-    checked(python, "-m", "pip", "install", "-q", *lowest, wheel_in(tmp_path, _built_tree))
+    checked(python, "-m", "pip", "install", "-q", *lowest, wheel)
     run = Path(shutil.copytree(ROOT / "tests/recordings/format-2", tmp_path / "run"))
     for words in (["--version"], ["list", "suites"], ["show", run], ["report", run, "--out", tmp_path / "page.html"]):
         checked(tmp_path / "low/bin/toll", *words, cwd=tmp_path, env={**os.environ, "HOME": f"{tmp_path}"})
