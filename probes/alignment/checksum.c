@@ -110,7 +110,7 @@ static const struct toll_metric metrics[] = {{.name = "rate",
                                              {.name = "checksum",
                                               .unit = "ns",
                                               .summary = "one payload",
-                                              .toll = "checksum 1500 bytes that are off by 2, {routine}"},
+                                              .toll = "checksum of 1500 misaligned bytes, {routine}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

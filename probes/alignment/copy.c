@@ -83,7 +83,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "rate", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes copied a second", .means = "copy-of-offset"},
-    {.name = "copy", .unit = "ns", .summary = "one copy", .toll = "copy a 1500-byte frame that is off by 2, {routine}"},
+    {.name = "copy", .unit = "ns", .summary = "one copy", .toll = "copy a misaligned 1500-byte frame, {routine}"},
     {0}};
 
 const struct toll_probe toll_probe = {

@@ -170,7 +170,7 @@ static const struct toll_metric metrics[] = {{.name = "fix_up",
                                               .unit = "ns",
                                               .summary = "one load mended by the kernel, less an aligned one",
                                               .source = TOLL_DIFFERENCE,
-                                              .toll = "misaligned load, mended by the kernel"},
+                                              .toll = "misaligned load, fixed up by the kernel"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

@@ -167,7 +167,7 @@ static const struct toll_metric metrics[] = {{.name = "header",
                                               .unit = "ns",
                                               .summary = "four fields of one header read",
                                               .means = "header-read",
-                                              .toll = "read an IP header that is off by 2, {way}"},
+                                              .toll = "read a misaligned IP header, {way}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

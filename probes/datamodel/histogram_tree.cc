@@ -195,7 +195,7 @@ const struct toll_metric metrics[] = {{.name = "bin",
                                        .unit = "ns",
                                        .summary = "one entry, or one bin on the way",
                                        .means = "object-store",
-                                       .toll = "fill a histogram that is a tree of {bins} bins"},
+                                       .toll = "insert into a histogram tree of {bins} bins"},
                                       HEAP_METRICS,
                                       {}};
 

@@ -93,7 +93,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "a question to the object's owner and its answer",
                                               .means = "call-of-object",
-                                              .toll = "ask an object by {channel}, {placement}"},
+                                              .toll = "round trip by {channel}, {placement}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

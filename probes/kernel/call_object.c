@@ -262,7 +262,7 @@ static const struct toll_metric metrics[] = {
      .unit = "ns",
      .summary = "a question to the object's owner and its answer",
      .means = "call-of-object",
-     .toll = "ask an object by {channel}, {placement}"},
+     .toll = "round trip by {channel}, {placement}"},
     {.name = "same_thread", .unit = "ns", .summary = "the same question by a function call", .source = TOLL_CONTROL},
     {0}};
 

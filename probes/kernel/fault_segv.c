@@ -100,7 +100,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "a refused store, to a handler in the program and back",
                                               .means = "trap",
-                                              .toll = "{trap} to a handler"},
+                                              .toll = "fault to a signal handler, {trap}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

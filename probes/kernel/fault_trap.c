@@ -75,7 +75,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "a trap to a handler in the program and back",
                                               .means = "trap",
-                                              .toll = "{trap} trap to a handler"},
+                                              .toll = "trap to a signal handler, {trap}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

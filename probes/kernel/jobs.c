@@ -97,7 +97,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "all",
                                               .unit = "ns",
                                               .summary = "all of them, from the first start to the last end",
-                                              .toll = "start 4 programs at once, and see them end"},
+                                              .toll = "start 4 programs and wait for them"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

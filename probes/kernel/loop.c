@@ -35,7 +35,7 @@ static const struct toll_metric metrics[] = {
      .better = TOLL_MORE,
      .summary = "turns of a two-instruction loop",
      .means = "control-loop"},
-    {.name = "turn", .unit = "ns", .summary = "one turn of the loop", .toll = "one turn of a two-instruction loop"},
+    {.name = "turn", .unit = "ns", .summary = "one turn of the loop", .toll = "one iteration of a two-instruction loop"},
     {0}};
 
 const struct toll_probe toll_probe = {

@@ -102,7 +102,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "map",
                                               .unit = "ns",
                                               .summary = "one map made and taken away, or protected and released",
-                                              .toll = "1 MiB of memory: {act}"},
+                                              .toll = "1 MiB of memory, {act}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

@@ -87,7 +87,7 @@ static const struct toll_metric metrics[] = {
      .unit = "ns",
      .summary = "there and back, the loop's own two instructions with it",
      .means = "own-vector",
-     .toll = "own vectors: {test}"},
+     .toll = "custom vectors, {test}"},
     {.name = "loops", .unit = "op/s", .better = TOLL_MORE, .summary = "round trips a second, as the study gives them"},
     {.name = "control_loops",
      .unit = "op/s",

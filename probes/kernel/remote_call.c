@@ -80,7 +80,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "one question to another machine and its answer",
-                                              .toll = "ask another machine by {route}"},
+                                              .toll = "round trip to another machine by {route}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

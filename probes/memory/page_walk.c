@@ -139,7 +139,7 @@ static const struct toll_metric metrics[] = {{.name = "walk",
                                               .unit = "ns",
                                               .summary = "what translation adds to one load",
                                               .source = TOLL_DIFFERENCE,
-                                              .toll = "page walk of a load that goes far"},
+                                              .toll = "page walk of a distant load"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

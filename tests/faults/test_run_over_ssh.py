@@ -110,7 +110,7 @@ def test_several_places_each_keep_their_own_clock(person: Person) -> None:
     assert {row["target"]: row["clock"] for row in rows} == places
     assert {row["unit"] for row in rows if row["clock"] == "instructions"} == {"instruction"}
     shown = person.toll("show", str(person.folder / "run"), "--format", "md").stdout.partition("## Rows")[0]
-    assert shown.count("one turn of a two-instruction loop") == 1, "two machines in one table"
+    assert shown.count("one iteration of a two-instruction loop") == 1, "two machines in one table"
 
 
 def test_a_run_is_gone_on_with_there(person: Person) -> None:

@@ -73,7 +73,7 @@ def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() ->
 
 def test_what_disagrees_is_marked_without_colour() -> None:
     lines = {line.split()[0]: line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  L\d", line)}
-    assert ["!" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
+    assert ["≠" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(books.healthy(), 100, colour=True))
     assert coloured == printed(books.healthy(), 100)
 

@@ -39,6 +39,13 @@ def test_a_suite_is_built_for_the_abis_that_it_names_and_this_machine_has() -> N
     assert probes_of() == {"x86_64": {"kernel.loop", "kernel.enter"}, "ia32": {"memory.latency"}}
 
 
+def test_a_probe_of_a_suite_file_that_does_not_exist_is_named_before_anything_is_built(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('question = "?"\n[[select]]\nprobe = "kernel.entr"\n')
+    with pytest.raises(Failure, match=r"unknown probe of .*own.toml 'kernel.entr'; did you mean kernel.enter") as told:
+        probes_of(f"{tmp_path / 'own.toml'}")
+    assert told.value.exit_code == 2
+
+
 def test_abis_that_are_named_stand_above_those_of_the_suite() -> None:
     """The native one tells what machine this is, by a probe that is built anyhow."""
     assert probes_of("kernel.enter", abis=("mipsel",)) == {"mipsel": {"kernel.enter"}, "x86_64": {"kernel.enter"}}

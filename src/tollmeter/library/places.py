@@ -278,6 +278,8 @@ def find_run(name: str) -> Path:
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder
+    if Path(name).is_dir():
+        raise Failure(f"{name} is not a run: it has no {JOURNAL}")
     known = run_names()
     if name == LAST or not known:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))

@@ -12,6 +12,7 @@ from tollmeter.catalog import read_suite, unknown
 from tollmeter.model import Select, Suite
 from tollmeter.targets.ways import NATIVE
 
+_WORKLOAD = "workload."
 Libraries = Mapping[str, Collection[str]]
 """Every probe of the sources, and the libraries that it is built with."""
 
@@ -37,15 +38,24 @@ def asking(
 
 def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequence[Select]:
     if name in suites or name.endswith(".toml"):
-        return selects_of(suites[name] if name in suites else read_suite(Path(name)))
-    if not any(fnmatchcase(probe, name) for probe in sources):
+        selects = selects_of(suites[name] if name in suites else read_suite(Path(name)))
+        for select in selects:
+            if not select.probe.startswith(_WORKLOAD) and not _is_known(select.probe, sources):
+                raise unknown(f"probe of {name}", select.probe, sorted(sources))
+        return selects
+    if not _is_known(name, sources):
         raise unknown("suite or probe", name, [*suites, *sorted(sources)])
     return [Select(probe=name)]
 
 
+def _is_known(name: str, sources: Libraries) -> bool:
+    """name: of a probe, or a glob."""
+    return any(fnmatchcase(probe, name) for probe in sources)
+
+
 def selects_of(suite: Suite) -> list[Select]:
     """All that a suite measures, profiles or models. A workload is no probe, but runs where its ABI's probes do."""
-    workloads = (Select(probe=f"workload.{one.name}", abi=one.abi) for one in suite.workload)
+    workloads = (Select(probe=f"{_WORKLOAD}{one.name}", abi=one.abi) for one in suite.workload)
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 

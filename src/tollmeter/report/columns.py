@@ -174,7 +174,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], gap: int, turn: int) -> T
     line = Text(" " * INDENT)
     for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
         line.append(" " * gap if place else "")
-        line.append(cell.ljust(wide), style="bold yellow" if cell.strip() == "!" and not turn else "")
+        line.append(cell.ljust(wide), style="bold yellow" if cell.strip() == "≠" and not turn else "")
     return _trimmed(line)
 
 

@@ -129,7 +129,7 @@ def when(book: Book) -> str:
 
 
 def memory_table(book: Book) -> Table | None:
-    """Each level beside what the system says of it; `!` where the two are further apart than the interval explains."""
+    """Each level beside what the system says of it; `≠` where the two differ by more than the interval explains."""
     if not book.index.hierarchy:
         return None
     columns = [
@@ -189,7 +189,7 @@ def _level(level: Level) -> tuple[Cell, ...]:
     return (
         level.level,
         size_of_level(level) if level.size_bytes else "",
-        "!" if disagrees(level) else "",
+        "≠" if disagrees(level) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
         of_level(level),
         cycles_of_level(level),
@@ -210,7 +210,7 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
         return None
     both = any(shared_state(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
-    columns += [Column("contended" if both else "in cycles", True, spare=2), Column("fit in 1 ms", True, spare=1)]
+    columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
     without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 

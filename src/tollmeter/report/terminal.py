@@ -135,7 +135,7 @@ def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
     for finding in found if whole else found[:FEW_FINDINGS]:
         _finding(finding, console, width, whole)
     if len(found) > FEW_FINDINGS and not whole:
-        _indented(console, [f"and {len(found) - FEW_FINDINGS} more"], "dim")
+        _indented(console, [f"and {len(found) - FEW_FINDINGS} more findings with --all"], "dim")
     if held:
         wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
     if found or held:
