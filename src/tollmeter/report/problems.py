@@ -62,7 +62,8 @@ def _limit(book: Book) -> str:
         return "no row has a number"
     if not _families(book):
         return "nothing was timed on this machine by its own clock"
-    withheld = book.index.run.withheld_problems
-    why = worth.why_withheld(book) if withheld or book.index.run.verdict in worth.WHY_WITHHELD else ""
+    withheld = len(book.index.held_back)
+    is_limited = book.index.run.withheld_problems > 0 or book.index.run.verdict in worth.WHY_WITHHELD
+    why = worth.why_withheld(book) if is_limited else ""
     counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
     return f"{why}{counted}" if why else ""
