@@ -288,3 +288,17 @@ def test_a_narrow_table_breaks_no_word_while_there_is_room() -> None:
     for width in (60, 40, 30):
         text = "\n".join(line.plain for line in table_lines(told, width))
         assert all(word in text for word in ("1,246,723,760", "instruction", "operations")), text
+
+
+def test_markdown_of_many_rows_fits_into_a_comment_and_names_the_command_for_the_rest() -> None:
+    small = books.small()
+    (row, *_) = (row for row in small.index.rows if row.status == "ok")
+    many = [
+        msgspec.structs.replace(row, parameters={"size": 64 * place}, low=row.median - place, high=row.median + place)
+        for place in range(1, 2000)
+    ]
+    text = markdown(msgspec.structs.replace(small, index=msgspec.structs.replace(small.index, rows=tuple(many))))
+    assert 50_000 < len(text) < 60_000
+    sizes = [int(found) for found in re.findall(r"size (\d+)", text.partition("## Rows")[2])]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] == 64 * 1999, "the widest intervals come first"
+    assert f"{len(many) - len(sizes)} more rows" in text and "export" in text

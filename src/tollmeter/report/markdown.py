@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
@@ -23,29 +24,29 @@ from tollmeter.report.programs import attribution_table, in_words, largest, prog
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.wrapping import parts
+from tollmeter.root import typed
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 in a comment."""
+
+
 def render(book: Book) -> str:
-    """Head, memory, tolls, findings, all rows, gaps and the command to run again."""
+    """Head, memory, tolls, findings, rows, gaps and the command to run again. Rows are left out where all of it is longer
+    than MOST_CHARACTERS."""
     parts = [_head(book), _in_turns(book), *_study(book)]
     parts += [
         _table(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
         if table is not None
     ]
-    parts += [
-        *map(text, tables.unread(book)),
-        _findings(book),
-        _sure(book),
-        *_lengths(book),
-        _rows(book),
-        _gaps(book),
-        _again(book),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts += [*map(text, tables.unread(book)), _findings(book), _sure(book), *_lengths(book)]
+    last = [_gaps(book), _again(book)]
+    taken = sum(len(part) + 2 for part in (*parts, *last))
+    return "\n\n".join(part for part in (*parts, _rows(book, MOST_CHARACTERS - taken), *last) if part) + "\n"
 
 
 def text(value: str) -> str:
@@ -169,12 +170,56 @@ def _sure(book: Book) -> str:
     return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
 
 
-def _rows(book: Book) -> str:
-    with_number = [row for row in book.index.rows if row.status == "ok"]
-    if not with_number:
+_ALWAYS, _AROUND_ROWS = ("probe", "parameters", "ABI", "metric", "median", "samples"), 400
+"""Columns that tell rows apart; and characters of the heading, the columns' names and the sentence."""
+_ROW_NAMES = ("probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples")
+
+
+def _rows(book: Book, most: int) -> str:
+    """All rows with a number; where these take more than `most` characters, those with the widest intervals first and
+    the rest left out. A column that says the same of all rows is left out too."""
+    rows = [row for row in book.index.rows if row.status == "ok"]
+    if not rows:
         return ""
-    names = ["probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples"]
-    return "## Rows\n\n" + _grid(names, map(_row, with_number), [False] * 6 + [True] * 2)
+    whole = {id(row): _row(row) for row in rows}
+    used = [
+        place
+        for place, name in enumerate(_ROW_NAMES)
+        if name in _ALWAYS or len({line[place] for line in whole.values()}) > 1
+    ]
+    lines = [[whole[id(row)][place] for place in used] for row in rows]
+    if sum(map(_length, lines)) > most - _AROUND_ROWS:
+        worst_first = sorted(rows, key=_width, reverse=True)
+        lines = _first_that_fit([[whole[id(row)][place] for place in used] for row in worst_first], most - _AROUND_ROWS)
+    names = [_ROW_NAMES[place] for place in used]
+    grid = _grid(names, lines, [name in ("median", "samples") for name in names])
+    return "\n\n".join(filter(None, ("## Rows", text(_left_out(len(rows) - len(lines))), grid)))
+
+
+def _left_out(rows: int) -> str:
+    command = typed("export", "--format", "md")
+    return f"The widest intervals come first; {rows} more rows are in the table of `{command}`." if rows else ""
+
+
+def _first_that_fit(lines: Iterable[list[str]], most: int) -> list[list[str]]:
+    fitting: list[list[str]] = []
+    for line in lines:
+        most -= _length(line)
+        if most < 0:
+            break
+        fitting.append(line)
+    return fitting
+
+
+def _length(line: Sequence[str]) -> int:
+    """Characters of a table's line."""
+    return sum(map(len, line)) + 3 * len(line) + 2
+
+
+def _width(row: Row) -> float:
+    """Of the interval, as a share of the median: infinite without one."""
+    known = row.median and row.low is not None and row.high is not None
+    return (row.high - row.low) / abs(row.median) if known else inf  # type: ignore[operator, arg-type]
 
 
 def _row(row: Row) -> tuple[str, ...]:
