@@ -35,8 +35,8 @@ MOST_CHARACTERS = 60_000
 
 
 def render(book: Book) -> str:
-    """Head, memory, tolls, findings, rows, gaps and the command to run again. Rows are left out where all of it is longer
-    than MOST_CHARACTERS."""
+    """Head, memory, tolls, findings, rows, gaps and the command to run again. Where all of it is longer than
+    MOST_CHARACTERS, rows are left out."""
     parts = [_head(book), _in_turns(book), *_study(book)]
     parts += [
         _table(table)
