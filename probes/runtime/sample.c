@@ -192,9 +192,11 @@ static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
 }
 
 static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clock clock) {
+  enum { LEAST_READINGS = 2000 };
   const struct toll_request *request = &r->visit->request;
   const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
-  uint64_t target_ns = request->sample_ns > 1000 * bound ? request->sample_ns : (uint64_t)(1000 * bound);
+  const double least_ns = LEAST_READINGS * bound; /* half a batch has half of them */
+  uint64_t target_ns = request->sample_ns > least_ns ? request->sample_ns : (uint64_t)least_ns;
   s->body.iterations = body_iterations(r, target_ns);
   if (!s->controlled) return;
   s->control.iterations = r->visit->probe->alike
