@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The work of a batch, counted by the system and not by the probe, in the first visit of each point: system calls and
- * instructions of n and of 2n iterations, and the memory that is touched. What both batches do once cancels.
+ * instructions of n and of 2n iterations. What both batches do once cancels.
  *
  * A process that shares this one's memory traces it: a copy of the process would leave every page to be copied again at
  * the first store of a sample. Where a system, a sandbox or an architecture does not offer it, nothing is told.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -144,51 +141,6 @@ static void emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), c
   emit_counts(steps, counted(r, body, true, found), found);
 }
 
-/* ---- memory that is touched ---- */
-
-static bool write_file(const char *path, const char *text) {
-  int file = open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool written = write(file, text, strlen(text)) == (ssize_t)strlen(text);
-  close(file);
-  return written;
-}
-
-/* Bytes of all pages that were referenced since they were last asked to forget it; 0 where the system does not tell. */
-static uint64_t referenced_bytes(void) {
-  char text[2048];
-  int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-  ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
-  if (file >= 0) close(file);
-  text[got > 0 ? got : 0] = '\0';
-  const char *line = strstr(text, "\nReferenced:");
-  return line ? strtoull(line + strlen("\nReferenced:"), NULL, 10) * 1024 : 0;
-}
-
-static uint64_t touched_by(struct toll_run *r, uint64_t *iterations) {
-  enum { ENOUGH_NS = 1000000 };
-  if (!write_file("/proc/self/clear_refs", "1")) return 0;
-  const uint64_t beside = referenced_bytes(); /* what reading this takes: code and stack */
-  if (!beside || !write_file("/proc/self/clear_refs", "1")) return 0;
-  *iterations = 0;
-  for (uint64_t n = length(r), took = 0; took < ENOUGH_NS; n *= 2) {
-    took = toll_timed(r, r->visit->probe->body, n);
-    *iterations += n;
-  }
-  const uint64_t whole = referenced_bytes();
-  return whole > beside ? whole - beside : 0;
-}
-
-static void emit_touched(struct toll_run *r) {
-  enum { LEAST_BYTES = 256 << 10, MOST_BYTES = 64 << 20 };
-  uint64_t iterations = 0;
-  if (r->visit->buffer_bytes < LEAST_BYTES || r->visit->buffer_bytes > MOST_BYTES) return;
-  const uint64_t bytes = touched_by(r, &iterations);
-  if (!bytes) return;
-  toll_put_count("touched_bytes", bytes);
-  toll_put_count("touched_iterations", iterations);
-}
-
 /* A batch of the least length that takes as long as that is waited for once, and not five times. */
 void toll_count(struct toll_run *r) {
   enum { MOST_NS = 20000000 };
@@ -201,7 +153,6 @@ void toll_count(struct toll_run *r) {
   if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
     emit_batches(r, probe->body, "calls", "instructions");
     if (probe->control) emit_batches(r, probe->control, "control_calls", "control_instructions");
-    emit_touched(r);
   }
   toll_record_close();
 }

@@ -12,9 +12,8 @@ BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwid
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
-_MOST_IN_ORDER = 0.5
-_LEAST_TOUCHED = 0.8
-_LINE_BYTES = 64
+_MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
+_LEAST_USED = 0.9
 
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
@@ -72,23 +71,22 @@ def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _sizes(found: Counted, told: Outcome, probe: Probe) -> str | None:
-    """A buffer of a size has that size, and is gone through."""
+    """A buffer of a size has that size, and each of its bytes counts once."""
     size, means = told.point.values().get("size"), {metric.means for metric in probe.metrics}
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
     had = found.chase_bytes if WALK in means else found.buffer_bytes
-    if had < _LEAST_TOUCHED * size:
+    if had < _LEAST_USED * size:
         return f"it works on {had} bytes, and its size is {size}"
     if WALK not in means and told.work.bytes > size * (1 + _TOLERANCE):
         return f"one iteration goes through {size} bytes, and the probe declares {told.work.bytes:g}"
-    passed = size if WALK not in means else min(size, found.touched_iterations * _LINE_BYTES)
-    if found.touched_bytes and found.touched_bytes < _LEAST_TOUCHED * passed:
-        return f"its batches touch {found.touched_bytes} bytes, and its size is {size}"
     return None
 
 
 def _order(found: Counted, _: Outcome, probe: Probe) -> str | None:
-    if found.chase_in_order <= _MOST_IN_ORDER or WALK not in {metric.means for metric in probe.metrics}:
+    """Of a few cells most are neighbours."""
+    few = found.chase_bytes < _LEAST_ORDERED_BYTES
+    if few or found.chase_in_order <= _MOST_IN_ORDER or WALK not in {metric.means for metric in probe.metrics}:
         return None
     return "its walk goes through the buffer in the order of its addresses, which is prefetched"
 
