@@ -138,5 +138,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .switches = true,
+    .pauses = true,
     .revision = 1,
 };

@@ -88,6 +88,7 @@ const struct toll_probe toll_probe = {
     .finish = finish,
     .work = work,
 #endif
+    .pauses = true,
     .revision = 1,
 };
 

@@ -194,5 +194,6 @@ const struct toll_probe toll_probe = {
     /* An eighth of a region of small pages, and not a whole one: so many huge ones take 50 ms to clear. */
     .quantum = SOME_PAGES,
     .faults = true,
+    .pauses = true,
     .revision = 3,
 };

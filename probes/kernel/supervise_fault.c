@@ -184,5 +184,6 @@ const struct toll_probe toll_probe = {
     .quantum = PAGES, /* whole regions */
     .switches = true,
     .faults = true,
+    .pauses = true,
     .revision = 1,
 };

@@ -93,5 +93,6 @@ const struct toll_probe toll_probe = {
     .body = ring,
     .check = check,
     .roles = roles,
+    .pauses = true,
     .revision = 1,
 };

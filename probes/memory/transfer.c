@@ -308,5 +308,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .roles = roles,
+    .pauses = true,
     .revision = 3,
 };

@@ -201,6 +201,7 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t unit = large ? (size_t)toll_huge_page_bytes() : page;
   uint64_t bytes = ((uint64_t)request.bytes + shift + unit - 1) / unit * unit;
   if (toll_needs_memory(r, bytes) != TOLL_OK) return NULL;
+  r->visit->buffer_bytes += request.bytes;
   const size_t over = passed_over(r, &request, (size_t)bytes), mapped = over + (size_t)bytes;
   char *start = map_aligned(mapped, unit, request.shared);
   if (!start) {

@@ -171,7 +171,21 @@ static void in_order(struct lane lane, size_t count, bool forward) {
   for (size_t i = 0; i < count; i++) *cell(lane, i) = cell(lane, (i + (forward ? 1 : count - 1)) % count);
 }
 
-void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
+/* Share of the first steps that lead to a neighbouring cell, which a prefetcher foresees. */
+static double in_order_share(void **head, size_t stride) {
+  enum { STEPS = 256 };
+  unsigned near = 0;
+  void **at = head;
+  for (unsigned step = 0; step < STEPS; step++) {
+    void **next = *at;
+    const ptrdiff_t apart = (char *)next - (char *)at;
+    near += (size_t)(apart < 0 ? -apart : apart) == stride;
+    at = next;
+  }
+  return (double)near / STEPS;
+}
+
+static void **thread(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
   struct lane lane = {buffer, stride};
   size_t count = bytes / stride, in_page = toll_page_bytes() / stride;
   uint64_t random = r->seed ^ (uint64_t)(uintptr_t)stride;
@@ -184,4 +198,11 @@ void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride,
   } else if (order == TOLL_ORDER_RANDOM || in_page < 2 || !join_patches(lane, count, cells_together(stride), &random))
     sattolo(lane, 0, count, &random);
   return cell(lane, 0);
+}
+
+void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
+  void **head = thread(r, buffer, bytes, stride, order);
+  r->visit->chase_bytes += bytes;
+  r->visit->chase_in_order = in_order_share(head, stride);
+  return head;
 }

@@ -14,8 +14,10 @@ uint64_t toll_now_ns(void) {
 }
 
 static uint64_t stopped_at, left_out;
+static bool has_stopped;
 
 void toll_timer_pause(void) {
+  has_stopped = true;
   stopped_at = toll_now_ns();
   toll_profile_pause(true);
 }
@@ -23,6 +25,10 @@ void toll_timer_pause(void) {
 void toll_timer_resume(void) {
   toll_profile_pause(false);
   left_out += toll_now_ns() - stopped_at;
+}
+
+bool toll_watch_has_stopped(void) {
+  return has_stopped;
 }
 
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations) {

@@ -111,6 +111,7 @@ uint64_t toll_now_ns(void);
 struct toll_clock toll_clock_measure(void);
 /* What a body or control takes for so many iterations, less what it left out by toll_timer_pause(). */
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations);
+bool toll_watch_has_stopped(void); /* whether anything was left out so far */
 /* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
 enum { TOLL_CONTROL_ADDS = 64 };
 void toll_control_loop(uint64_t turns);
@@ -214,7 +215,9 @@ struct toll_visit {
   enum toll_status status;
   char reason[TOLL_REASON_BYTES];
   bool pinned, real_time, proved;
-  uint64_t proof_ns; /* what the first batch took, of as few iterations as can be */
+  uint64_t proof_ns;                  /* what the first batch took, of as few iterations as can be */
+  uint64_t buffer_bytes, chase_bytes; /* that the probe asked for, in all */
+  double chase_in_order;              /* share of a chase's first steps that lead to a neighbouring cell */
   unsigned gauge_count;
   struct toll_gauge {
     const char *metric;
@@ -237,6 +240,11 @@ bool toll_profile_take(struct toll_run *r);
 void toll_profile_run(bool on);
 /* While the watch stands still, nothing is kept. No more than a load and a branch where nothing is profiled. */
 void toll_profile_pause(bool pause);
+
+/* ---- count.c ---------------------------------------------------------------------------------------------------- */
+
+/* Counts the work of a short batch, and says so. */
+void toll_count(struct toll_run *r);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 

@@ -133,6 +133,8 @@ struct toll_probe {
   bool alike;                    /* the control takes as many iterations as the body: both go round as much memory */
   bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
   bool faults;                   /* likewise for page faults */
+  unsigned calls;                /* system calls of one operation, which are counted; 0: not told */
+  bool pauses;                   /* the body stops the watch: part of it is not timed by design */
   bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */
   bool spreads;                  /* what it starts may go to every CPU of the visit, though it has no companions */
   bool serves;                   /* with TOLL_SERVE in its environment it is the other end on another machine */
@@ -270,7 +272,7 @@ int toll_guarded(void (*act)(void *context), void *context);
 
 /* Between the two the timed worker's clock stands still, in its body or control: for a state of the machine that has to
  * be made anew before each timed stretch. Each pair leaves the cost of one reading of the clock in the time, so a
- * stretch is long beside that. Neither is for companions. */
+ * stretch is long beside that. Neither is for companions. A probe that uses them declares `pauses`. */
 void toll_timer_pause(void);
 void toll_timer_resume(void);
 

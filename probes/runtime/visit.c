@@ -196,6 +196,8 @@ static enum toll_status make_state(struct toll_run *r) {
 }
 
 static enum toll_status check(struct toll_run *r) {
+  if (toll_watch_has_stopped() && !r->visit->probe->pauses)
+    return toll_wrong(r, "part of its work is not timed, and the probe does not declare that it pauses");
   return r->visit->probe->check ? r->visit->probe->check(r) : TOLL_OK;
 }
 
@@ -212,14 +214,17 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 3, TRIAL_NS = 20000 };
+  enum { TRIALS = 3, TRIAL_NS = 20000, STEPS = 50 };
+  const uint64_t steps_ns = (uint64_t)(STEPS * clock.resolution_ns),
+                 trial_ns = steps_ns > TRIAL_NS ? steps_ns : TRIAL_NS;
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
   if (toll_marks_open(r) != TOLL_OK) return;
-  toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
+  toll_emit_control("before", toll_control_measure(TRIALS, trial_ns));
+  if (!r->visit->request.iterations && toll_clock_is_real()) toll_count(r); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
-  toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));
+  toll_emit_control("after", toll_control_measure(TRIALS, trial_ns));
   check(r);
 }
 

@@ -62,7 +62,21 @@ static void expect_hints(void) {
   EXPECT(settled_on(cold_at_first, &calls, 1000000, 1000000, 1) == 1000000);
 }
 
+/* 16 samples of n, of which two pairs have half; where half is no whole quantum, one pair has twice as much. */
+static void expect_lengths(void) {
+  unsigned halves = 0, doubles = 0;
+  for (uint64_t i = 0; i < 16; i++) {
+    halves += length_of(1000, 1, i) == 500;
+    doubles += length_of(64, 64, i) == 128;
+    EXPECT(length_of(1000, 1, i) == length_of(1000, 1, i ^ 1)); /* either order of n and 2n */
+    EXPECT(length_of(192, 64, i) % 64 == 0);
+  }
+  EXPECT(halves == 4 && doubles == 2);
+  EXPECT(length_of(1000, 1, 0) == 1000 && length_of(1, 1, 0) == 1);
+}
+
 int main(void) {
+  expect_lengths();
   expect_about(found((struct machine){0, 1000, 0, 0, 0}, 1, 1000000), 1000000);
   expect_about(found((struct machine){0, 250, 0, 0, 0}, 1, 1000000), 4000000);
   expect_about(found((struct machine){500, 120000, 0, 0, 0}, 1, 1000000), 8330);

@@ -12,6 +12,7 @@ import pytest
 import books
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
+from tollmeter.library.lies import IN_PROBES, Found, refused
 
 
 @pytest.mark.parametrize(("held_back", "caught"), [(("machine.other_programs_work",), True), ((), False)])
@@ -22,6 +23,27 @@ def test_a_neighbour_is_caught_though_the_run_is_too_short_to_tell_of_it(
     book = books.small()
     book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=held_back))
     monkeypatch.setattr(selftest, "_neighbour", contextlib.nullcontext)
-    monkeypatch.setattr(selftest, "_measured", lambda *_: book)
+    monkeypatch.setattr(selftest, "_measured", lambda *_, **__: book)
     found = selftest._beside_a_neighbour(tmp_path, tmp_path, Stopping())
-    assert (found.by is not None) is caught
+    assert (found.outcome == selftest.CAUGHT) is caught
+
+
+def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
+    lie = next(one for one in IN_PROBES if one.name == "wrong answer")
+
+    def outcome(sentence: str | None, *, measured: bool = True) -> str:
+        return selftest.judged(lie._replace(found=lambda *_: Found(sentence, measured)), books.small()).outcome
+
+    assert outcome("wrong answer: the loop stopped before its counter was zero") == selftest.CAUGHT
+    assert outcome("failed: exit status 1") == selftest.OTHERWISE
+    assert outcome(None) == selftest.PASSED
+    assert outcome("infrastructure: too many open files", measured=False) == selftest.NOT_MEASURED
+
+
+def test_a_probe_that_no_visit_measured_is_no_lie_that_passed() -> None:
+    assert not refused(books.small(), "kernel.of_which_there_is_no_row").measured
+
+
+def test_every_lie_expects_a_reason_and_has_a_name_of_its_own() -> None:
+    assert len({lie.name for lie in IN_PROBES}) == len(IN_PROBES) >= 19
+    assert not any(lie.is_expected("") for lie in IN_PROBES)

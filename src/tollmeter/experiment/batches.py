@@ -28,10 +28,12 @@ _OF_MEDIAN = 1.2533 * 1.4826
 
 
 class Paid(NamedTuple):
-    """What each batch of a point pays once, in ns; None where differences stand, and then why."""
+    """What each batch of a point pays once, in ns; None where differences stand, and then why. bent: why one iteration
+    has no cost."""
 
     once_ns: float | None
     why: str | None = None
+    bent: str | None = None
 
 
 def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns: float) -> Paid:
@@ -44,11 +46,11 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
         longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
         return Paid(expected_ns if longer else None)
     found = 2 * times[:, 0] - times[:, 1]
-    once, error = _middle(found)
+    once, error = with_error(found)
     if abs(once - expected_ns) <= _PROVEN * error:
         trust = tolerance_ns**2 / (tolerance_ns**2 + error**2)
         once = expected_ns + trust * (once - expected_ns)
-    difference, noise = _middle(differences(times, iterations)[:, 0])
+    difference, noise = with_error(differences(times, iterations)[:, 0])
     each = middle_of(values(times, iterations, Paid(once)))
     parted = abs(each - difference)
     if parted > _PROVEN * noise and parted > _PARTED * abs(difference):
@@ -69,7 +71,7 @@ def differences(times: Array, iterations: Array) -> Array:
     return np.asarray(((times[:, 1] - times[:, 0]) / iterations)[:, None])
 
 
-def _middle(found: Array) -> tuple[float, float]:
+def with_error(found: Array) -> tuple[float, float]:
     """Median and its standard error."""
     middle = middle_of(found)
     return middle, _OF_MEDIAN * middle_of(np.abs(found - middle)) / float(np.sqrt(len(found)))

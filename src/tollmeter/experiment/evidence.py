@@ -55,6 +55,18 @@ def usual_control_hz(taken: Taken) -> Floats:
     return usual
 
 
+def sleeping(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
+    """Why a point has no number: its worker gave up the CPU in most samples, and nothing that the probe declares makes
+    it wait. The gate of companions does, and so may the marks of an external clock."""
+    if probe.switches or probe.roles or any(told.clock.kind != "hardware" for told in outcomes):
+        return None
+    seen = Taken(told.samples for told in outcomes).column("voluntary")
+    often = float(np.median(seen)) if len(seen) else 0.0
+    if often <= 0:
+        return None
+    return f"its worker waited {often:g} times in a sample, and the probe does not declare that it switches"
+
+
 def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
     """What nobody saw beside a visit's samples, in words. A sample that nothing speaks against was then not found calm
     but not looked at. A count of instructions has nothing to be disturbed by.

@@ -103,7 +103,7 @@ def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
     """The second over the first; None where too little of it was timed. Pairs of a whole core alone, where these are
     a third of all."""
     same = next((one for one in first.probe.metrics if one.name == metric.name), None)
-    if metric.source == "gauge" or same is None:
+    if metric.source == "gauge" or same is None or first.paid.bent(same) or second.paid.bent(metric):
         return None
     every = list(_pairs(first, second, (same, metric), whole=False))
     whole = list(_pairs(first, second, (same, metric), whole=True))

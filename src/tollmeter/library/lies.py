@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten lies, each planted where a real probe, its clock, its machine or its journal could tell it, and what catches it.
+"""Lies, each planted where a real probe, its clock, its machine or its journal could tell it, and the reason that must
+catch it. A lie that another reason catches was not tested.
 
 A lie in a probe is a change in a copy of the probe's own file. Where the words that it replaces are gone from that
 file, the self-test says so: it would else plant nothing, and catch it.
@@ -7,6 +8,7 @@ file, the self-test says so: it would else plant nothing, and catch it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,28 +16,49 @@ from tollmeter.model import Book, Row, Value
 
 WALKED_BYTES = 64 << 20
 COARSE_NS = 20_000
-_LEAST_STEPS = 500
+_COPIED_BYTES = 1 << 20
+_LEAST_STEPS = 250
+_UNMEASURED = ("infrastructure", "interrupted", "timeout", "unsupported")
+
+
+class Found(NamedTuple):
+    """What a run says of a lie. by: the sentence that refuses it, or None; measured: whether it was measured at all."""
+
+    by: str | None
+    measured: bool = True
 
 
 class Lie(NamedTuple):
     """name: as it is told of; the copy is called the same, with _ for blanks. planted: what it is, in words. of: the
-    file of the real probe, FAMILY/NAME.c. changes: words of it and what stands in their place. caught: the sentence
-    that catches it, from a run that measured it; None where nothing does.
+    file of the real probe, FAMILY/NAME.c. changes: words of it and what stands in their place. expects: what the
+    sentence that catches it must match. found: looks for that sentence in a run that measured it.
     """
 
     name: str
     planted: str
     of: str
     changes: tuple[tuple[str, str], ...]
-    caught: Callable[[Book, str], str | None]
+    expects: str
     parameters: dict[str, Value] = {}
+    found: Callable[[Book, str], Found] | None = None
 
     @property
     def probe(self) -> str:
         return f"{self.of.partition('/')[0]}.{self.name.replace(' ', '_')}"
 
+    def seen(self, book: Book) -> Found:
+        return (self.found or refused)(book, self.probe)
 
-HONEST: dict[str, dict[str, Value]] = {"kernel/loop.c": {}, "memory/parallelism.c": {"chains": 1, "size": WALKED_BYTES}}
+    def is_expected(self, sentence: str) -> bool:
+        return re.search(self.expects, sentence) is not None
+
+
+HONEST: dict[str, dict[str, Value]] = {
+    "kernel/loop.c": {},
+    "kernel/enter_syscall.c": {"call": "getppid"},
+    "memory/latency.c": {"size": WALKED_BYTES, "pages": "huge"},
+    "memory/copy_bandwidth.c": {"size": _COPIED_BYTES, "kernel": "portable"},
+}
 """Measured beside them: what catches everything catches nothing."""
 
 
@@ -43,33 +66,31 @@ def _rows(book: Book, probe: str) -> list[Row]:
     return [row for row in book.index.rows if row.probe == probe]
 
 
-def refused(book: Book, probe: str) -> str | None:
-    """All rows of the probe lack a number."""
+def refused(book: Book, probe: str) -> Found:
+    """All rows of the probe lack a number. Rows that say why nothing was measured are no rows of a lie."""
     rows = _rows(book, probe)
-    if not rows or any(row.status == "ok" and row.unit != "ratio" for row in rows):
-        return None
-    return next(f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok")
+    if any(row.status == "ok" and row.unit != "ratio" for row in rows):
+        return Found(None)
+    told = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]
+    measured = any(row.status not in _UNMEASURED for row in rows if row.status != "ok")
+    return Found(told[0] if told else "no visit of it was made", measured)
 
 
-def told(name: str) -> Callable[[Book, str], str | None]:
-    """A finding of that name, also one that a busy run holds back: it is there all the same."""
-
-    def claim(book: Book, _: str) -> str | None:
-        claims = {found.name: found.claim for found in book.index.findings}
-        held_back = {found: f"{found}, withheld in a {book.index.run.verdict} run" for found in book.index.held_back}
-        return {**held_back, **claims}.get(name)
-
-    return claim
-
-
-def stretched(book: Book, probe: str) -> str | None:
-    """The clock's steps were seen, and no batch is so short that they matter; or the visits were refused."""
+def stretched(book: Book, probe: str) -> Found:
+    """The clock's steps were seen, and no batch is so short that they matter."""
     visits = [visit for visit in book.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
         return refused(book, probe)
-    return f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
+    return Found(f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms")
+
+
+def told(book: Book, name: str) -> str | None:
+    """A finding of that name, also one that a busy run holds back: it is there all the same."""
+    claims = {found.name: found.claim for found in book.index.findings}
+    held_back = {found: f"{found}, withheld in a {book.index.run.verdict} run" for found in book.index.held_back}
+    return {**held_back, **claims}.get(name)
 
 
 _LOOP = """  do {
@@ -98,38 +119,107 @@ _THOUSAND = """static void thousand(const struct toll_run *r, struct toll_work *
 """
 _INCLUDE = '#include "toll.h"\n'
 
+_GETPPID = "for (uint64_t i = r->iterations; i; i--) answer = kernel_enter(number, 0, 0);"
+
+
+def _calls(turns: str, *, root: bool = False) -> tuple[tuple[str, str], ...]:
+    """The calls of a batch by another law. turns: how many, n: iterations; root: the integer square root is needed."""
+    looks = "uint64_t s = n;\nwhile (s > n / s) s = (s + n / s) / 2;" if root else ""
+    return ((_GETPPID, f"const uint64_t n = r->iterations;\n{looks}\n{_GETPPID.replace('r->iterations', turns)}"),)
+
+
+def _work(change: str, before: str = "") -> tuple[tuple[str, str], ...]:
+    """Work that is declared otherwise. before: words that declare it already."""
+    body = f"{'work(r, told);' if before else '(void)r;'} told->{change};"
+    lies = f"static void lies(const struct toll_run *r, struct toll_work *told) {{ {body} }}\n"
+    declared = (before, ".work = lies,") if before else (".check = check,", ".check = check,\n    .work = lies,")
+    return (_PROBE, lies + _PROBE), declared
+
+
 IN_PROBES = (
     Lie(
-        "deleted loop", "a loop that the compiler took away", "kernel/loop.c", ((_LOOP, "  left = 0;\n"),), refused
+        "deleted loop", "a loop that the compiler took away", "kernel/loop.c", ((_LOOP, "  left = 0;\n"),),
+        "take no more time than a few",
     ),
     Lie(
         "wrong unit", "turns that are counted by the thousand, and called turns", "kernel/loop.c",
-        ((_PROBE, f"{_THOUSAND}\n{_PROBE}"), (".body = loop,", ".body = loop,\n    .work = thousand,")), refused,
+        ((_PROBE, f"{_THOUSAND}\n{_PROBE}"), (".body = loop,", ".body = loop,\n    .work = thousand,")),
+        "declares 1000 operations",
     ),
     Lie(
         "coarse clock", f"a clock that moves in steps of {COARSE_NS // 1000} µs", "kernel/loop.c",
-        ((_INCLUDE, _INCLUDE + _CLOCK),), stretched,
+        ((_INCLUDE, _INCLUDE + _CLOCK),), "steps of 20 µs were seen", found=stretched,
     ),
     Lie(
         "wrong answer", "a count that is off by one", "kernel/loop.c",
-        (("state->done += r->iterations - left;", "state->done += r->iterations - left - 1;"),), refused,
+        (("state->done += r->iterations - left;", "state->done += r->iterations - left - 1;"),),
+        "stopped before its counter was zero",
     ),
     Lie(
         "constant time", "a body that does the same whatever it is asked for", "kernel/loop.c",
-        (("uintptr_t left = (uintptr_t)r->iterations;", "uintptr_t left = 1000;"),), refused,
+        (("uintptr_t left = (uintptr_t)r->iterations;", "uintptr_t left = 1000;"),), "take no more time than a few",
+    ),
+    Lie(
+        "quadratic cost", "a body that makes n * n / 64 calls from 64 on", "kernel/enter_syscall.c",
+        _calls("(n < 64 ? n : n * n / 64)"),
+        r"not linear: twice the iterations take (3\.[5-9]|4\.)",
+    ),
+    Lie(
+        "square root", "a body that makes 8 calls for the square root of n from 64 on", "kernel/enter_syscall.c",
+        _calls("(n < 64 ? n : 8 * s)", root=True), r"not linear: twice the iterations take 1\.[345]",
     ),
     Lie(
         "sequential walk", "a walk in the order of its addresses that is called random", "memory/latency.c",
-        (("TOLL_ORDER_RANDOM", "TOLL_ORDER_FORWARD"),), told("memory.walk_is_not_random"),
+        (("TOLL_ORDER_RANDOM", "TOLL_ORDER_FORWARD"),), "in the order of its addresses",
         {"size": WALKED_BYTES, "pages": "huge"},
     ),
     Lie(
         "half work", "a walk that takes half of the steps that it counts", "memory/latency.c",
-        ((_WHOLE, _HALF),), refused, {"size": 16384, "pages": "small"},
+        ((_WHOLE, _HALF),), "another number of loads", {"size": 16384, "pages": "small"},
+    ),
+    Lie(
+        "hidden half", "a clock that stands still during half of the calls", "kernel/enter_syscall.c",
+        ((_GETPPID, f"toll_timer_pause();\n{_GETPPID}\ntoll_timer_resume();\n{_GETPPID}"),), "is not timed",
+    ),
+    Lie(
+        "sleep", "a sleep of 300 µs beside each call", "kernel/enter_syscall.c",
+        ((_GETPPID, _GETPPID.replace("answer", "usleep(300), answer")),), "waited .* times in a sample",
+    ),
+    Lie(
+        "greedy control", "a control that executes more than the body", "kernel/enter_syscall.c",
+        (("i = r->iterations; i; i--) TOLL_OPAQUE", "i = 20 * r->iterations; i; i--) TOLL_OPAQUE"),),
+        "its control makes 40 instructions an iteration",
+    ),
+    Lie(
+        "half the calls", "a body that makes every second call", "kernel/enter_syscall.c", _calls("(n + 1) / 2"),
+        "makes 0.5 system calls",
+    ),
+    Lie(
+        "double calls", "a body that makes each call twice", "kernel/enter_syscall.c", _calls("n * 2"),
+        "makes 2 system calls",
+    ),
+    Lie(
+        "ten operations", "one call that is declared as ten operations", "kernel/enter_syscall.c",
+        _work("operations = 10"), "makes 0.1 system calls",
+    ),
+    Lie(
+        "four times the bytes", "a copy that counts each byte four times", "memory/copy_bandwidth.c",
+        _work("bytes *= 4", ".work = work,"), "goes through 1048576 bytes, and the probe declares",
+        {"size": _COPIED_BYTES, "kernel": "portable"},
+    ),
+    Lie(
+        "half the copy", "a copy of half of the buffer", "memory/copy_bandwidth.c",
+        (("  bandwidth_body(r);", "  b->span.bytes /= 2;\n  bandwidth_body(r);\n  b->span.bytes *= 2;"),),
+        "was not copied as it should be", {"size": _COPIED_BYTES, "kernel": "portable"},
+    ),
+    Lie(
+        "small buffer", "a walk through an eighth of the size", "memory/latency.c",
+        (("  const enum toll_pages of", "  bytes /= 8;\n  const enum toll_pages of"),), "it works on",
+        {"size": _COPIED_BYTES, "pages": "small"},
     ),
     Lie(
         "closed stream", "a probe that closes its output before it has said all", "kernel/loop.c",
-        ((_INCLUDE, f"{_INCLUDE}#include <unistd.h>\n"), (_LOOP, f"{_LOOP}  close(STDOUT_FILENO);\n")), refused,
+        ((_INCLUDE, f"{_INCLUDE}#include <unistd.h>\n"), (_LOOP, f"{_LOOP}  close(STDOUT_FILENO);\n")), "exit status",
     ),
 )  # fmt: skip
-"""The other two are told by the machine and by the journal: a busy neighbour, and a visit that was cut out."""
+"""The others are told by the machine and by the journal: a busy neighbour, and a visit that was cut out."""

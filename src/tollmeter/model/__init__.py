@@ -70,6 +70,7 @@ from tollmeter.model.derived import (
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
 from tollmeter.model.measured import (
     ClockReading,
+    Counted,
     Marks,
     Outcome,
     RunInfo,
@@ -85,11 +86,11 @@ from tollmeter.model.samples import Columns, Lanes, Samples
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Beside", "Better",
     "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns",
-    "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
-    "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled",
-    "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe",
-    "Profile", "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo",
-    "RunVerdict", "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status",
-    "Study", "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
+    "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
+    "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
+    "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Profile",
+    "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict",
+    "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
+    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
     "Workload",
 ]  # fmt: skip

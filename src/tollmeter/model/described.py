@@ -50,8 +50,8 @@ class Role(Record, frozen=True):
 class Probe(Record, frozen=True):
     """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
     loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
-    library: what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be
-    the other end on another machine."""
+    calls: system calls of one operation, 0 where not told; library: what it is built with beside the C library;
+    spreads: it runs on all CPUs of its visit; serves: it can be the other end on another machine."""
 
     probe: str
     question: str
@@ -62,6 +62,7 @@ class Probe(Record, frozen=True):
     control: bool = False
     switches: bool = False
     faults: bool = False
+    calls: int = 0
     library: str | None = None
     spreads: bool = False
     serves: bool = False

@@ -63,6 +63,21 @@ class Work(Record, frozen=True):
     footprint_bytes: float = 0.0
 
 
+class Counted(Record, frozen=True):
+    """What the system counted of two batches, of so many iterations and of twice as many: system calls, instructions,
+    of the control likewise. None: not counted. buffer_bytes, chase_bytes: what the probe asked for; chase_in_order:
+    share of steps to a neighbouring cell."""
+
+    iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
+    calls: tuple[int, int] | None = None
+    instructions: tuple[int, int] | None = None
+    control_calls: tuple[int, int] | None = None
+    control_instructions: tuple[int, int] | None = None
+    buffer_bytes: int = 0
+    chase_bytes: int = 0
+    chase_in_order: float = 0.0
+
+
 class ClockReading(Record, frozen=True):
     """The clock that timed a visit, its resolution, and the time that one reading of it takes."""
 
@@ -92,7 +107,7 @@ class Outcome(Record, frozen=True):
     controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
     visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
-    marks: of a visit by an external clock.
+    marks: of a visit by an external clock. counted: in the first visit of a point.
     """
 
     visit: int
@@ -112,6 +127,7 @@ class Outcome(Record, frozen=True):
     priority: Priority = "normal"
     stays: bool = False
     marks: Marks | None = None
+    counted: Counted | None = None
 
 
 class Surroundings(Record, frozen=True):

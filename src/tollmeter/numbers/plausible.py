@@ -150,11 +150,11 @@ def _longest_rise(series: Sequence[Ends]) -> list[int]:
 
 
 def _bandwidth_under_ports(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
-    """One core moves at most two vectors of 64 bytes a cycle each way; a copy counts both ways."""
+    """One core loads at most two vectors of 64 bytes a cycle, and stores no more. A byte that is copied or updated is
+    loaded and stored, and counts once."""
     broken: Broken = {}
     for row in with_meaning(rows, probes, *BANDWIDTHS):
-        ways = 1 if meaning(row, probes) in BANDWIDTHS[:2] else 2
-        bound = clocks.get(row.target, 0.0) * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES * ways
+        bound = clocks.get(row.target, 0.0) * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES
         if bound and row.unit == "B/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
             broken[id(row)] = f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
     return broken

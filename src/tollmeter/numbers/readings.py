@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tollmeter.experiment.batches import ALONE_NS, IN_COMPANY_NS, Array, Paid, paid_once, values
 from tollmeter.experiment.core_states import cores_hz, states
 from tollmeter.experiment.evidence import REASONS, disturbances
+from tollmeter.experiment.linear import EXPONENT_OFF, WAITING_OFF, bent
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Lanes, Metric, Outcome, Probe, Samples
 
@@ -33,7 +34,7 @@ Names = NDArray[np.str_]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
-    during each sample. clock_hz: of the core during the visit.
+    during each sample. clock_hz: of the core during the visit. waits: the worker waits for other processes.
     """
 
     outcome: Outcome
@@ -46,6 +47,7 @@ class Reading:
     workers: int
     states: Names
     set_aside: tuple[str, ...]
+    waits: bool = False
 
 
 class Overheads(NamedTuple):
@@ -53,6 +55,13 @@ class Overheads(NamedTuple):
 
     body: Paid
     control: Paid | None
+
+    def bent(self, metric: Metric) -> str | None:
+        """Why the metric has no number: the cost of a batch that it is made of is not linear."""
+        control = f"the control: {self.control.bent}" if self.control and self.control.bent else None
+        if metric.source == "control":
+            return control
+        return self.body.bent or (control if metric.source == "difference" else None)
 
 
 def readings(
@@ -73,16 +82,18 @@ def readings(
     of_visits = zip(*(np.split(column, used.starts[1:-1]) for column in columns), strict=True)
     judged = zip(*(np.split(column, every.starts[1:-1]) for column in (against, kept)), strict=True)
     return [
-        _reading(outcome, clock or None, _lanes(samples, mine[1]), mine[0], arrays)
-        for outcome, clock, samples, mine, arrays in zip(
-            outcomes, clocks.tolist(), every.visits, judged, of_visits, strict=True
+        _reading((outcome, probe), clock or None, _lanes(samples, mine[1]), mine[0], arrays)
+        for outcome, probe, clock, samples, mine, arrays in zip(
+            outcomes, probes, clocks.tolist(), every.visits, judged, of_visits, strict=True
         )
     ]
 
 
 def _reading(
-    outcome: Outcome, clock_hz: float | None, lanes: Sequence[Lanes], against: NDArray[np.int64], arrays: Sequence[Any]
-) -> Reading:
+    told: tuple[Outcome, Probe], clock_hz: float | None, lanes: Sequence[Lanes], against: NDArray[np.int64],
+    arrays: Sequence[Any],
+) -> Reading:  # fmt: skip
+    outcome, probe = told
     iterations, body, control_iterations, control, seen = arrays
     in_company = bool(lanes) and all(lanes)
     return Reading(
@@ -96,6 +107,7 @@ def _reading(
         workers=len(lanes[0]) if in_company else 0,
         states=seen,
         set_aside=tuple(why for place in against.tolist() if (why := REASONS[place])),
+        waits=probe.switches or bool(probe.roles),
     )
 
 
@@ -115,17 +127,21 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
     told = [read for read in readings if len(read.body)]
     if not told:
         return Overheads(Paid(0.0), None)
-    expected = max(read.outcome.clock.cost_ns for read in told)
+    waits = told[0].waits
     in_company = told[0].workers or _switched(told[0].outcome)
-    body = paid_once(
-        np.concatenate([read.body for read in told]), np.concatenate([read.iterations for read in told]), expected,
-        IN_COMPANY_NS if in_company else max(ALONE_NS, expected),
-    )  # fmt: skip
+    body = _paid([(read.body, read.iterations) for read in told], told, IN_COMPANY_NS if in_company else 0.0, waits)
     controls = [(read.control, read.control_iterations) for read in told if read.control is not None]
-    if not controls:
-        return Overheads(body, None)
-    times, iterations = (np.concatenate(part) for part in zip(*controls, strict=True))
-    return Overheads(body, paid_once(times, iterations, expected, max(ALONE_NS, expected)))
+    return Overheads(body, _paid(controls, told, 0.0, waits) if controls else None)
+
+
+def _paid(batches: Sequence[tuple[Array, Array]], told: Sequence[Reading], tolerance_ns: float, waits: bool) -> Paid:
+    """batches: of each visit its times and iterations."""
+    expected_ns = max(read.outcome.clock.cost_ns for read in told)
+    tolerance_ns = tolerance_ns or max(ALONE_NS, expected_ns)
+    times, iterations = (np.concatenate(part) for part in zip(*batches, strict=True))
+    visits = np.repeat(np.arange(len(batches)), [len(some) for _, some in batches])
+    why = bent(times, iterations, visits, expected_ns, WAITING_OFF if waits else EXPONENT_OFF)
+    return paid_once(times, iterations, expected_ns, tolerance_ns)._replace(bent=why)
 
 
 def _switched(outcome: Outcome) -> bool:

@@ -68,7 +68,7 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
     clock = told.readings[0].outcome.clock.kind
     metric = counted(asked) if clock == "instructions" else asked
     series = known.series(told.readings, asked, told.paid)
-    complaint = _too_little(told.readings, asked, series)
+    complaint = _too_little(told.readings, asked, series) or told.paid.bent(asked)
     if complaint or series is None:
         return Speech(metric, None, (), complaint)
     said = [_estimated(*heap, told, asked, known) for heap in _heaps(*series.headline())]

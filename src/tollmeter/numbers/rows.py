@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.evidence import unseen
+from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import common_scatter
 from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known
 from tollmeter.numbers.own_clock import own_ratio
@@ -125,6 +126,9 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
     if not good or any(outcome.status == "wrong_answer" for outcome in missing):
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
+    wrong = sleeping(good, probe) or contradicted(good, probe)
+    if wrong:
+        return "unstable", wrong
     readings = _readings(good, probe, known)
     return Told(probe, readings, known.overheads(readings), _missing_note(outcomes, missing))
 

@@ -18,6 +18,7 @@ from tollmeter.model import (
     Build,
     ClockReading,
     Columns,
+    Counted,
     Failure,
     Machine,
     Marks,
@@ -308,6 +309,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
         pinned=visit.pinned,
         priority=visit.priority,
         marks=_only(lines, "marks", Marks),
+        counted=_only(lines, "count", Counted),
         stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
     )
 

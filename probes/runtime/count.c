@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The work of a batch, counted by the system and not by the probe, in the first visit of each point: system calls and
+ * instructions of n and of 2n iterations. What both batches do once cancels.
+ *
+ * A process that shares this one's memory traces it: a copy of the process would leave every page to be copied again at
+ * the first store of a sample. Where a system, a sandbox or an architecture does not offer it, nothing is told.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "wait.h"
+
+#ifndef PR_SET_PTRACER
+#define PR_SET_PTRACER 0x59616d61
+#endif
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+
+enum { MOST_CALLS = 4000, MOST_STEPS = 1500, STACK_BYTES = 16384 };
+enum { STARTING, ATTACHED, REFUSED };
+enum { BEFORE, ONCE, TWICE, DONE };
+
+static struct {
+  _Atomic uint32_t state;
+  volatile unsigned batch; /* what the traced process does: BEFORE, ONCE, ... */
+  pid_t traced;
+  bool steps, signalled, cut;
+  uint64_t stops[DONE + 1], most;
+  char stack[STACK_BYTES] __attribute__((aligned(64)));
+} trace;
+
+/* Iterations of the shorter batch: more than one, since half of one is none. */
+static uint64_t length(const struct toll_run *r) {
+  enum { QUICK_NS = 200000, LENGTH = 4 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  return r->visit->proof_ns < QUICK_NS ? LENGTH * quantum : quantum;
+}
+
+/* What a stop means: counts it, and returns the signal that the process is to get. */
+static int take_stop(int status) {
+  const int number = WSTOPSIG(status);
+  if (status >> 16 == PTRACE_EVENT_STOP) return 0;
+  if (number == (trace.steps ? SIGTRAP : (SIGTRAP | 0x80))) {
+    trace.stops[trace.batch]++;
+    return 0;
+  }
+  if (number == (SIGTRAP | 0x80)) return 0;
+  trace.signalled = true;
+  return number;
+}
+
+static bool attach(void) {
+  if (ptrace(PTRACE_SEIZE, trace.traced, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) return false;
+  return ptrace(PTRACE_INTERRUPT, trace.traced, NULL, NULL) == 0;
+}
+
+static int tracer(void *nothing) {
+  (void)nothing;
+  int status, number = 0;
+  uint64_t stops = 0;
+  const bool attached = attach();
+  atomic_store(&trace.state, attached ? ATTACHED : REFUSED);
+  toll_futex_wake(&trace.state, 1);
+  if (!attached) _exit(0);
+  while (waitpid(trace.traced, &status, __WALL) == trace.traced && WIFSTOPPED(status)) {
+    number = take_stop(status);
+    trace.cut = ++stops > trace.most;
+    if (trace.cut || trace.batch == DONE) break;
+    if (trace.steps ? ptrace(PTRACE_SINGLESTEP, trace.traced, NULL, (void *)(intptr_t)number) < 0
+                    : ptrace(PTRACE_SYSCALL, trace.traced, NULL, (void *)(intptr_t)number) < 0) {
+      trace.cut = true;
+      break;
+    }
+  }
+  ptrace(PTRACE_DETACH, trace.traced, NULL, (void *)(intptr_t)number);
+  _exit(0);
+}
+
+static pid_t start(bool steps) {
+  trace.state = STARTING;
+  trace.batch = BEFORE;
+  trace.steps = steps;
+  trace.cut = trace.signalled = false;
+  trace.most = steps ? MOST_STEPS : MOST_CALLS;
+  memset(trace.stops, 0, sizeof trace.stops);
+  trace.traced = getpid();
+  pid_t child = clone(tracer, trace.stack + STACK_BYTES, CLONE_VM | CLONE_FILES, NULL);
+  if (child < 0) return child;
+  prctl(PR_SET_PTRACER, (unsigned long)child, 0, 0, 0); /* Yama lets a process be traced by its parent alone */
+  while (atomic_load(&trace.state) == STARTING) toll_futex_wait(&trace.state, STARTING);
+  return child;
+}
+
+/* Apart, so that both lengths pay for the same instructions around the body. */
+TOLL_NOINLINE static void run_batch(struct toll_run *r, void (*body)(struct toll_run *r), unsigned batch) {
+  trace.batch = batch;
+  body(r);
+  trace.batch = BEFORE;
+}
+
+/* Calls or instructions of n and of 2n iterations; false where they cannot be counted, or are too many. */
+static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool steps, uint64_t found[2]) {
+  pid_t child = start(steps);
+  if (child < 0) return false;
+  for (unsigned batch = ONCE; batch <= TWICE; batch++) {
+    r->iterations = length(r) * batch;
+    run_batch(r, body, batch);
+  }
+  trace.batch = DONE;
+  getppid(); /* the tracer sees at the next call that it is over */
+  while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
+  for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[ONCE + i] / (steps ? 1 : 2); /* entered and left */
+  return atomic_load(&trace.state) == ATTACHED && !trace.cut;
+}
+
+static void emit_counts(const char *key, bool known, const uint64_t found[2]) {
+  if (!known) return;
+  toll_put_open(key, '[');
+  toll_put_count(NULL, found[0]);
+  toll_put_count(NULL, found[1]);
+  toll_put_close(']');
+}
+
+/* Calls first. A step takes some 30 us: a body is stepped through if it is short, gets no signals and does not switch. */
+static void emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *calls, const char *steps) {
+  enum { SHORT_NS = 1500, TRIALS = 3 };
+  uint64_t found[2], took_ns = UINT64_MAX;
+  for (unsigned trial = 0; trial < TRIALS && took_ns > SHORT_NS; trial++) took_ns = toll_timed(r, body, 2 * length(r));
+  const bool known = counted(r, body, false, found);
+  emit_counts(calls, known, found);
+  if (!known || trace.signalled || r->visit->probe->switches || took_ns > SHORT_NS) return;
+  emit_counts(steps, counted(r, body, true, found), found);
+}
+
+/* A batch of the least length that takes as long as that is waited for once, and not five times. */
+void toll_count(struct toll_run *r) {
+  enum { MOST_NS = 20000000 };
+  const struct toll_probe *probe = r->visit->probe;
+  toll_record_open("count");
+  toll_put_count("iterations", length(r));
+  toll_put_count("buffer_bytes", r->visit->buffer_bytes);
+  toll_put_count("chase_bytes", r->visit->chase_bytes);
+  toll_put_real("chase_in_order", r->visit->chase_in_order);
+  if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
+    emit_batches(r, probe->body, "calls", "instructions");
+    if (probe->control) emit_batches(r, probe->control, "control_calls", "control_instructions");
+  }
+  toll_record_close();
+}

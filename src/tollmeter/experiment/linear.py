@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the cost of a batch is linear in its iterations.
+
+Of a linear cost a + n c, `2 t(n) - t(2n)` is a, whatever n is. Of a cost that grows as n^p it is a constant share of
+t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. A share above zero refuses
+unless samples of half or double length show that it is a time, which stays, and not a share, which grows with n.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log2, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.batches import IN_COMPANY_NS, Array, with_error
+from tollmeter.experiment.precision import middle_of
+
+LEAST_SAMPLES = 8
+EXPONENT_OFF, WAITING_OFF = 0.025, 0.15
+"""By how much an exponent may differ from 1; and where processes wait for each other, since a CPU that waits longer
+sleeps more deeply."""
+_ERRORS = 4.0
+_LEAST_OF_LENGTH = 4
+_SHORT = 0.75
+_AGREEING = 0.8
+
+
+def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, off: float) -> str | None:
+    """Why the cost of one iteration cannot be stated; None where it is linear as far as the samples show. times: a row
+    a sample, columns t(n) and t(2n); visits: of each sample; expected_ns: what a batch pays once; off: EXPONENT_OFF or
+    WAITING_OFF."""
+    if len(times) < LEAST_SAMPLES or not (times > 0).all():
+        return None
+    once = 2 * times[:, 0] - times[:, 1] - expected_ns
+    shares = once / times[:, 1]
+    share, error = with_error(shares)
+    bound = abs(share_of(1 + off if share < 0 else 1 - off))
+    is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
+    if is_small or abs(share) <= _ERRORS * error or not _visits_agree(shares, visits, share / 2):
+        return None
+    if share > 0 and _stays(shares, iterations, visits):
+        return None
+    return f"its cost is not linear: twice the iterations take {2 ** exponent_of(share):.2f} times as long"
+
+
+def share_of(exponent: float) -> float:
+    """(2 t(n) - t(2n)) / t(2n) of a cost that grows with that exponent."""
+    return float(2 ** (1 - exponent) - 1)
+
+
+def exponent_of(share: float) -> float:
+    return 1 - log2(1 + share)
+
+
+def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool:
+    """Samples of one visit are disturbed together: in four visits of five the share is half as large at least."""
+    found = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
+    return sum(one >= 1 for one in found) >= ceil(_AGREEING * len(found))
+
+
+def _stays(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
+    """Whether a time is paid once: of batches of half the length it is the larger share, 2 x / (1 + x) in place of x.
+    The bound lies between the two. Visits whose samples have one length are left out."""
+    longest = np.array([iterations[visits == visit].max() for visit in visits])
+    is_short = iterations < _SHORT * longest
+    is_compared = np.isin(visits, visits[is_short])
+    short, long = shares[is_short], shares[is_compared & ~is_short]
+    if min(len(short), len(long)) < _LEAST_OF_LENGTH:
+        return False
+    share = middle_of(long)
+    return share > 0 and middle_of(short) > share * sqrt(2 / (1 + share))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a probe declares against what the system counted: each contradiction is a sentence, and each gap is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tollmeter.experiment.evidence import sleeping
+from tollmeter.model import ClockReading, Counted, Metric, Outcome, Point, Probe, Role, Sample, Value, Witness, Work
+from tollmeter.numbers.counted import contradicted
+from tollmeter.numbers.rows import rows
+
+SIZE = 1 << 20
+WALK, COPY = "latency-of-size", "copy-bandwidth-of-size"
+
+
+def a_probe(means: str | None = None, **more: Any) -> Probe:
+    metric = Metric(name="some", unit="ns", better="less", summary="some", source="body", means=means)
+    return Probe(probe="any.probe", question="?", revision=1, metrics=(metric,), **more)
+
+
+def outcome(
+    counted: Counted | None = None, work: Work = Work(), samples: tuple[Sample, ...] = (), **size: Value
+) -> Outcome:
+    point = Point(probe="any.probe", abi="x86_64", target="local", parameters=tuple(size.items()))
+    return Outcome(
+        visit=1, round=0, point=point, status="ok", clock=ClockReading(), work=work, counted=counted, samples=samples
+    )
+
+
+def why(counted: Counted, probe: Probe, work: Work = Work(), **size: Value) -> str:
+    return contradicted([outcome(), outcome(counted, work, **size)], probe) or ""
+
+
+CALLS = Counted(iterations=4, calls=(5, 9), instructions=(61, 105), control_calls=(0, 0), control_instructions=(18, 26))
+
+
+def test_calls_of_an_operation_are_those_that_are_declared() -> None:
+    assert not why(CALLS, a_probe(calls=1))
+    assert not why(CALLS, a_probe()), "not told"
+    assert "makes 1 system calls, and the probe declares 2" in why(CALLS, a_probe(calls=2))
+    assert "makes 0.1 system calls" in why(CALLS, a_probe(calls=1), Work(operations=10))
+    assert not why(Counted(iterations=4), a_probe(calls=1)), "not counted"
+
+
+def test_operations_are_executed() -> None:
+    found = Counted(iterations=4, calls=(0, 0), instructions=(20, 28))
+    assert not why(found, a_probe(), Work(operations=2))
+    assert "executes 2 instructions" in why(found, a_probe(), Work(operations=3))
+    assert not why(found, a_probe(), Work(operations=64, flops=64)), "a vector has many"
+
+
+def test_an_instruction_moves_a_vector_each_way() -> None:
+    found = Counted(iterations=4, calls=(0, 0), instructions=(20, 28))
+    assert not why(found, a_probe(), Work(bytes=256))
+    assert "declares 300 bytes" in why(found, a_probe(), Work(bytes=300))
+
+
+def test_a_control_does_no_more_than_its_body() -> None:
+    found = Counted(iterations=4, calls=(4, 8), instructions=(61, 105), control_instructions=(18, 98))
+    assert "control makes 20 instructions" in why(found, a_probe(calls=1))
+    assert not why(found, a_probe()), "a metric of the body alone has no use for it"
+
+
+@pytest.mark.parametrize(
+    ("means", "counted", "part"),
+    [
+        (WALK, Counted(chase_bytes=SIZE), None),
+        (WALK, Counted(chase_bytes=SIZE // 8, buffer_bytes=SIZE), "works on 131072 bytes"),
+        (COPY, Counted(buffer_bytes=SIZE // 2), "works on 524288 bytes"),
+        (WALK, Counted(chase_bytes=SIZE, chase_in_order=1.0), "order of its addresses"),
+        (WALK, Counted(chase_bytes=1024, chase_in_order=0.75), "works on 1024 bytes"),
+        ("latency-of-stride", Counted(chase_bytes=SIZE, chase_in_order=1.0), None),
+    ],
+)
+def test_a_buffer_has_its_size_and_a_random_order(means: str, counted: Counted, part: str | None) -> None:
+    told = why(counted, a_probe(means), size=SIZE)
+    assert (part in told) if part else not told
+
+
+def test_a_pass_counts_each_byte_once() -> None:
+    whole = Counted(buffer_bytes=SIZE)
+    assert not why(whole, a_probe(COPY), Work(bytes=SIZE / 2), size=SIZE)
+    assert "declares 2.09715e+06" in why(whole, a_probe(COPY), Work(bytes=2 * SIZE), size=SIZE)
+
+
+def slept(times: int | None, of: int = 16) -> Outcome:
+    seen = [Witness(voluntary=times if i < of else 0) for i in range(16)]
+    return outcome(samples=tuple(Sample(iterations=1, body=(1000, 2000), witness=one) for one in seen))
+
+
+def test_a_worker_that_sleeps_unannounced_has_no_number() -> None:
+    assert "waited 3 times" in (sleeping([slept(3)], a_probe()) or "")
+    assert sleeping([slept(3)], a_probe(switches=True)) is None
+    gate = Role(name="companion", worker="process", pace="lockstep")
+    assert sleeping([slept(3)], a_probe(roles=(gate,))) is None
+    assert sleeping([slept(3, of=7)], a_probe()) is None, "seven samples of sixteen may be an accident"
+    assert sleeping([slept(None)], a_probe()) is None, "not told"
+
+
+def test_a_point_that_a_count_contradicts_has_no_number() -> None:
+    (row,) = rows([slept(3)], {"any.probe": a_probe()})
+    assert (row.status, row.median) == ("unstable", None)
+    assert "waited" in (row.reason or "")
