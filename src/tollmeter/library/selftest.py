@@ -200,7 +200,7 @@ def _cut(folder: Path) -> Caught:
     path, begins = folder / NAME, 0
     visits: list[tuple[int, int]] = []
     for stream in streams(folder):
-        if stream.lines[0].kind == "visit":
+        if stream.is_visit:
             visits.append((begins, stream.end))
         begins = stream.end
     begin, end = visits[len(visits) > 1]
