@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter import catalog
+from tollmeter import catalog, commands
 from tollmeter.conduct import Stopping
 from tollmeter.library.derive import open_run
 from tollmeter.library.lies import HONEST, IN_PROBES, Lie, told
@@ -187,7 +186,7 @@ def _neighbour() -> Iterator[None]:
     """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
     script = _SPIN.format(parent=os.getpid())
     words = ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh", sys.executable, "-I", "-c", script]
-    started = subprocess.run(words, capture_output=True, check=True, text=True)
+    started = commands.run("checkout", words, capture_output=True, check=True, text=True)
     try:
         yield
     finally:
