@@ -47,15 +47,16 @@ def grown(visits: Iterable[tuple[Line, ...]], size: int) -> Iterator[bytes]:
         turn += 1
 
 
-def main(run: Path, out: Path, megabytes: int) -> None:
+def make(run: Path, out: Path, size: int) -> None:
+    """A run folder of that many bytes."""
     every = [stream.lines for stream in streams(run)]
     visits = [lines for lines in every if lines[0].kind == "visit"]
     out.mkdir(parents=True)
     shutil.copyfile(run / "run.toml", out / "run.toml")
     with (out / NAME).open("wb") as file:
         file.write(b"".join(line.text + b"\n" for line in every[0]))
-        file.writelines(grown(visits, megabytes * MEGABYTE))
+        file.writelines(grown(visits, size))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    make(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) * MEGABYTE)

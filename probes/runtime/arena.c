@@ -89,23 +89,84 @@ static uint64_t system_memory_left(void) {
   return sysinfo(&info) == 0 ? (uint64_t)info.freeram * info.mem_unit : UINT64_MAX;
 }
 
-/* The control group's own files, where a container sees its group as the root; v2 first, then v1. */
-static uint64_t group_memory_left(void) {
-  static const char *const files[][2] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-  uint64_t limit, used, left = UINT64_MAX;
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-    if (toll_read_number(files[i][0], &limit) && toll_read_number(files[i][1], &used)) {
-      uint64_t rest = limit > used ? limit - used : 0;
-      if (rest < left) left = rest;
+/* A test has files of its own in their place. */
+static const char *own_groups = "/proc/self/cgroup", *group_folder = "/sys/fs/cgroup";
+
+/* The files of a control group's memory. mount: of their hierarchy, below the folder of all; cache: the pages of files that
+ * the kernel takes back before the group is out of memory, as its statistics call them. */
+struct group_files {
+  const char *mount, *limit, *used, *cache;
+};
+
+/* v2 alone, beside v1, and v1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). */
+static const struct group_files hierarchies[] = {
+    {"", "memory.max", "memory.current", "inactive_file"},
+    {"/unified", "memory.max", "memory.current", "inactive_file"},
+    {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}};
+
+enum { GROUP_BYTES = 1024 };
+
+/* limit: of the control group that leaves the least, 0 where the system leaves less. */
+struct memory_left {
+  uint64_t bytes, limit;
+  char group[GROUP_BYTES];
+};
+
+static bool read_of_group(const struct group_files *files, const char *group, const char *name, uint64_t *number) {
+  char path[2 * GROUP_BYTES];
+  snprintf(path, sizeof path, "%s%s%s/%s", group_folder, files->mount, group, name);
+  return toll_read_number(path, number);
+}
+
+static uint64_t cache_of(const struct group_files *files, const char *group) {
+  char path[2 * GROUP_BYTES], text[64];
+  snprintf(path, sizeof path, "%s%s%s/memory.stat", group_folder, files->mount, group);
+  return toll_find_field(path, files->cache, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+}
+
+/* A group may use no more than each group around it. In a container these are outside of what is mounted, and its own group
+ * may be the root of the mount, whatever path the kernel gives. */
+static void look_up(struct memory_left *left, const struct group_files *files, const char *path) {
+  uint64_t limit, used;
+  char group[GROUP_BYTES];
+  snprintf(group, sizeof group, "%s", path);
+  for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+    *end = '\0';
+    if (!read_of_group(files, group, files->limit, &limit) || !read_of_group(files, group, files->used, &used))
+      continue;
+    const uint64_t cache = cache_of(files, group), kept = used > cache ? used - cache : 0;
+    const uint64_t bytes = limit > kept ? limit - kept : 0;
+    if (bytes >= left->bytes) continue;
+    *left = (struct memory_left){.bytes = bytes, .limit = limit};
+    snprintf(left->group, sizeof left->group, "%s", *group ? group : "/");
+  }
+}
+
+/* The path of this process in a hierarchy: that of v2 is in a line `0::PATH`, that of v1 in `N:...memory...:PATH`. */
+static const char *path_in(const struct group_files *files, const char *line) {
+  const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+  const bool is_v1 = strcmp(files->limit, "memory.max") != 0;
+  if (!path) return NULL;
+  for (const char *name = controllers + 1; is_v1 && name < path; name += strcspn(name, ",:") + 1)
+    if (strncmp(name, "memory", 6) == 0 && strcspn(name, ",:") == 6) return path + 1;
+  return !is_v1 && path == controllers + 1 ? path + 1 : NULL;
+}
+
+static struct memory_left memory_left(void) {
+  char lines[4096], *rest;
+  struct memory_left left = {.bytes = system_memory_left()};
+  toll_read_text(own_groups, lines, sizeof lines);
+  for (size_t i = 0; i < sizeof hierarchies / sizeof hierarchies[0]; i++) look_up(&left, &hierarchies[i], "");
+  for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+    for (size_t i = 0; i < sizeof hierarchies / sizeof hierarchies[0]; i++) {
+      const char *path = path_in(&hierarchies[i], line);
+      if (path) look_up(&left, &hierarchies[i], path);
     }
   return left;
 }
 
 uint64_t toll_memory_left(void) {
-  uint64_t system = system_memory_left(), group = group_memory_left();
-  return system < group ? system : group;
+  return memory_left().bytes;
 }
 
 /* How much of the mapping that holds `address` lies in huge pages, from /proc/self/smaps; -1 where it does not say. */
@@ -167,13 +228,16 @@ static unsigned long long mib(uint64_t bytes) {
 }
 
 enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
-  const uint64_t left = toll_memory_left(), addresses = SIZE_MAX - SIZE_MAX / 4;
+  const uint64_t addresses = SIZE_MAX - SIZE_MAX / 4;
+  const struct memory_left left = memory_left();
   if (bytes > addresses)
     return toll_skip(r, "needs %llu MiB of memory, and a program of this ABI has %llu MiB of addresses for it",
                      mib(bytes), mib(addresses));
-  if (bytes > left / 10 * 8)
-    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left));
-  return TOLL_OK;
+  if (bytes <= left.bytes / 10 * 8) return TOLL_OK;
+  if (left.limit)
+    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left of the %llu MiB that control group %s may use",
+                     mib(bytes), mib(left.bytes), mib(left.limit), left.group);
+  return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left.bytes));
 }
 
 /* The kernel gives a process the pages that the last one left, so that all layouts of a run had the same, and the next run

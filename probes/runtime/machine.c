@@ -237,13 +237,29 @@ static uint64_t memory_bytes(void) {
   return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
 }
 
+/* From /proc where a sandbox denies uname(2). Its kernel may be too old to tell its architecture there: a probe then names
+ * the CPU that it was compiled for. */
+static void name_system(struct utsname *system) {
+  if (uname(system) == 0) return;
+  memset(system, 0, sizeof *system);
+  toll_read_text("/proc/sys/kernel/ostype", system->sysname, sizeof system->sysname);
+  toll_read_text("/proc/sys/kernel/hostname", system->nodename, sizeof system->nodename);
+  toll_read_text("/proc/sys/kernel/osrelease", system->release, sizeof system->release);
+  if (toll_read_text("/proc/sys/kernel/arch", system->machine, sizeof system->machine)) return;
+#if defined __x86_64__
+  strcpy(system->machine, "x86_64");
+#elif defined __aarch64__
+  strcpy(system->machine, "aarch64");
+#endif
+}
+
 void toll_machine(void) {
   static int cpus[TOLL_MOST_CPUS];
   unsigned count = toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   char kernel[160];
   struct utsname system;
-  uname(&system);
+  name_system(&system);
   snprintf(kernel, sizeof kernel, "%s %s", system.sysname, system.release);
   toll_record_open("machine");
   toll_put_text("host", system.nodename);

@@ -11,13 +11,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter import commands
 from tollmeter.model import Failure
 
 _PIP = ("-m", "tollmeter.installer", "install", "--require-hashes", "-r")
@@ -82,11 +82,11 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
     folder = Path(scratch, "package")
     words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, "--target", str(folder)]
     try:
-        done = subprocess.run(
-            words, cwd=root, capture_output=True, text=True, check=False, timeout=_LASTS_S, start_new_session=True,
+        done = commands.run(
+            "checkout", words, cwd=root, capture_output=True, text=True, timeout=_LASTS_S, start_new_session=True,
             env={**os.environ, "TMPDIR": scratch},
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, commands.TimeoutExpired) as error:
         raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["pip prints no error"]

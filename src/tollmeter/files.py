@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -37,9 +38,9 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
     return content
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Whole or not at all, under a name that nobody can foresee until then. A link in its place is replaced, and what
-    it leads to stays as it is. Raises OSError, also where a device or a pipe is in its place.
+def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Whole or not at all, under a name that nobody can foresee until then. content: or its pieces. A link in its place
+    is replaced, and what it leads to stays as it is. Raises OSError, also where a device or a pipe is in its place.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
@@ -48,7 +49,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o666 & ~_umask())
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
         os.replace(half, path)  # noqa: PTH105  its name is a text
     except BaseException:
         with contextlib.suppress(OSError):

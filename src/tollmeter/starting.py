@@ -83,6 +83,26 @@ def read_clock() -> str | None:
     return None
 
 
+def name_system() -> None:
+    """Where a sandbox denies uname(2), os.uname answers from /proc: numpy, uuid and platform ask it when they are
+    imported, and end with its error. The CPU is then the one that this Python was compiled for."""
+    try:
+        os.uname()
+    except OSError:
+        multiarch = getattr(sys.implementation, "_multiarch", "")
+        told = [_of_kernel(name) for name in ("ostype", "hostname", "osrelease", "version")]
+        answer = os.uname_result((*told, multiarch.partition("-")[0]))
+        os.uname = lambda: answer
+
+
+def _of_kernel(name: str) -> str:
+    try:
+        with open(f"/proc/sys/kernel/{name}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  imports less
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def complain(sentence: str) -> None:
     """Before there is anything that could say it better."""
     sys.stderr.write(f"toll: {' '.join(sentence.split())}\n")

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import random
+from pathlib import Path
 
 import pytest
 
 from storm import command_lines, denials, journals, readers
-from storm.ended import Ended, Tally, ill
+from storm.ended import Ended, Tally, ended, ill
+from storm.uses import RUN, numbers
 from tollmeter.library.lies import HONEST, IN_PROBES
 from tollmeter.root import ROOT
+from tollmeter.store.journal import opening
 
 
 @pytest.mark.parametrize("storm", [journals, command_lines, denials, readers])
@@ -44,6 +48,20 @@ def test_what_no_python_survives_is_no_complaint_of_ours() -> None:
     assert not denials._python_starts("mmap", denials.ERRORS[0])
     assert denials._python_starts("prlimit64", denials.ERRORS[0])
     assert denials._host("mmap", denials.ERRORS[0]) is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")
+@pytest.mark.parametrize("error", denials.ERRORS)
+def test_a_run_without_uname_measures_and_names_its_kernel(tmp_path: Path, error: int) -> None:
+    """numpy and uuid ask for it when they are imported."""
+    words = [str(ROOT / RUN[0]), *RUN[1:], "--out", str(tmp_path / "run")]
+    told = ended(words, 60, preexec_fn=denials.denying(numbers()["uname"], error))
+    assert told.code in (0, 1), told.said
+    machine = opening(tmp_path / "run").machine
+    here = os.uname()
+    assert machine is not None
+    assert (machine.host, machine.kernel) == (here.nodename, f"{here.sysname} {here.release}")
+    assert machine.architecture == here.machine
 
 
 def test_a_storm_complains_of_what_is_wrong() -> None:

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arena.c"
 #include "expect.h"
 
 TOLL_TEST_NAME("test.arena");
@@ -112,6 +116,66 @@ static void expect_last_caches(void) {
   EXPECT(toll_last_caches_bytes(&r, 2) == one);
 }
 
+/* ---- control groups, from files made for them ---- */
+
+static char groups[] = "/tmp/toll-arena-XXXXXX";
+
+static int forget(const char *path, const struct stat *status, int kind, struct FTW *place) {
+  (void)status, (void)kind, (void)place;
+  return remove(path);
+}
+
+static void say(const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", groups, name);
+  for (char *slash = path + strlen(groups) + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = '\0';
+    mkdir(path, 0700);
+    *slash = '/';
+  }
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  EXPECT(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+  close(file);
+}
+
+static void expect_left(uint64_t mebibytes, const char *group) {
+  const struct memory_left left = memory_left();
+  EXPECT(left.bytes == mebibytes << 20 && strcmp(left.group, group) == 0);
+}
+
+static void expect_sentence(void) {
+  struct toll_run r = test_run(&visit, &probe);
+  EXPECT(toll_needs_memory(&r, 4 << 20) == TOLL_OK && toll_needs_memory(&r, 8 << 20) == TOLL_SKIPPED);
+  EXPECT(strcmp(visit.reason, "needs 8 MiB of memory, and 6 MiB are left of the 8 MiB that control group /a may use") ==
+         0);
+}
+
+static void expect_groups(void) {
+  EXPECT(mkdtemp(groups) != NULL);
+  static char own[64];
+  snprintf(own, sizeof own, "%s/cgroup", groups);
+  own_groups = own;
+  group_folder = groups;
+  EXPECT(memory_left().limit == 0); /* without any file */
+  say("memory.max", "12582912\n");
+  say("memory.current", "1048576\n");
+  expect_left(11, "/"); /* its own group is the root of what is mounted */
+  say("cgroup", "1:cpuset:/x\n0::/a/b/c\n");
+  say("a/b/c/memory.max", "max\n");
+  say("a/b/c/memory.current", "1048576\n");
+  say("a/memory.max", "8388608\n");
+  say("a/memory.current", "3145728\n");
+  expect_left(5, "/a"); /* of a group that is neither the root nor its own */
+  say("a/memory.stat", "anon 5\ninactive_file 1048576\n");
+  expect_left(6, "/a");
+  expect_sentence();
+  say("cgroup", "5:memory_other:/x\n4:cpu,memory:/job/step\n0::/\n");
+  say("memory/job/memory.limit_in_bytes", "4194304\n");
+  say("memory/job/memory.usage_in_bytes", "1048576\n");
+  expect_left(3, "/job");
+  nftw(groups, forget, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void) {
   expect_last_caches();
   expect_places();
@@ -121,5 +185,6 @@ int main(void) {
   expect_drawn();
   expect_drawn_in_a_huge_page();
   EXPECT(toll_memory_left() > 0);
+  expect_groups();
   return failures;
 }

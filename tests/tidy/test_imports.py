@@ -92,6 +92,36 @@ def complaints(name: str, source: str, table: dict[str, set[str]]) -> Iterator[s
             yield f"{name} imports {part}, which {TABLE} does not allow; move the code, or mend the structure first"
 
 
+GATE = "src/tollmeter/commands.py"
+STARTERS = {"subprocess", "multiprocessing", "pty", "_posixsubprocess"}
+STARTS = re.compile(r"exec[lv]\w*|spawn\w+|posix_spawnp?|fork|forkpty|system|popen")
+
+
+def started(source: str) -> Iterator[str]:
+    """What a file would start a process with, in words."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in STARTERS)
+        elif isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names if node.module == "os" and STARTS.fullmatch(alias.name)]
+            yield from [str(node.module)] if node.module in STARTERS else names
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            yield from [f"os.{node.attr}"] if STARTS.fullmatch(node.attr) else []
+
+
+def test_one_file_starts_processes() -> None:
+    hold(
+        f"{name} uses {what}: start it by {GATE}, and name where its words are from"
+        for name in under(PACKAGE, ".py")
+        if name != GATE
+        for what in started(text(name))
+    )
+    assert list(started(text(GATE))) == ["subprocess", "subprocess"]
+    assert [*started("import pty\nimport os\ndef f():\n  os.execvp('a', [])")] == ["pty", "os.execvp"]
+    assert [*started("from os import posix_spawn")] == ["posix_spawn"]
+    assert not [*started("import os\nos.path.exists('a')")]
+
+
 def test_imports_flow_one_way() -> None:
     table = allowed()
     assert table["model"] == set()

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,10 @@ INDEX = Index(
 )  # fmt: skip
 
 
+def whole_of(table: Table, form: str, *about: Mapping[str, str]) -> bytes:
+    return b"".join(written(table, form, *about))
+
+
 def rows() -> Table:
     return rows_table(ROWS)
 
@@ -59,31 +64,32 @@ def samples() -> Table:
         taken, samples=tuple(replace(one, witness=found) for one, found in zip(taken.samples, seen, strict=True))
     )
     ours, other = (Build(taken.point.probe, abi, "gcc", "-O2", sha256=abi * 2) for abi in (taken.point.abi, "other"))
-    return samples_table([taken], [other, ours], lambda told: [None, "switched"][: len(told.samples)])
+    reasons: list[str | None] = [None, "switched"]
+    return samples_table([taken], [other, ours], lambda some: [reasons[: len(told.samples)] for told in some])
 
 
 def test_csv_has_a_line_a_row_and_no_formula() -> None:
-    lines = list(csv.DictReader(io.StringIO(written(rows(), "csv").decode())))
+    lines = list(csv.DictReader(io.StringIO(whole_of(rows(), "csv").decode())))
     assert [line["median"] for line in lines] == ["1.5", ""]
     assert json.loads(lines[0]["parameters"]) == {"size": 4096, "pages": "huge"}
     assert lines[1]["reason"] == '\'=HYPERLINK("x")|<b>'
 
 
 def test_json_and_jsonl_hold_the_same() -> None:
-    table = json.loads(written(rows(), "json"))
-    assert table == [json.loads(line) for line in written(rows(), "jsonl").splitlines()]
+    table = json.loads(whole_of(rows(), "json"))
+    assert table == [json.loads(line) for line in whole_of(rows(), "jsonl").splitlines()]
     assert msgspec.convert(table[0], Row) == ROW
 
 
 def test_markdown_keeps_its_columns_whatever_the_text() -> None:
-    lines = written(rows(), "md").decode().splitlines()
+    lines = whole_of(rows(), "md").decode().splitlines()
     assert len(lines) == 4
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(Row.__struct_fields__) + 1}
     assert "\\<b\\>" in lines[3]
 
 
 def test_samples_are_one_line_each() -> None:
-    table = json.loads(written(samples(), "json"))
+    table = json.loads(whole_of(samples(), "json"))
     assert [(line["sample"], line["body_n_ns"], line["body_2n_ns"], line["control_n_ns"]) for line in table] == [
         (0, 1000, 2000, 10),
         (1, 1001, 2000, 10),
@@ -99,9 +105,9 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
 
     assert callable(make)
     path = tmp_path / "table.parquet"
-    path.write_bytes(written(make(), "parquet"))
+    path.write_bytes(whole_of(make(), "parquet"))
     relation = duckdb.read_parquet(str(path))
-    expected = json.loads(written(make(), "json"))
+    expected = json.loads(whole_of(make(), "json"))
     for line in expected:
         line["parameters"] = json.dumps(line["parameters"], separators=(",", ":"))
     assert [dict(zip(relation.columns, line, strict=True)) for line in relation.fetchall()] == expected
@@ -110,11 +116,11 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
 def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
     import duckdb
 
-    lines = json.loads(written(of_run(rows(), INDEX), "json"))
+    lines = json.loads(whole_of(of_run(rows(), INDEX), "json"))
     whose = {"run": "r7", "started": "2026-01-31T12:00:00+00:00", "host": "it's", "verdict": "busy"}
     assert all(line.items() >= whose.items() for line in lines) and len(lines) == 2
     path = tmp_path / "table.parquet"
-    path.write_bytes(written(of_run(rows(), INDEX), "parquet", metadata(INDEX)))
+    path.write_bytes(whole_of(of_run(rows(), INDEX), "parquet", metadata(INDEX)))
     found = duckdb.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
     told = {bytes(key).decode(): bytes(value).decode() for key, value in found}
     assert told.items() >= {f"tollmeter.{name}": value for name, value in whose.items()}.items()

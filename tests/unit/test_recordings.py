@@ -111,8 +111,8 @@ def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for
     folder = Path(shutil.copytree(RECORDINGS / "format-2", tmp_path / "run"))
     first, read = open_run(folder), list[object]()
     shown = printed(first)
-    visit = Outcomes.of
-    monkeypatch.setattr(Outcomes, "of", lambda self, lines: read.append(lines) or visit(self, lines))
+    visit = Outcomes.of_text
+    monkeypatch.setattr(Outcomes, "of_text", lambda self, text: read.append(text) or visit(self, text))
     again = open_run(folder)
     assert printed(again) == shown and not read
     assert list(again.outcomes) == list(first.outcomes) and len(again.outcomes) == len(first.outcomes)

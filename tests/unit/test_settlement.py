@@ -10,9 +10,10 @@ import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, row, sample
 from tollmeter.judgement.settle import visits_wanted
-from tollmeter.judgement.settlement import Settlement, budget_beyond, sentence, settlement
+from tollmeter.judgement.settlement import Settlement, budget_beyond, missing, sentence, settlement
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known
+from tollmeter.numbers.rows import by_point
 
 TOLD = {"any.probe": probe()}
 
@@ -23,6 +24,10 @@ def visits(point: int, costs: list[float], width: float = 4.0) -> list[Outcome]:
     return [outcome(four, visit=10 * point + i, parameters={"point": point}) for i, four in enumerate(taken)]
 
 
+def settlement_of(outcomes: list[Outcome], known: Known, seconds: float) -> Settlement:
+    return settlement(outcomes, missing(by_point(outcomes), TOLD, known), known, seconds)
+
+
 def settled(points: int, of: int, *open_s: float) -> Settlement:
     return Settlement(of, points, 0.5, None, open_s)
 
@@ -30,7 +35,7 @@ def settled(points: int, of: int, *open_s: float) -> Settlement:
 def test_points_that_can_have_a_number_are_counted_and_what_the_others_want() -> None:
     steady, loose = visits(0, [10.0, 10.01, 9.99]), visits(1, [10.0, 12.0, 14.5])
     gone = [outcome(visit=99, parameters={"point": 2}, status="unsupported", reason="no gate")]
-    found = settlement([*steady, *loose, *gone], TOLD, Known(), 10.0)
+    found = settlement_of([*steady, *loose, *gone], Known(), 10.0)
     assert (found.points, found.settled) == (2, 1)
     (wanted_s,) = found.open_s
     assert wanted_s > 0
@@ -39,7 +44,7 @@ def test_points_that_can_have_a_number_are_counted_and_what_the_others_want() ->
 def test_what_an_open_point_wants_is_wall_time_by_what_visits_have_taken() -> None:
     """Twice as long a run for the same batches makes each further visit twice as dear."""
     loose = visits(1, [10.0, 12.0, 14.5])
-    short, long = (settlement(loose, TOLD, Known(), seconds).open_s[0] for seconds in (5.0, 10.0))
+    short, long = (settlement_of(loose, Known(), seconds).open_s[0] for seconds in (5.0, 10.0))
     assert long == pytest.approx(2 * short)
 
 
@@ -49,26 +54,26 @@ def test_what_is_promised_is_what_the_scatter_says_and_not_what_is_hoped_for() -
     told = [msgspec.structs.replace(one, visit=number) for number, one in enumerate(mixed)]
     known = Known(widths={("local", "x86_64"): 4.0})
     timed_s = 6 * 4 * 3 * 13.7e-6
-    (open_s,) = settlement(told, TOLD, known, timed_s).open_s
+    (open_s,) = settlement_of(told, known, timed_s).open_s
     assert open_s > 3 * (visits_wanted(told, TOLD["any.probe"], known) - 6) * timed_s / 6 > 0
 
 
 def test_the_share_of_the_time_that_was_timed() -> None:
     """Three visits of four samples of 70 + 10000 + 70 + 20000 ns in a millisecond."""
-    found = settlement(visits(0, [10.0] * 3), TOLD, Known(), 1e-3)
+    found = settlement_of(visits(0, [10.0] * 3), Known(), 1e-3)
     assert found.timed_share == pytest.approx(12 * 30_140e-9 / 1e-3)
 
 
 def test_the_share_of_samples_beside_somebody_else() -> None:
     mixed = [*visits(0, [10.0] * 3), *visits(1, [10.0], width=2.4)]
     known = Known(widths={("local", "x86_64"): 4.0})
-    assert settlement(mixed, TOLD, known, 1.0).shared_share == pytest.approx(4 / 16)
-    assert settlement(mixed, TOLD, Known(), 1.0).shared_share is None
+    assert settlement_of(mixed, known, 1.0).shared_share == pytest.approx(4 / 16)
+    assert settlement_of(mixed, Known(), 1.0).shared_share is None
 
 
 def test_a_count_is_settled_by_one_visit() -> None:
     counted = outcome([sample(10.0)] * 2, clock="instructions")
-    found = settlement([counted], TOLD, Known(), 1.0)
+    found = settlement_of([counted], Known(), 1.0)
     assert (found.points, found.settled) == (1, 1)
 
 
@@ -106,7 +111,7 @@ def test_what_runs_differ_by_is_not_visited_for_and_not_settled() -> None:
             for number, told in enumerate(visits(0, [10.0, 10.001, 9.999] * 20))]  # fmt: skip
     assert visits_wanted(same, TOLD["any.probe"], known) == len(same)
     assert visits_wanted(same[:3], TOLD["any.probe"], known) > 3
-    found = settlement(same, TOLD, known, 10.0)
+    found = settlement_of(same, known, 10.0)
     assert (found.settled, found.open_s) == (0, (inf,))
     assert "runs" in sentence(found, [row(10.0)], 0.01, 10.0).rpartition(";")[2]
 

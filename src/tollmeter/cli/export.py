@@ -11,7 +11,7 @@ import typer
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import write
 from tollmeter.library import places
-from tollmeter.library.derive import all_rows, open_index, raw_samples
+from tollmeter.library.derive import all_rows, open_index, open_run, raw_samples
 from tollmeter.store.export import FORMATS, metadata, written
 
 
@@ -27,5 +27,10 @@ def export(
     if what not in ("rows", "samples"):
         raise unknown("table", what, ("rows", "samples"))
     folder = places.find_run(run)
-    index = open_index(folder)
-    write(written(all_rows(index) if what == "rows" else raw_samples(folder), form, metadata(index)), out)
+    if what == "rows":
+        index = open_index(folder)
+        table = all_rows(index)
+    else:
+        book = open_run(folder)
+        index, table = book.index, raw_samples(book)
+    write(written(table, form, metadata(index)), out)

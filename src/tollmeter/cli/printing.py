@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,17 +66,19 @@ def _print_table(columns: Columns) -> None:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
-def write(content: bytes, out: Path | None = None) -> None:
-    """To a file, whole or not at all, or to standard output. Raises Failure (5)."""
+def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:
+    """To a file, whole or not at all, or to standard output. content: or its pieces. Raises Failure (5)."""
+    pieces = [content] if isinstance(content, bytes) else content
     if out is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
     try:
         if out.exists() and not out.is_file():  # such as /dev/stdout, which is meant as it is
-            out.write_bytes(content)
+            with out.open("wb") as file:
+                file.writelines(pieces)
         else:
-            write_whole(out, content)
+            write_whole(out, pieces)
     except OSError as error:
         raise Failure(f"cannot write {out}: {error.strerror}", exit_code=5) from error

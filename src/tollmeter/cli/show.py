@@ -44,7 +44,7 @@ def show(
     if attribute is not None:
         print_attribution(open_run(folder), attribute, form)
     elif raw:
-        write(written(raw_samples(folder), "csv" if form == "table" else form))
+        write(written(raw_samples(open_run(folder)), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     else:

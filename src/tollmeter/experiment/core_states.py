@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.taken import Floats, Mask, Taken, ranked
+from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
 from tollmeter.model import Outcome, StateName
 
 WHOLE_FROM = 0.95
 """Of the full width. Neighbours that take less than that are not told from a burst that was cut short."""
 _HEAP = 0.03
 _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
+_STRETCH = 1 << 16
 _MOST_OF_TIME = 0.8
 _REACHED = 0.9
 
@@ -38,6 +39,10 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
     percent, so that their median tells of the neighbour as well.
     """
+    return np.concatenate([np.empty(0), *map(_cores_hz, parts(outcomes))])
+
+
+def _cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     taken, visits = Taken(told.samples for told in outcomes), len(outcomes)
     owner = np.repeat(np.arange(visits), taken.counts)
     around = np.repeat(np.arange(visits), [len(told.controls) for told in outcomes])
@@ -69,7 +74,8 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
     """The width of the whole core, from visits of one target and ABI."""
-    return highest_heap(widths(Taken(told.samples for told in outcomes), cores_hz(outcomes)))
+    seen = [widths(Taken(told.samples for told in some), cores_hz(some)) for some in parts(outcomes)]
+    return highest_heap(np.concatenate(seen)) if seen else None
 
 
 def highest_heap(readings: Floats) -> float | None:
@@ -78,12 +84,15 @@ def highest_heap(readings: Floats) -> float | None:
     """
     ordered = np.sort(readings)
     wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
-    inside = np.searchsorted(ordered, ordered * (1 + _HEAP), side="right") - np.arange(len(ordered))
-    starts = np.flatnonzero(inside >= wanted)
-    if not len(starts):
-        return None
-    top = ordered[starts[-1] + inside[starts[-1]] - 1]
-    return float(np.median(ordered[(ordered >= top / (1 + _HEAP)) & (ordered <= top)]))
+    # From the highest: a run of 1 GB has millions of readings.
+    for begin in reversed(range(0, len(ordered), _STRETCH)):
+        some = ordered[begin : begin + _STRETCH]
+        ends = np.searchsorted(ordered, some * (1 + _HEAP), side="right")
+        starts = np.flatnonzero(ends - np.arange(begin, begin + len(some)) >= wanted)
+        if len(starts):
+            top = ordered[ends[starts[-1]] - 1]
+            return float(np.median(ordered[(ordered >= top / (1 + _HEAP)) & (ordered <= top)]))
+    return None
 
 
 def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.str_]:

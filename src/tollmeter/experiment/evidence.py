@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,13 @@ REASONS = (
 def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
     """Why each sample of one visit is not used, in order; None where it is."""
     return [REASONS[why] for why in disturbances(Taken([visit_samples]), [probe]).tolist()]
+
+
+def reasons_of(visits: Sequence[Outcome], probes: Mapping[str, Probe]) -> Iterator[list[str | None]]:
+    """The same of several visits at once."""
+    taken = Taken(told.samples for told in visits)
+    found = [REASONS[why] for why in disturbances(taken, [probes[told.point.probe] for told in visits]).tolist()]
+    return (found[start:stop] for start, stop in pairwise(taken.starts.tolist()))
 
 
 def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
@@ -74,6 +82,8 @@ def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
     if told.clock.kind == "instructions" or not told.samples:
         return ()
     seen, is_hardware = Samples.of(told.samples), told.clock.kind == "hardware"
+    if told.pinned is not False and seen.tells_all():
+        return ()
     missing = {
         "other processes on the CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
         "page faults": not probe.faults and seen.lacks("major_faults"),

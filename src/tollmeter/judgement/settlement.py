@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
 
 from tollmeter.experiment.core_states import cores_hz, states
-from tollmeter.experiment.taken import Taken
+from tollmeter.experiment.taken import Taken, parts
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Probe, Row
 from tollmeter.numbers.known import Known
-from tollmeter.numbers.rows import by_point
 from tollmeter.numbers.units import span
 
 BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
@@ -44,33 +44,42 @@ class Settlement(NamedTuple):
         return self.open_s.count(inf)
 
 
-def settlement(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known, seconds: float) -> Settlement:
-    groups = [group for group in by_point(outcomes) if not any(told.status in NEVER_A_NUMBER for told in group)]
-    wanted = {group[0].point: _missing(group, probes, known) for group in groups}
-    still = [(group, wanted[group[0].point]) for group in groups if wanted[group[0].point] > 0]
+Missing = Sequence[tuple[Sequence[Outcome], float]]
+"""The visits of each point that can have a number, and how many more it wants."""
+
+
+def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
+    still = [(group, more) for group, more in missing if more > 0]
     timed_s = _timed_s(outcomes)
     overhead = seconds / timed_s if timed_s else 1.0
     each_s = [_timed_s(group) / len(group) for group, _ in still]
     open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
-    return Settlement(len(groups), len(groups) - len(still), share, _shared(outcomes, known), tuple(open_s))
+    return Settlement(len(missing), len(missing) - len(still), share, _shared(outcomes, known), tuple(open_s))
 
 
 def _timed_s(outcomes: Sequence[Outcome]) -> float:
-    return float(Taken(told.samples for told in outcomes).timed_ns().sum()) / 1e9
+    return sum(float(Taken(told.samples for told in some).timed_ns().sum()) for some in parts(outcomes)) / 1e9
 
 
-def _missing(group: Sequence[Outcome], probes: Mapping[str, Probe], known: Known) -> float:
+def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
+    """groups: the visits of each point."""
+    able = [group for group in groups if not any(told.status in NEVER_A_NUMBER for told in group)]
+    return [(group, _missing(group, probes[group[0].point.probe], known)) for group in able]
+
+
+def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
     """Visits; none for a count."""
-    probe = probes[group[0].point.probe]
     return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
 
 
 def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
-    widths = np.array([known.widths.get((told.point.target, told.point.abi), 0.0) for told in outcomes])
-    seen = states(Taken(told.samples for told in outcomes), cores_hz(outcomes), widths)
-    told_apart = int((seen != "unknown").sum())
-    return int((seen == "shared").sum()) / told_apart if told_apart else None
+    seen = Counter[str]()
+    for some in parts(outcomes):
+        widths = np.array([known.widths.get((told.point.target, told.point.abi), 0.0) for told in some])
+        seen.update(states(Taken(told.samples for told in some), cores_hz(some), widths).tolist())
+    told_apart = seen["whole"] + seen["shared"]
+    return seen["shared"] / told_apart if told_apart else None
 
 
 def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:

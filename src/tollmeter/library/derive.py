@@ -74,41 +74,47 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.lengths import lengths
     from tollmeter.judgement.opposed import opposed
-    from tollmeter.judgement.settlement import sentence, settlement
+    from tollmeter.judgement.settlement import missing, sentence, settlement
     from tollmeter.judgement.uncompared import uncompared
     from tollmeter.judgement.verdict import verdict
+    from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
-    from tollmeter.numbers.rows import known_of, rows
+    from tollmeter.numbers.rows import each_probe, rows_of_point, table
     from tollmeter.numbers.tolls import tolls
 
     machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     precision = _of_rows(request)
-    known = known_of(outcomes, probes, learned(request), precision)
+    known = machine_known(outcomes, learned(request), precision)
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
-    table = rows(outcomes, probes, known)
-    levels = hierarchy(table, probes, machine)
+    made: list[Row] = []
+    wanted: list[tuple[Sequence[Outcome], float]] = []
+    for points, scattered in each_probe(outcomes, probes, known):
+        made += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
+        wanted += missing(points, probes, scattered)
+    rows = table(made, outcomes, probes, known)
+    levels = hierarchy(rows, probes, machine)
     run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
-    done = settlement(outcomes, probes, known, run.seconds)
+    done = settlement(outcomes, wanted, known, run.seconds)
     run = msgspec.structs.replace(
         run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
-        limited=done.limited, summary=sentence(done, table, precision, request.budget_seconds),
+        limited=done.limited, summary=sentence(done, rows, precision, request.budget_seconds),
     )  # fmt: skip
     pairs = {pair.point: pair.against for pair in request.pairs}
     ratios = opposed(outcomes, pairs, probes, known, request.precision)
     run = msgspec.structs.replace(
-        run, verdict=verdict(run, table), uncompared=uncompared(outcomes, pairs, probes, ratios)
+        run, verdict=verdict(run, rows), uncompared=uncompared(outcomes, pairs, probes, ratios)
     )  # fmt: skip
     run = msgspec.structs.replace(
         run, enough_s=_enough_s(run, outcomes, len({*pairs, *pairs.values()}), request.budget_seconds)
     )
-    fallen = lengths(outcomes, table, probes, machine, levels)
+    fallen = lengths(outcomes, rows, probes, machine, levels)
     derived = Index(
-        format=INDEX_FORMAT, run=run, machine=machine, rows=table, hierarchy=tuple(levels), lengths=fallen,
-        inferred=inferred(table, probes, levels, machine),
-        tolls=tolls(native(table, machine.architecture), probes, clock_hz),
+        format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=tuple(levels), lengths=fallen,
+        inferred=inferred(rows, probes, levels, machine),
+        tolls=tolls(native(rows, machine.architecture), probes, clock_hz),
         opposed=ratios, profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
     )  # fmt: skip
     return _judged(_book(contents.head, outcomes, request, derived))
@@ -233,14 +239,11 @@ def all_rows(index: Index) -> Table:
     return of_run(rows_table(index.rows), index)
 
 
-def raw_samples(folder: Path) -> Table:
+def raw_samples(book: Book) -> Table:
     """Every sample of a run with its witness, and why it is set aside where it is."""
-    from tollmeter.experiment.evidence import reasons
+    from tollmeter.experiment.evidence import reasons_of
 
-    book = open_run(folder)
-    samples = samples_table(
-        book.outcomes, book.builds, lambda told: reasons(told.samples, book.probes[told.point.probe])
-    )
+    samples = samples_table(book.outcomes, book.builds, lambda some: reasons_of(some, book.probes))
     return of_run(samples, book.index)
 
 

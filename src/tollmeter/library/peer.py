@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import re
 import select
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tollmeter import commands
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 from tollmeter.targets.ssh import Ssh
@@ -38,7 +38,7 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
         machine.close()
 
 
-def _place(host: str, process: subprocess.Popen[bytes]) -> str:
+def _place(host: str, process: commands.Popen[bytes]) -> str:
     """ADDRESS,PORT,..."""
     said = _said(process)
     found = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", said)
@@ -49,7 +49,7 @@ def _place(host: str, process: subprocess.Popen[bytes]) -> str:
     return f"{found[1]}{found[2]}"
 
 
-def _said(process: subprocess.Popen[bytes]) -> str:
+def _said(process: commands.Popen[bytes]) -> str:
     """Two lines, or what came in their place until it ended."""
     assert process.stdout
     said, deadline = b"", time.monotonic() + _STARTING_S
@@ -63,10 +63,10 @@ def _said(process: subprocess.Popen[bytes]) -> str:
     return said.decode(errors="replace")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: commands.Popen[bytes]) -> None:
     assert process.stdin
     process.stdin.close()
     try:
         process.wait(_ENDING_S)
-    except subprocess.TimeoutExpired:
+    except commands.TimeoutExpired:
         process.kill()

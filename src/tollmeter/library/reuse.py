@@ -82,7 +82,7 @@ def _of_run(folder: Path, ready: Prepared, executables: Mapping[tuple[str, str],
     built = {(build.probe, build.abi): build.sha256 for build in told.builds}
     same = {key for key, made in executables.items() if built.get(key) == made.build.sha256}
     points = set(ready.plan.points())
-    pairs = [(stream, outcome(stream.lines)) for stream in whole if stream.lines[0].kind == "visit"]
+    pairs = [(stream, outcome(stream.lines)) for stream in whole if stream.is_visit]
     kept = [
         (stream, seen) for stream, seen in pairs if seen.status == "ok" and seen.point in points and
         (seen.point.probe, seen.point.abi) in same and seen.at_ns <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -97,4 +97,4 @@ def _same(then: Machine, now: Machine) -> bool:
 
 
 def _bytes(stream: Stream) -> bytes:
-    return b"".join(line.text + b"\n" for line in stream.lines)
+    return stream.text

@@ -27,7 +27,7 @@ from tollmeter.library.options import Options
 from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
 from tollmeter.root import typed
-from tollmeter.store.export import flat_parameters
+from tollmeter.store.export import flat_parameters, table_lines
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.request import read_request
@@ -119,8 +119,8 @@ class Run:
         """Columns, and a dictionary for each row or sample."""
         if what not in ("rows", "samples"):
             raise Failure(f"there is no table of {what}: rows or samples are meant")
-        columns, lines = all_rows(self.index) if what == "rows" else raw_samples(self.folder)
-        return list(columns), [{name: line[name] for name in columns} for line in flat_parameters(lines)]
+        table = flat_parameters(all_rows(self.index) if what == "rows" else raw_samples(self.book))
+        return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
     def _repr_html_(self) -> str:
         """A short table for a notebook, with a link to the page, which is written where there is none yet."""

@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter import catalog
+from tollmeter import catalog, commands
 from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.library.derive import open_run
@@ -213,7 +212,7 @@ def _neighbour(cpu: int) -> Iterator[None]:
     """Not of this process's family, as a neighbour is; it ends with this process all the same, and soon by itself."""
     script = _SPIN.format(parent=os.getpid(), cpu=cpu)
     words = ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh", sys.executable, "-I", "-c", script]
-    started = subprocess.run(words, capture_output=True, check=True, text=True)
+    started = commands.run("checkout", words, capture_output=True, check=True, text=True)
     try:
         yield
     finally:
@@ -226,7 +225,7 @@ def _cut(folder: Path) -> Caught:
     path, begins = folder / NAME, 0
     visits: list[tuple[int, int]] = []
     for stream in streams(folder):
-        if stream.lines[0].kind == "visit":
+        if stream.is_visit:
             visits.append((begins, stream.end))
         begins = stream.end
     begin, end = visits[len(visits) > 1]

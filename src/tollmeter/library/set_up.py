@@ -8,12 +8,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 
 import tollmeter
-from tollmeter import starting
+from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
 from tollmeter.library import places
 from tollmeter.model import Failure
@@ -42,7 +41,7 @@ def main(words: Sequence[str]) -> int:
 def _set_up(brings: bool) -> int:
     words = [sys.executable, "-I", "-m", "tollmeter.report.bundle"]
     # In a session of its own it is interrupted once, by this process: a second signal would interrupt its cleaning up.
-    script = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    script = commands.start("checkout", words, stderr=commands.DEVNULL, start_new_session=True)
     try:
         for gap in places.ROOT.glob("build/*.gap"):
             gap.unlink()
@@ -62,7 +61,7 @@ def _compile() -> None:
             importlib.import_module(module.name)
 
 
-def _tell(catalog: Catalog, script: subprocess.Popen[bytes]) -> None:
+def _tell(catalog: Catalog, script: commands.Popen[bytes]) -> None:
     for (probe, abi), sentence in sorted(catalog.broken.items()):
         _say(f"left out {probe} for {abi}: {sentence}")
     if script.poll() is None:

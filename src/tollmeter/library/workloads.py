@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.catalog import Catalog, Executable, read_suite
 from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
@@ -106,8 +106,10 @@ def _is_described(path: Path) -> bool:
 
 def _asked_here(path: Path) -> bytes:
     try:
-        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done: commands.CompletedProcess[bytes] = commands.run(
+            "file", [path, "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+        )
+    except (OSError, commands.TimeoutExpired) as error:
         raise Failure(f"{path.name} cannot be asked what it is: {error}", 1) from error
     if done.returncode != 0:
         raise Failure(f"{path.name} does not describe itself: status {done.returncode}", 1)

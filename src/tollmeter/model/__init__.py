@@ -81,7 +81,7 @@ from tollmeter.model.measured import (
     Work,
 )
 from tollmeter.model.profiled import Distances, Modelled, Profile, Share
-from tollmeter.model.samples import Columns, Lanes, Samples
+from tollmeter.model.samples import Columns, Lanes, Room, Samples
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Beside", "Better",
@@ -89,7 +89,7 @@ __all__ = [
     "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
     "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Profile",
-    "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Row", "RowOf", "RunInfo", "RunVerdict",
+    "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict",
     "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
     "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
     "Workload",

@@ -3,16 +3,23 @@
 
 A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. Who wants one
 gets it as a Sample; who wants all of a kind asks for the column. A count that the system does not tell stands there as
--1.
+-1. The columns of a large run are in a temporary file (`Room`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import marshal
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tollmeter.model.base import Failure
 from tollmeter.model.measured import Sample, Witness
 
 if TYPE_CHECKING:
@@ -21,8 +28,14 @@ if TYPE_CHECKING:
 NONE = -1
 MANY = 256
 """Samples of a block whose columns are worth packing."""
-MOST_HELD = 1 << 15
-"""Samples of a full block. Until then they wait as objects: 16 MB."""
+MOST_HELD = 1 << 12
+"""Samples of a full block. Until then they wait as objects: 3 MB, which a cache holds."""
+_MOST_IN_MEMORY = 16 << 20
+"""Bytes of packed columns that a Room leaves where they are."""
+_RECENT = 96
+"""Blocks that a Room keeps at hand: those of all probes of a run that is read in its order."""
+_FOLDER = "/var/tmp"
+"""Unlike /tmp on disk everywhere: a file in memory would save none."""
 
 _SEEN = Witness.__struct_fields__
 _RATES = tuple(name for name in _SEEN if name.endswith("_hz"))
@@ -32,25 +45,33 @@ _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
 _WHOLE = (*_ONCE, *_TWICE, *_COUNTS)
 _INTEGERS = ("i1", "i2", "i4", "i8")
+_NO_CONTROL = (NONE, NONE)
 _once_of, _counts_of, _rates_of = attrgetter(*_ONCE), attrgetter(*_COUNTS), attrgetter(*_RATES)
+_body_of = attrgetter("body")
 
 Lanes = tuple[tuple[int, int], ...]
+
+
+Packed = Mapping[str, "NDArray[Any]"]
 
 
 class Columns:
     """A block of samples, which grows until it is full or somebody asks for a column: `iterations`, `at_ns`,
     `control_iterations`, `body_n`, `body_2n`, `control_n`, `control_2n`, and the fields of a witness."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room | None = None, most: int = MOST_HELD) -> None:
+        """room: where the columns go when they are full; most: samples of a full block."""
         self._taken: list[Any] = []
         self._seen: list[Any] = []
-        self._columns: dict[str, NDArray[Any]] = {}
+        self._room, self._most = room, most
+        self._place: _Place | None = None
+        self._columns: Packed = {}
         self._lanes: Sequence[Lanes] = ()
         self._least: dict[str, float] = {}
 
     def is_open(self) -> bool:
         """Whether more samples may come into it."""
-        return not self._columns
+        return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
         """One visit's, while it is open. taken: samples, or records with a sample's fields; seen: likewise of
@@ -59,23 +80,31 @@ class Columns:
         self._taken += taken
         self._seen += seen
         stop = len(self._taken)
-        if stop >= MOST_HELD:
+        if stop >= self._most:
             self._settle()
         return Samples(self, start, stop)
 
     def column(self, name: str) -> NDArray[Any]:
         """Of all samples, in as few bytes as hold them: widen it before reckoning."""
-        if not self._columns:
-            self._settle()
-        return self._columns[name]
+        return self._held()[0][name]
 
     def lanes(self, start: int, stop: int) -> Sequence[Lanes]:
-        return self._lanes[start:stop] if self._lanes else ((),) * (stop - start)
+        lanes = self._held()[1]
+        return lanes[start:stop] if lanes else ((),) * (stop - start)
 
     def least(self, name: str) -> float:
         if name not in self._least:
             self._least[name] = float(self.column(name).min())
         return self._least[name]
+
+    @cached_property
+    def tells_all(self) -> bool:
+        return all(self.least(name) > NONE for name in _MAYBE)
+
+    def _held(self) -> tuple[Packed, Sequence[Lanes]]:
+        if self.is_open():
+            self._settle()
+        return self._room.held(self._place) if self._room and self._place else (self._columns, self._lanes)
 
     def _settle(self) -> None:
         import numpy as np
@@ -88,25 +117,101 @@ class Columns:
         lanes = [one.lanes for one in self._taken]
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
+        if self._room and len(whole):
+            self._least = {name: float(self._columns[name].min()) for name in _MAYBE}
+            self._place = self._room.take(self._columns, self._lanes)
+        if self._place:
+            self._columns, self._lanes = {}, ()
 
 
-def _whole(one: Any, seen: Any) -> tuple[int | None, ...]:
-    """Of a sample and its witness what is no rate."""
-    return *_once_of(one), *one.body, *(one.control or (NONE, NONE)), *_counts_of(seen)
+class _Place(NamedTuple):
+    """Where a block is in a Room's file: its first byte, its bytes, its samples, and of each column the kind of its
+    numbers, and whether it is one number for all."""
+
+    start: int
+    size: int
+    samples: int
+    kinds: tuple[tuple[str, bool], ...]
+
+
+class Room:
+    """The columns of one run. Those beyond 16 MB are written to a file without a name, and read from it a block at a
+    time; where there is no disk for it, they stay in memory."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._file: int | None = None
+        self._end = 0
+        self._kinds: dict[Any, Any] = {}
+        self._recent: dict[int, tuple[Packed, Sequence[Lanes]]] = {}
+
+    def take(self, columns: Packed, lanes: Sequence[Lanes]) -> _Place | None:
+        """None where they stay in memory."""
+        one = [not any(column.strides) for column in columns.values()]
+        parts = [column[: 1 if same else None].tobytes() for column, same in zip(columns.values(), one, strict=True)]
+        content = b"".join([*parts, marshal.dumps([*lanes])])
+        if self._bytes < _MOST_IN_MEMORY:
+            self._bytes += len(content)
+            return None
+        kinds = tuple((column.dtype.str, same) for column, same in zip(columns.values(), one, strict=True))
+        start = self._write(content)
+        samples = len(columns["iterations"])
+        return None if start is None else _Place(start, len(content), samples, self._kinds.setdefault(kinds, kinds))
+
+    def _write(self, content: bytes) -> int | None:
+        start = self._end
+        with contextlib.suppress(OSError):
+            if self._file is None:
+                with tempfile.TemporaryFile(dir=_FOLDER if os.access(_FOLDER, os.W_OK) else None) as file:
+                    self._file = os.dup(file.fileno())
+                weakref.finalize(self, os.close, self._file)
+            if os.pwrite(self._file, content, start) == len(content):
+                self._end += len(content)
+                return start
+        return None
+
+    def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
+        """Raises Failure where the file cannot be read."""
+        found = self._recent.pop(place.start, None) or self._read(place)
+        self._recent[place.start] = found
+        if len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+        return found
+
+    def _read(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
+        import numpy as np
+
+        assert self._file is not None
+        content, at, columns = os.pread(self._file, place.size, place.start), 0, {}
+        if len(content) < place.size:
+            raise Failure(f"a temporary file of {place.start + place.size} bytes was cut", 5)
+        for name, (kind, is_one) in zip((*_WHOLE, *_RATES), place.kinds, strict=True):
+            column = np.frombuffer(content, kind, 1 if is_one else place.samples, at)
+            columns[name] = np.broadcast_to(column[0], (place.samples,)) if is_one else column
+            at += column.nbytes
+        return columns, marshal.loads(content[at:])
 
 
 def _integers(taken: Sequence[Any], seen: Sequence[Any]) -> NDArray[Any]:
+    """A row a sample: what is no rate."""
+    import numpy as np
+
+    controls = [one.control or _NO_CONTROL for one in taken]
+    parts = (map(_once_of, taken), map(_body_of, taken), controls, map(_counts_of, seen))
+    widths = len(_ONCE), 2, 2, len(_COUNTS)
+    return np.concatenate([_table([*part], width) for part, width in zip(parts, widths, strict=True)], axis=1)
+
+
+def _table(rows: Sequence[tuple[int | None, ...]], width: int) -> NDArray[Any]:
     """Most systems tell everything, and are not asked value by value whether they do."""
     import numpy as np
 
-    def every() -> Iterator[int | None]:
-        return chain.from_iterable(map(_whole, taken, seen))
-
     try:
-        wide = np.fromiter(every(), dtype=np.int64)
+        wide = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
     except TypeError:
-        wide = np.fromiter((NONE if value is None else value for value in every()), dtype=np.int64)
-    return wide.reshape(-1, len(_WHOLE))
+        every = chain.from_iterable(rows)
+        wide = np.fromiter((NONE if value is None else value for value in every), dtype=np.int64)
+    return wide.reshape(-1, width)
 
 
 def _narrow(wide: NDArray[Any]) -> NDArray[Any]:
@@ -137,6 +242,16 @@ class Samples(Sequence[Sample]):
 
     def column(self, name: str) -> NDArray[Any]:
         return self.columns.column(name)[self.start : self.stop]
+
+    def told(self, name: str) -> list[Any]:
+        """A column's numbers; None where the system does not tell it, or where there is no control."""
+        cells: list[Any] = self.column(name).tolist()
+        maybe = name in _MAYBE or name in ("control_n", "control_2n")
+        return [None if cell == NONE else cell for cell in cells] if maybe and NONE in cells else cells
+
+    def tells_all(self) -> bool:
+        """Whether the system told every count of all of them, by their block: false where that is not sure."""
+        return bool(len(self)) and self.columns.tells_all
 
     def lanes(self) -> Sequence[Lanes]:
         """Of each; asked for behind a column."""

@@ -44,6 +44,10 @@ class Made(NamedTuple):
     series: dict[tuple[Point, str], tuple[Who, Series | None]]
 
 
+def nothing_made() -> Made:
+    return Made({}, {}, {})
+
+
 def _who(readings: Sequence[Reading]) -> Who:
     return tuple(map(id, readings))
 
@@ -129,7 +133,7 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
     """All but the scatter, which takes the machine's state to be read."""
     seen = core_widths(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, Made({}, {}, {}))
+    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, nothing_made())
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:

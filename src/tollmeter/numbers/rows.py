@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -20,10 +22,11 @@ import numpy as np
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import common_scatter
+from tollmeter.experiment.taken import parts
 from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
-from tollmeter.numbers.known import Known, Learned, machine_known
+from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
@@ -32,9 +35,6 @@ from tollmeter.numbers.row_of import Told, bare, row_of
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
-
-_AT_ONCE = 4096
-"""Visits that are read together: their samples take some dozens of megabytes meanwhile."""
 
 Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
@@ -52,7 +52,25 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
             raise Failure(f"there are visits of {group[0].point.probe} but no description of it", 5)
     ground = known or known_of(outcomes, probes)
     made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
-    return judged(made, probes, ground.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
+    return table(made, outcomes, probes, ground)
+
+
+def table(
+    made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
+) -> tuple[Row, ...]:
+    """The rows of all points, of which one may refute another."""
+    return judged(made, probes, known.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
+
+
+def each_probe(
+    outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
+) -> Iterator[tuple[list[list[Outcome]], Known]]:
+    """The points of each probe, and what is known with how they scatter: as `known_of` says it, which keeps what it
+    reads of all visits. Here it is kept until the next probe is asked for."""
+    for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
+        mine = known._replace(made=nothing_made())
+        points = [*groups]
+        yield points, _scattered(mine, points, probes)
 
 
 def known_of(
@@ -66,11 +84,17 @@ def known_of(
     was known of fewer of them: where the machine looks the same, what was made of their visits stays."""
     known = machine_known(outcomes, learned, precision)
     known = before if before.is_of_like_machine(known) else known
-    good = known.unread([told for told in outcomes if told.status == "ok"])
-    for part in (good[start : start + _AT_ONCE] for start in range(0, len(good), _AT_ONCE)):
+    return _scattered(known, by_point(outcomes), probes)
+
+
+def _scattered(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
+    """Of the points of whole probes."""
+    # In the order in which they stand in the journal, and in memory.
+    every = sorted((told for group in groups for told in group), key=attrgetter("visit"))
+    for part in parts(known.unread([told for told in every if told.status == "ok"])):
         known.read(part, [probes[told.point.probe] for told in part])
     found: dict[tuple[str, str], list[Logs]] = defaultdict(list)
-    for group in by_point(outcomes):
+    for group in groups:
         probe = probes[group[0].point.probe]
         for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known):
             found[probe.probe, metric].append(logs)

@@ -73,17 +73,16 @@ def series_of(
         return None
     stated = _stated_clock(told, metric, clocks_hz)
     shifts = [read.clock_hz / stated if stated and read.clock_hz else 1.0 for read, _ in told]
-    seen = [np.repeat(read.states, found.shape[1]) for read, found in told]
     flat = [found.ravel() for _, found in told]
-    masks = [np.ones(len(values), dtype=bool) for values in flat]
     layouts = [read.outcome.seed or -read.outcome.visit - 1 for read, _ in told]
-    everything = _part(flat, shifts, layouts, masks)
-    if all((names == "unknown").all() for names in seen):
+    everything = _part(flat, shifts, layouts)
+    seen = np.repeat(np.concatenate([read.states for read, _ in told]), told[0][1].shape[1])
+    if (seen == "unknown").all():
         return Series(everything, {}, None, stated)
     names: tuple[StateName, ...] = ("whole", "shared")
-    parts = {name: _telling(_part(flat, shifts, layouts, [state == name for state in seen])) for name in names}
+    parts = {name: _telling(_part(flat, shifts, layouts, seen == name)) for name in names}
     enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
-    return Series(everything, enough, usual(np.concatenate(seen)), stated)
+    return Series(everything, enough, usual(seen), stated)
 
 
 def _stated_clock(
@@ -98,14 +97,24 @@ def _stated_clock(
     return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None
 
 
-def _part(flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int], masks: Sequence[Array]) -> Part:
-    kept = [place for place, mask in enumerate(masks) if mask.any()]
-    raw = tuple(flat[place] if masks[place].all() else flat[place][masks[place]] for place in kept)
+def _part(
+    flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int], mask: NDArray[np.bool_] | None = None
+) -> Part:
+    """flat: the values of each visit. mask: of all of them, those that are meant."""
+    ends = np.cumsum([len(values) for values in flat])
+    counts = (
+        np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])).tolist() if mask is not None else [*map(len, flat)]
+    )
+    kept = [place for place, count in enumerate(counts) if count]
+    raw = tuple(
+        flat[place] if mask is None or counts[place] == len(flat[place])
+        else flat[place][mask[ends[place] - len(flat[place]) : ends[place]]]
+        for place in kept
+    )  # fmt: skip
     visits = tuple(
         values if shifts[place] == 1 else values * shifts[place] for place, values in zip(kept, raw, strict=True)
     )
-    total = sum(len(values) for values in flat)
-    share = sum(len(values) for values in raw) / total
+    share = sum(counts) / int(ends[-1])
     medians = tuple(middle_of(values) for values in visits)
     return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
 

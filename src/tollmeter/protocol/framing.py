@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,11 +22,14 @@ LONGEST_LINE = 64 * 1024
 """Bytes of one record with its newline."""
 
 _START = b'{"k":"'
+_VISIT = _START + b'visit",'
 _KIND = re.compile(rb'\{"k":"([a-z_]{1,32})"[,}]')
 _SEAL = re.compile(rb',"n":(0|[1-9][0-9]{0,17}),"c":"([0-9a-f]{8})"\}')
 _CHECKSUM_BYTES = len(b',"c":"00000000"}')
 _SEAL_BYTES = 64
 """More than the longest `,"n":N,"c":"XXXXXXXX"}`."""
+_FEWEST, _MOST = 2, 4096
+"""Records of a visit that are compared at once."""
 
 
 class Damaged(Failure):
@@ -70,6 +74,41 @@ def _due(text: bytes, number: int) -> Line | None:
         if kind and len(text) < LONGEST_LINE:
             return Line(kind[1].decode(), number, text)
     return None
+
+
+def is_visit(stream: bytes) -> bool:
+    """Whether these bytes, lines with their newlines, are one whole stream of a visit: all numbers and checksums are
+    compared at once, which takes a fifth of the time of `read_line` and `check_order`. False where that is not sure.
+    """
+    texts = stream.split(b"\n")
+    count = len(texts) - 1
+    if not _FEWEST <= count <= _MOST or max(map(len, texts)) >= LONGEST_LINE or texts.pop():
+        return False
+    if not (stream.startswith(_VISIT) and texts[-1].startswith(b'{"k":"end","records":%d,' % (count - 1))):
+        return False
+    seals, places = _seals(count)
+    sums = tuple([zlib.crc32(text[:-_CHECKSUM_BYTES]) for text in texts])
+    found = b"".join([text[place:] for text, place in zip(texts, places, strict=True)])
+    return found == seals % sums and stream.count(b"\n" + _START) == count - 1
+
+
+@lru_cache(maxsize=_MOST)
+def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
+    """The seals of that many records, to be filled with their checksums; and where each begins, from its line's end."""
+    seals = [b',"n":%d,"c":"%%08x"}' % number for number in range(count)]
+    return b"".join(seals), tuple(-len(seal % 0) for seal in seals)
+
+
+def lines_of(stream: bytes) -> tuple[Line, ...]:
+    """The records of a whole stream, whose checksums were compared. Raises Damaged."""
+    return tuple(_numbered(text, number) for number, text in enumerate(stream.splitlines()))
+
+
+def _numbered(text: bytes, number: int) -> Line:
+    kind = _KIND.match(text)
+    if not kind:
+        raise Damaged("not a record")
+    return Line(kind[1].decode(), number, text)
 
 
 def joined_lines(text: bytes) -> list[Line]:

@@ -27,12 +27,13 @@ from tollmeter.model import (
     Priority,
     Probe,
     Record,
+    Room,
     Samples,
     Status,
     Value,
     Work,
 )
-from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines
+from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines, lines_of
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Some = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -46,6 +47,8 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
 _MOST_SAID = 40
+_OF_A_PROBE = 1024
+"""Samples of a block where each probe has its own, which wait as objects: 30 MB for 40 probes."""
 _STEP = re.compile(r"[^.\[\]]+")
 
 
@@ -58,7 +61,7 @@ class Head(NamedTuple):
     builds: tuple[Build, ...]
 
 
-class _Visit(Record, frozen=True):
+class _Visit(Record, frozen=True, tag_field="k", tag="visit"):
     visit: Count
     round: Count
     probe: str
@@ -73,12 +76,12 @@ class _Visit(Record, frozen=True):
     priority: Priority = "normal"
 
 
-class _Control(Record, frozen=True):
+class _Control(Record, frozen=True, tag_field="k", tag="control"):
     adds: Some
     ns: Some
 
 
-class _Sample(Record, frozen=True, gc=False):
+class _Sample(Record, frozen=True, gc=False, tag_field="k", tag="sample"):
     i: Count
     iterations: Some
     body: Pair
@@ -88,7 +91,7 @@ class _Sample(Record, frozen=True, gc=False):
     at_ns: Count = 0
 
 
-class _Witness(Record, frozen=True, gc=False):
+class _Witness(Record, frozen=True, gc=False, tag_field="k", tag="witness"):
     i: Count
     involuntary: Count | None = 0
     voluntary: Count | None = 0
@@ -106,9 +109,13 @@ class _Witness(Record, frozen=True, gc=False):
     delay_ns: Count | None = None
 
 
-class _Gauge(Record, frozen=True):
+class _Gauge(Record, frozen=True, tag_field="k", tag="gauge"):
     metric: str
     value: float | None
+
+
+class _Clock(Record, frozen=True, tag_field="k", tag="clock"):
+    """What it says is the same in most visits, and is read once for all of these."""
 
 
 class _Skip(Record, frozen=True):
@@ -120,7 +127,7 @@ class _Fail(Record, frozen=True):
     reason: str
 
 
-class _End(Record, frozen=True):
+class _End(Record, frozen=True, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
 
@@ -129,6 +136,7 @@ class _Protocol(Record, frozen=True):
     protocol: Some = PROTOCOL
 
 
+_ANY = msgspec.json.Decoder(_Visit | _Clock | _Control | _Sample | _Witness | _Gauge | _End)
 _SAMPLE = msgspec.json.Decoder(_Sample)
 _WITNESS = msgspec.json.Decoder(_Witness)
 _LEARNING = threading.RLock()
@@ -163,11 +171,13 @@ def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Ou
 
 class Outcomes:
     """Reads the visits of one run. What many of them say alike is kept once: their points, clocks and work, and the
-    columns that their samples stand in."""
+    columns that their samples stand in: with a room, which is for large runs, those of each probe together."""
 
-    def __init__(self) -> None:
-        self._columns = Columns()
+    def __init__(self, room: Room | None = None) -> None:
+        self._room = room
+        self._columns: dict[str, Columns] = {}
         self._same: dict[Any, Any] = {}
+        self._clocks: dict[bytes, ClockReading] = {}
 
     def of(self, lines: Sequence[Line]) -> Outcome:
         """lines: a stream whose order was checked. Raises Damaged where it is no visit."""
@@ -175,15 +185,30 @@ class Outcomes:
             raise Damaged("the stream does not begin with its visit")
         return _outcome(_payload(lines[0], _Visit), lines[1:], self)
 
+    def of_text(self, stream: bytes) -> Outcome:
+        """The same of a whole stream's bytes. One that has what most visits have is decoded in one call."""
+        try:
+            found = _usual(_ANY.decode_lines(stream), stream, self) if _is_harmless(stream) else None
+        except (ValueError, RecursionError):
+            found = None
+        return found or self.of(lines_of(stream))
+
+    def clock(self, text: bytes) -> ClockReading:
+        """text: its record, which is the same to the byte in most visits."""
+        if text not in self._clocks:
+            self._clocks[text] = self.same(_payload(Line("clock", 1, text), ClockReading))
+        return self._clocks[text]
+
     def same(self, value: T) -> T:
         """The value that is equal to it and was there first."""
         found: T = self._same.setdefault(value, value)
         return found
 
-    def samples(self, lines: Sequence[Line]) -> Samples:
-        if not self._columns.is_open():
-            self._columns = Columns()
-        return self._columns.add(*_samples(lines))
+    def samples(self, probe: str, taken: Sequence[_Sample], seen: Sequence[_Witness]) -> Samples:
+        place = probe if self._room else ""
+        if place not in self._columns or not self._columns[place].is_open():
+            self._columns[place] = Columns(self._room, _OF_A_PROBE) if self._room else Columns()
+        return self._columns[place].add(taken, seen)
 
 
 def head(stream: bytes | Sequence[Line]) -> Head:
@@ -191,7 +216,7 @@ def head(stream: bytes | Sequence[Line]) -> Head:
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     machine = _only(lines, "machine", Machine)
-    rates = [_rate(line) for line in lines if line.kind == "control"]
+    rates = [_rate(_payload(line, _Control)) for line in lines if line.kind == "control"]
     if machine and rates:
         machine = msgspec.structs.replace(machine, core_clock_hz=rates[0])
     probes = tuple(_probe(line) for line in lines if line.kind == "probe")
@@ -224,9 +249,8 @@ def _only(lines: Iterable[Line], kind: str, form: type[T]) -> T | None:
     return found[0] if found else None
 
 
-def _rate(line: Line) -> float:
+def _rate(control: _Control) -> float:
     """Dependent additions a second, which is the core clock."""
-    control = _payload(line, _Control)
     return control.adds * 1e9 / control.ns
 
 
@@ -286,32 +310,54 @@ def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
     if "visit" in by_kind:
         raise Damaged("a second visit inside a stream")
     status, reason = _status(by_kind)
-    samples = known.samples(lines)
+    samples = known.samples(visit.probe, *_samples(lines))
     gauges = _gauges(by_kind.get("gauge", []))
     if status == "ok" and not samples and not gauges:
         status, reason = _nothing(by_kind)
     kept = status == "ok"
-    point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
-    return Outcome(
-        visit=visit.visit,
-        round=visit.round,
-        point=known.same(point),
-        status=status,
-        reason=reason,
+    return _made(
+        visit, known, status=status, reason=reason,
         clock=known.same(_only(lines, "clock", ClockReading) or ClockReading(kind="none")),
-        work=known.same(visit.work),
-        controls=tuple(_rate(line) for line in by_kind.get("control", [])),
-        samples=samples if kept else (),
-        gauges=gauges if kept else {},
-        cpus=known.same(visit.cpus),
-        seed=visit.seed,
-        at_ns=visit.at_ns,
-        pinned=visit.pinned,
-        priority=visit.priority,
-        marks=_only(lines, "marks", Marks),
+        controls=tuple(_rate(_payload(line, _Control)) for line in by_kind.get("control", [])),
+        samples=samples if kept else (), gauges=gauges if kept else {}, marks=_only(lines, "marks", Marks),
         counted=_only(lines, "count", Counted),
         stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
-    )
+    )  # fmt: skip
+
+
+def _made(visit: _Visit, known: Outcomes, **told: Any) -> Outcome:
+    """told: what stands in the other records."""
+    point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
+    return Outcome(
+        visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
+        cpus=known.same(visit.cpus), seed=visit.seed, at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority,
+        **told,
+    )  # fmt: skip
+
+
+def _usual(records: Sequence[Any], stream: bytes, known: Outcomes) -> Outcome | None:
+    """Of a visit with a clock, samples, each with its witness, or gauges, and nothing but these: the records of its
+    stream. None where there is anything else, or where an order is wrong."""
+    visit, clock, end = records[0], records[1], records[-1]
+    kinds = [type(record) for record in records]
+    taken = [record for record in records if type(record) is _Sample]
+    seen = [record for record in records if type(record) is _Witness]
+    gauges = {one.metric: one.value for one in records if type(one) is _Gauge and one.value is not None}
+    start, due = kinds.index(_Sample) if taken else 0, [*range(len(taken))]
+    is_usual = (
+        type(visit) is _Visit and type(clock) is _Clock and type(end) is _End and (taken or gauges)
+        and kinds.count(_Visit) == kinds.count(_Clock) == kinds.count(_End) == 1
+        and kinds[start : start + 2 * len(taken)] == [_Sample, _Witness] * len(taken)
+        and [one.i for one in taken] == [one.i for one in seen] == due
+    )  # fmt: skip
+    if not is_usual:
+        return None
+    begin = stream.index(b"\n") + 1
+    return _made(
+        visit, known, status="ok", clock=known.clock(stream[begin : stream.index(b"\n", begin)]),
+        controls=tuple([_rate(one) for one in records if type(one) is _Control]),
+        samples=known.samples(visit.probe, taken, seen), gauges=gauges, stays=end.stays,
+    )  # fmt: skip
 
 
 def _status(by_kind: dict[str, list[Line]]) -> tuple[Status, str | None]:

@@ -9,11 +9,11 @@ fetched for that moment alone.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
@@ -56,11 +56,11 @@ def _made_in_passing() -> str:
 def _made(*folders: str) -> str:
     """folders: where vl-convert is, if not where other packages are."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True,
+        done: commands.CompletedProcess[bytes] = commands.run(
+            "checkout", [sys.executable, "-I", "-c", MAKE, *folders], capture_output=True, timeout=SECONDS, check=True,
             start_new_session=True,
         )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, commands.SubprocessError) as error:
         raise Failure(f"the page's drawing script cannot be made: {error}", 5) from error
     return done.stdout.decode("utf-8")
 

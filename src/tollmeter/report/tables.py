@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
-from tollmeter.experiment.taken import Taken
+from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
@@ -284,12 +284,17 @@ def set_aside(book: Book) -> Aside:
     by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in book.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
-    return {name: _aside(Taken(visits), book.probes.get(name)) for name, visits in by_probe.items()}
+    return {name: _aside(visits, book.probes.get(name)) for name, visits in by_probe.items()}
 
 
-def _aside(taken: Taken, probe: Probe | None) -> tuple[int, Counter[str]]:
-    why = disturbances(taken, [probe] * len(taken.counts)).tolist() if probe else []
-    return len(taken), Counter(reason for place in why if (reason := REASONS[place]))
+def _aside(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
+    found = Counter[str]()
+    for some in parts(visits):
+        if probe is None:
+            break
+        why = disturbances(Taken(some), [probe] * len(some)).tolist()
+        found.update(reason for place in why if (reason := REASONS[place]))
+    return sum(map(len, visits)), found
 
 
 def aside_in_words(aside: Aside) -> str:

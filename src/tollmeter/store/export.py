@@ -6,16 +6,20 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from tollmeter.experiment.taken import parts
 from tollmeter.extras import PARQUET, bring
-from tollmeter.model import Build, Failure, Index, Outcome, Row, Sample, Witness
+from tollmeter.model import Build, Failure, Index, Outcome, Row, Samples, Witness
 from tollmeter.root import ROOT
 
+_BLOCK_BYTES = 1 << 20
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
@@ -34,19 +38,40 @@ _PARQUET_TYPES = {
 TABLE_FORMAT = 1
 """Of the columns of both tables and their types (docs/library.md): raised when one goes or changes its meaning."""
 
-Table = tuple[tuple[str, ...], Iterable[dict[str, Any]]]
+
+class Stretch(NamedTuple):
+    """Lines that follow each other. shared: every column's cell, where it is the same in all of them; columns: the
+    cells of the others, all of them of one length."""
+
+    shared: dict[str, Any]
+    columns: dict[str, Sequence[Any]]
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        if not self.columns:
+            return iter([self.shared])
+        return ({**self.shared, **dict(zip(self.columns, cells, strict=True))} for cells in self.cells())
+
+    def cells(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self.columns.values(), strict=True)
+
+
+Table = tuple[tuple[str, ...], Iterable[Stretch]]
+
+
+def table_lines(table: Table) -> Iterator[dict[str, Any]]:
+    return (line for stretch in table[1] for line in stretch.lines())
 
 
 def rows_table(rows: Iterable[Row]) -> Table:
     """One line a metric and point; parameters are one column of JSON, since probes differ in theirs."""
-    return Row.__struct_fields__, (msgspec.to_builtins(row) for row in rows)
+    return Row.__struct_fields__, (Stretch(msgspec.to_builtins(row), {}) for row in rows)
 
 
 def of_run(table: Table, index: Index) -> Table:
     """The table with columns that tell whose it is, so that tables of several runs can be joined."""
-    columns, lines = table
+    columns, stretches = table
     about = _about(index)
-    return (*columns, *about), ({**line, **about} for line in lines)
+    return (*columns, *about), (one._replace(shared={**one.shared, **about}) for one in stretches)
 
 
 def _about(index: Index) -> dict[str, str]:
@@ -71,64 +96,86 @@ _SAMPLE_COLUMNS = (
 )  # fmt: skip
 
 
-Judge = Callable[[Outcome], Iterable[str | None]]
+Judge = Callable[[Sequence[Outcome]], Iterable[Sequence[str | None]]]
 
 
-def samples_table(outcomes: Iterable[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
+def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
     """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
 
-    judge: for each sample of a visit why it is set aside, None where it is used.
+    judge: of each of some visits, for each of its samples why it is set aside, None where it is used.
     """
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
-    return _SAMPLE_COLUMNS, (line for outcome in outcomes for line in _samples(outcome, hashes, judge))
+    judged = (each for some in parts(outcomes) for each in zip(some, judge(some), strict=True))
+    return _SAMPLE_COLUMNS, (_samples(told, hashes, why) for told, why in judged if why)
 
 
-def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], judge: Judge) -> Iterator[dict[str, Any]]:
-    point = outcome.point
+def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
+    point, samples = outcome.point, Samples.of(outcome.samples)
     place = {
-        "visit": outcome.visit,
-        "round": outcome.round,
-        "probe": point.probe,
-        "abi": point.abi,
-        "target": point.target,
-        "clock": outcome.clock.kind,
-        "parameters": point.values(),
+        "visit": outcome.visit, "round": outcome.round, "probe": point.probe, "abi": point.abi, "target": point.target,
+        "clock": outcome.clock.kind, "parameters": point.values(),
         "executable_sha256": hashes.get((point.probe, point.abi), ""),
-    }
-    for number, (sample, why) in enumerate(zip(outcome.samples, judge(outcome), strict=True)):
-        seen = msgspec.structs.asdict(sample.witness)
-        yield {**place, "sample": number, **_times(sample), **seen, "reason": why}
+    }  # fmt: skip
+    seen = {name: samples.told(name) for name in Witness.__struct_fields__}
+    columns = {"sample": [*range(len(why))], **_times(samples), **seen, "reason": why}
+    same = {name: cells[0] for name, cells in columns.items() if cells.count(cells[0]) == len(cells)}
+    return Stretch(
+        {**place, **dict.fromkeys(columns), **same}, {name: columns[name] for name in columns if name not in same}
+    )
 
 
-def _times(sample: Sample) -> dict[str, Any]:
-    control = sample.control or (None, None)
+def _times(samples: Samples) -> dict[str, Sequence[Any]]:
+    iterations, control = samples.told("iterations"), samples.told("control_n")
+    own = zip(samples.told("control_iterations"), iterations, control, strict=True)
     return {
-        "at_ns": sample.at_ns,
-        "iterations": sample.iterations,
-        "control_iterations": (sample.control_iterations or sample.iterations) if sample.control else None,
-        "body_n_ns": sample.body[0],
-        "body_2n_ns": sample.body[1],
-        "control_n_ns": control[0],
-        "control_2n_ns": control[1],
+        "at_ns": samples.told("at_ns"),
+        "iterations": iterations,
+        "control_iterations": [None if ns is None else some or usual for some, usual, ns in own],
+        "body_n_ns": samples.told("body_n"),
+        "body_2n_ns": samples.told("body_2n"),
+        "control_n_ns": control,
+        "control_2n_ns": samples.told("control_2n"),
     }
 
 
-def written(table: Table, form: str, about: Mapping[str, str] = {}) -> bytes:
-    """The whole table in one of FORMATS. about: the metadata of a Parquet file; the others have none. Raises Failure
-    for another format, or where Parquet's library cannot be had."""
+def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
+    """The table in one of FORMATS, a piece at a time. about: the metadata of a Parquet file; the others have none.
+    Raises Failure for another format, or where Parquet's library cannot be had."""
     writers = {"csv": _csv, "json": _json, "jsonl": _jsonl, "md": _markdown}
     if form not in FORMATS:
         raise Failure(f"no such format: {form}. There are {', '.join(FORMATS)}")
     return _parquet(table, about) if form == "parquet" else writers[form](table)
 
 
-def _csv(table: Table) -> bytes:
-    columns, lines = table
+def _csv(table: Table) -> Iterator[bytes]:
+    names, stretches = table
+    yield _csv_line(names).encode()
+    for shared, columns in stretches:
+        text = [_csv_cell(shared[name]).replace("%", "%%") if name not in columns else "%s" for name in names]
+        cells = [_plain_column(columns[name]) for name in names if name in columns]
+        line = ",".join(text) + "\n"
+        yield "".join([line % row for row in zip(*cells, strict=True)] if cells else [line % ()]).encode()
+
+
+def _plain_column(cells: Sequence[Any]) -> Sequence[Any]:
+    """Numbers are written as Python does, and all else by a library."""
+    return cells if {*map(type, cells)} <= {int, float} else [_csv_cell(cell) for cell in cells]
+
+
+def _csv_cell(cell: Any) -> str:
+    return _csv_text(_harmless(_flat(cell)))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _csv_text(cell: Any) -> str:
+    """One cell of several."""
+    return _csv_line(["", cell])[1:-1]
+
+
+def _csv_line(cells: Iterable[Any]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_harmless(_flat(line[column])) for column in columns] for line in lines)
-    return text.getvalue().encode()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
 
 
 def _harmless(cell: Any) -> Any:
@@ -136,19 +183,23 @@ def _harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
-def _json(table: Table) -> bytes:
-    return msgspec.json.encode(list(table[1])) + b"\n"
+def _json(table: Table) -> Iterator[bytes]:
+    yield b"["
+    for number, line in enumerate(table_lines(table)):
+        yield (b"," if number else b"") + msgspec.json.encode(line)
+    yield b"]\n"
 
 
-def _jsonl(table: Table) -> bytes:
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in table[1])
+def _jsonl(table: Table) -> Iterator[bytes]:
+    for stretch in table[1]:
+        yield b"".join([msgspec.json.encode(line) + b"\n" for line in stretch.lines()])
 
 
-def _markdown(table: Table) -> bytes:
-    columns, lines = table
+def _markdown(table: Table) -> Iterator[bytes]:
+    columns = table[0]
     heads = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    cells = (" | ".join(_plain(_flat(line[column])) for column in columns) for line in lines)
-    return "".join(f"| {line} |\n" for line in (*heads, *cells)).encode()
+    cells = (" | ".join(_plain(_flat(line[column])) for column in columns) for line in table_lines(table))
+    return (f"| {line} |\n".encode() for line in chain(heads, cells))
 
 
 def _plain(cell: Any) -> str:
@@ -162,9 +213,10 @@ def _flat(cell: Any) -> Any:
     return msgspec.json.encode(cell).decode() if isinstance(cell, dict | list | tuple) else cell
 
 
-def flat_parameters(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def flat_parameters(table: Table) -> Table:
     """Parameters as JSON text: probes differ in theirs, and a column has one type."""
-    return ({**line, "parameters": _flat(line["parameters"])} for line in lines)
+    flat = (one._replace(shared={**one.shared, "parameters": _flat(one.shared["parameters"])}) for one in table[1])
+    return table[0], flat
 
 
 def column_types(columns: Iterable[str]) -> dict[str, str]:
@@ -172,14 +224,15 @@ def column_types(columns: Iterable[str]) -> dict[str, str]:
     return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
 
 
-def _parquet(table: Table, about: Mapping[str, str]) -> bytes:
+def _parquet(table: Table, about: Mapping[str, str]) -> Iterator[bytes]:
     bring(ROOT, PARQUET)
     import duckdb
 
-    columns, lines = table
+    columns = table[0]
     with tempfile.TemporaryDirectory() as scratch:
         source, made = Path(scratch, "table.jsonl"), Path(scratch, "table.parquet")
-        source.write_bytes(_jsonl((columns, flat_parameters(lines))))
+        with source.open("wb") as lines:
+            lines.writelines(_jsonl(flat_parameters(table)))
         with duckdb.connect() as db:
             types = column_types(columns)
             read = db.read_json(str(source), columns=types, format="newline_delimited", maximum_object_size=1 << 20)
@@ -187,7 +240,8 @@ def _parquet(table: Table, about: Mapping[str, str]) -> bytes:
             entries = ", ".join(f"{_quoted(name)}: {_quoted(value)}" for name, value in about.items())
             keys = f", KV_METADATA {{{entries}}}" if entries else ""
             db.execute(f"COPY made TO {_quoted(str(made))} (FORMAT parquet{keys})")
-        return made.read_bytes()
+        with made.open("rb") as file:
+            yield from iter(partial(file.read, _BLOCK_BYTES), b"")
 
 
 def _quoted(text: str) -> str:

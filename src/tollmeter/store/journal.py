@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import io
 import os
 import stat
 import time
@@ -24,7 +25,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from tollmeter.files import open_regular
-from tollmeter.model import Failure, Outcome, Surroundings
+from tollmeter.model import Failure, Outcome, Room, Surroundings
 from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
@@ -34,7 +35,10 @@ from tollmeter.protocol import (
     check_order,
     clean,
     head,
+    is_visit,
+    joined,
     joined_lines,
+    lines_of,
     read_next,
     seal,
 )  # fmt: skip
@@ -44,16 +48,27 @@ from tollmeter.store.request import Request, write_request
 
 NAME = "journal.jsonl"
 _VISIT = b'{"k":"visit",'
+_END = b'\n{"k":"end",'
+_BLOCK_BYTES = 1 << 20
 _SYNC_S = 1.0
 """A disk takes longer to write than a visit takes to measure, and its interrupts disturb the next one."""
 
 
 class Stream(NamedTuple):
-    """One whole stream of a journal. end: the offset in bytes behind it; line: the number of its first line."""
+    """One whole stream of a journal: its lines with their newlines. end: the offset in bytes behind it; line: the
+    number of its first line."""
 
-    lines: tuple[Line, ...]
+    text: bytes
     line: int
     end: int
+
+    @property
+    def is_visit(self) -> bool:
+        return self.text.startswith(_VISIT)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        return lines_of(self.text)
 
 
 class Session(NamedTuple):
@@ -115,7 +130,7 @@ class Journal:
                 whole = visits = 0
                 for stream in streams(folder):
                     whole = stream.end
-                    visits += stream.lines[0].kind == "visit"
+                    visits += stream.is_visit
                 file.truncate(whole)
                 file.seek(whole)
                 opened.pop_all()
@@ -173,13 +188,35 @@ def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
     found = _Gathering([] if damage is None else damage)
     number = end = 0
     with open_regular(_regular(folder)) as file:
-        while text := file.readline(LONGEST_LINE + 1):
-            number += 1
-            end += len(text)
-            if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
-                return
-            for lines, first in found.add(text[:-1] if text.endswith(b"\n") else text, number):
-                yield Stream(lines, first, end)
+        for piece in _pieces(file):
+            if is_visit(piece) and found.is_between():
+                yield Stream(piece, number + 1, end + len(piece))
+                number, end = number + piece.count(b"\n"), end + len(piece)
+                continue
+            lines = io.BytesIO(piece)
+            while text := lines.readline(LONGEST_LINE + 1):
+                number, end = number + 1, end + len(text)
+                if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
+                    return
+                for whole, first in found.add(text[:-1] if text.endswith(b"\n") else text, number):
+                    yield Stream(joined(whole), first, end)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """A journal in pieces that end behind an `end`, as whole streams do: whole lines, or as much of a longer one as is
+    read at a time."""
+    held = b""
+    while block := file.read(_BLOCK_BYTES):
+        held, begin = held + block, 0
+        while (found := held.find(_END, begin)) >= 0 and (stop := held.find(b"\n", found + 1) + 1):
+            yield held[begin:stop]
+            begin = stop
+        held = held[begin:]
+        if len(held) >= _BLOCK_BYTES:
+            stop = held.rfind(b"\n") + 1 or len(held) // (LONGEST_LINE + 1) * (LONGEST_LINE + 1)
+            yield held[:stop]
+            held = held[stop:]
+    yield held
 
 
 class _Gathering:
@@ -190,6 +227,11 @@ class _Gathering:
         self._lines: list[Line] = []
         self._first = 0
         self._is_lost = False
+
+    def is_between(self) -> bool:
+        """Whether no stream is begun: the next record of number 0 then ends what was lost."""
+        self._is_lost = self._is_lost and bool(self._lines)
+        return not self._lines
 
     def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[Line, ...], int]]:
         """Streams that end with this line, each with the number of its first line."""
@@ -235,19 +277,18 @@ def read(folder: Path) -> Contents:
     there twice, or where more visits are missing than are damaged."""
     told: Head | None = None
     outcomes: list[Outcome] = []
-    visits, damage = Outcomes(), list[str]()
+    visits, damage = Outcomes(Room()), list[str]()
     once = _Once()
     session = Session("interrupted", 0.0, "it ended without a word")
     for stream in streams(folder, damage):
-        kind = stream.lines[0].kind
         try:
-            if told is None and kind != "visit":
-                told = head(stream.lines)
-            elif kind == "visit":
-                outcomes.append(visits.of(stream.lines))
+            if stream.is_visit:
+                outcomes.append(visits.of_text(stream.text))
                 once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
-            elif kind == "run":
+            elif told is None:
+                told = head(stream.lines)
+            elif stream.lines[0].kind == "run":
                 session = _session(stream.lines[0], len(outcomes), len(damage))
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")

@@ -12,13 +12,13 @@ import fcntl
 import os
 import select
 import signal
-import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from tollmeter import commands
 from tollmeter.protocol import Trouble
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -61,13 +61,19 @@ class Child:
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, listens: bool = False
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        listens: bool = False,
+        origin: commands.Origin = "checkout",
     ) -> None:
-        self._process = subprocess.Popen(
+        self._process = commands.start(
+            origin,
             command,
-            stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdin=commands.PIPE if listens else commands.DEVNULL,
+            stdout=commands.PIPE,
+            stderr=commands.STDOUT,
             bufsize=0,
             env=dict(environment or _environment()),
             start_new_session=True,

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter import commands
 from tollmeter.model import Failure
 from tollmeter.root import user_folder
 
@@ -146,7 +146,7 @@ def _got(wanted: Wanted, state: Path, package: str, folder: Path) -> str:
 
 def _apt(
     wanted: Wanted, state: Path, words: Sequence[str], folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+) -> commands.CompletedProcess[str]:
     settings = {
         "APT::Architecture": wanted.architecture,
         "APT::Architectures::": wanted.architecture,
@@ -161,13 +161,13 @@ def _apt(
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        return subprocess.run(
-            [words[0], "-q", *options, *words[1:]],
-            capture_output=True, text=True, check=False, timeout=_APT_S, cwd=folder, env=environment,
+        return commands.run(
+            "checkout", [words[0], "-q", *options, *words[1:]],
+            capture_output=True, text=True, timeout=_APT_S, cwd=folder, env=environment,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise Failure("guests run Debian's kernels, and there is no apt here to download one", 5) from error
-    except subprocess.TimeoutExpired as error:
+    except commands.TimeoutExpired as error:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 
@@ -182,7 +182,7 @@ def _last_line(text: str) -> str:
 def _unpack(package: Path, wanted: Wanted, folder: Path) -> None:
     """Takes two files out of the package by their names. Nothing is extracted to a path that it names."""
     folder.mkdir(parents=True, exist_ok=True)
-    with subprocess.Popen(["dpkg", "--fsys-tarfile", package], stdout=subprocess.PIPE) as packed:
+    with commands.start("checkout", ["dpkg", "--fsys-tarfile", package], stdout=commands.PIPE) as packed:
         assert packed.stdout
         with tarfile.open(fileobj=packed.stdout, mode="r|") as members:
             for member in members:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import select
 import shlex
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
 
@@ -36,12 +36,20 @@ read -r nothing; {before_removal}
 class Held:
     """path: the folder. Raises Failure with what the command said instead of one."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], limit_s: float = _MAKING_S) -> None:
-        self._shell = subprocess.Popen(
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        limit_s: float = _MAKING_S,
+        *,
+        origin: commands.Origin = "checkout",
+    ) -> None:
+        self._shell = commands.start(
+            origin,
             command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=commands.PIPE,
+            stdout=commands.PIPE,
+            stderr=commands.PIPE,
             bufsize=0,
             env=dict(environment),
             start_new_session=True,
@@ -62,7 +70,7 @@ class Held:
         self._shell.stdin.close()  # type: ignore[union-attr]
         try:
             self._shell.wait(_REMOVING_S)
-        except subprocess.TimeoutExpired:
+        except commands.TimeoutExpired:
             self._shell.kill()
             self._shell.wait()
         for pipe in (self._shell.stdout, self._shell.stderr):

@@ -11,10 +11,10 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 
+from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
@@ -82,7 +82,7 @@ class Connection:
         self._options = ["-T", *(word for name, value in ours for word in ("-o", f"{name}={value}"))]
         self._options += [*(["-F", own] if own else []), *options]
         self.environment = {**os.environ, "LC_ALL": "C"}
-        self._master: subprocess.Popen[bytes] | None = None
+        self._master: commands.Popen[bytes] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -96,11 +96,12 @@ class Connection:
         said = self._folder.path / "said"
         self._socket.unlink(missing_ok=True)
         with said.open("wb") as log:
-            self._master = subprocess.Popen(
+            self._master = commands.start(
+                "typed",
                 leashed(["ssh", "-M", "-N", *alive, *self._options, self.host]),
                 env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdin=commands.DEVNULL,
+                stdout=commands.DEVNULL,
                 stderr=log,
                 start_new_session=True,
             )
@@ -117,15 +118,15 @@ class Connection:
         """Runs a script of sh over there. What the login shell is, is not known: sh is asked for by name."""
         return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
 
-    def run(self, script: str, given: bytes, limit_s: float) -> subprocess.CompletedProcess[bytes]:
+    def run(self, script: str, given: bytes, limit_s: float) -> commands.CompletedProcess[bytes]:
         """Raises Failure where the connection is lost or the limit passes."""
         self.open()
         try:
-            done = subprocess.run(
-                self.command(script), input=given, capture_output=True, check=False, timeout=limit_s,
+            done = commands.run(
+                "typed", self.command(script), input=given, capture_output=True, timeout=limit_s,
                 env=self.environment,
             )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
+        except commands.TimeoutExpired as error:
             raise Failure(f"{self.host} does not answer within {limit_s:g} s", 5) from error
         if done.returncode == LOST:
             raise self.lost(done.stderr)

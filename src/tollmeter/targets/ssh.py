@@ -12,11 +12,11 @@ import atexit
 import hashlib
 import re
 import shlex
-import subprocess
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
@@ -67,7 +67,7 @@ class Ssh:
         self._foreign: set[str] = set()
         self._lost: Failure | None = None
         self._child: Child | None = None
-        self._asking: list[subprocess.Popen[bytes]] = []
+        self._asking: list[commands.Popen[bytes]] = []
         atexit.register(self.close)
 
     # ---- what a target offers ------------------------------------------------------------------------------------
@@ -97,17 +97,17 @@ class Ssh:
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""
         if self._child and self._held:
             command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
-            nowhere = subprocess.DEVNULL
-            self._asking.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
+            nowhere = commands.DEVNULL
+            self._asking.append(commands.start("typed", command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
 
-    def serve(self, executable: str) -> subprocess.Popen[bytes]:
+    def serve(self, executable: str) -> commands.Popen[bytes]:
         """Starts a probe there as the other end of a network, for as long as its standard input is open. It says two
         lines: this machine's address, and its ports. Raises Failure where it cannot be started."""
         script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self._connection.command(script), env=self._connection.environment, stdin=pipe, stdout=pipe, stderr=pipe,
-            start_new_session=True,
+        pipe = commands.PIPE
+        return commands.start(
+            "typed", self._connection.command(script), env=self._connection.environment, stdin=pipe, stdout=pipe,
+            stderr=pipe, start_new_session=True,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Ssh:
         folder = Path(there).parent
         script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *told]))
         try:
-            self._child = Child(self._connection.command(script), self._connection.environment)
+            self._child = Child(self._connection.command(script), self._connection.environment, origin="typed")
             ended = self._child.finish(limit_s)
         except OSError as error:
             raise Failure(f"ssh cannot be started: {error.strerror}", 5) from error
@@ -183,7 +183,7 @@ class Ssh:
         template = '"${TMPDIR:-/tmp}/toll.XXXXXXXXXX"'
         try:
             command = self._connection.command(holding(template, _CLOSE))
-            held = Held(command, self._connection.environment, _ASKING_S)
+            held = Held(command, self._connection.environment, _ASKING_S, origin="typed")
         except Failure as failure:
             raise Failure(f"{self._host} has no folder for the probes: {failure.sentence}", 5) from failure
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", str(held.path)):

@@ -11,11 +11,11 @@ import os
 import re
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.targets.leash import leashed
 
 MOST_BYTES = 2 * 1024 * 1024
@@ -37,10 +37,11 @@ class Wire:
 
     def __init__(self, command: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
         with said.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._process = commands.start(
+                "checkout",
                 leashed(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=commands.PIPE,
+                stdout=commands.PIPE,
                 stderr=log,
                 bufsize=0,
                 env=dict(environment),

@@ -7,13 +7,13 @@ A person's own file stands beside ours: in $XDG_CONFIG_HOME/tollmeter/abis (~/.c
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.root import typed, user_folder
@@ -141,9 +141,9 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
         program = f"{scratch}/trial"
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]
         try:
-            subprocess.run(words, input=_TRIAL, text=True, capture_output=True, check=True, timeout=_TRIAL_S)
-            return subprocess.run([program], check=False, timeout=_TRIAL_S).returncode == 0
-        except (OSError, subprocess.SubprocessError):
+            commands.run("file", words, input=_TRIAL, text=True, capture_output=True, check=True, timeout=_TRIAL_S)
+            return commands.run("file", [program], timeout=_TRIAL_S).returncode == 0
+        except (OSError, commands.SubprocessError):
             return False
 
 
@@ -155,9 +155,9 @@ def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
     cannot be made, or the target opened."""
     emulator = root / "build/emulator"
     for need in (*needs(target), *also):
-        done = subprocess.run(
-            ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
-            cwd=root, capture_output=True, text=True, check=False, env=_outside_make(),
+        done = commands.run(
+            "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
+            cwd=root, capture_output=True, text=True, env=_outside_make(),
         )  # fmt: skip
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 import re
-import subprocess
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.model import UNITS, Abi, Failure, Probe
 from tollmeter.protocol import Damaged, clean, description
 from tollmeter.toolchain import elf, floats
@@ -76,8 +76,10 @@ def _describe(path: Path) -> bytes | None:
     """What an executable says of itself, or None where the kernel does not know its format."""
     name = f"{path.parent.name}/{path.name}"
     try:
-        done = subprocess.run([path, "--describe"], capture_output=True, check=False, timeout=DESCRIBE_SECONDS)
-    except subprocess.TimeoutExpired as error:
+        done: commands.CompletedProcess[bytes] = commands.run(
+            "checkout", [path, "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+        )
+    except commands.TimeoutExpired as error:
         raise Failure(f"{name} --describe does not end", 1) from error
     except OSError as error:
         if error.errno == errno.ENOEXEC:

@@ -7,7 +7,6 @@ import fcntl
 import itertools
 import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
@@ -165,7 +165,7 @@ def _complaint(words: list[str], source: str) -> str | None:
     # Messages in one language, since one of their lines is looked for.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(words, input=source, capture_output=True, text=True, check=False, env=environment)
+        done = commands.run("file", words, input=source, capture_output=True, text=True, env=environment)
     except OSError:
         return ""
     if done.returncode == 0:

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.model import Abi, Failure, Record
 from tollmeter.toolchain.symbols import Met
 from tollmeter.toolchain.void_casts import CASTS, errors, overlays
@@ -102,7 +102,7 @@ def _read(unit: Unit, abi: Abi, compiler: str) -> Found:
             return Found(tuple(_casts_in(told, unit)), 1, {unit.file: found[0]})
         text = _run([*words, "-x", "c", "-E", unit.file], unit).stdout
         laid = overlays(text, lambda more: _told([*words, "-fno-builtin", "-x", "cpp-output", "-"], unit, more))
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+    except (OSError, commands.TimeoutExpired, ValueError) as error:
         return Found((), 1, {unit.file: str(error)})
     known = list(_casts_in(told, unit))
     places = {(one.file, one.line) for one in known}
@@ -123,9 +123,9 @@ def _diagnostics(said: str) -> Iterator[dict[str, Any]]:
         yield from array
 
 
-def _run(words: Sequence[str], unit: Unit, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, cwd=unit.directory, input=text, capture_output=True, text=True, errors="replace", check=False,
+def _run(words: Sequence[str], unit: Unit, text: str | None = None) -> commands.CompletedProcess[str]:
+    return commands.run(
+        "file", words, cwd=unit.directory, input=text, capture_output=True, text=True, errors="replace",
         timeout=_LASTS_S, env={**os.environ, "LC_ALL": "C"},
     )  # fmt: skip
 

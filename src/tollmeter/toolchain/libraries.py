@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import tomllib
@@ -24,6 +23,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.model import Failure, Record
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
@@ -208,7 +208,7 @@ def _download(library: Library, address: str, packed: Path) -> None:
 def _unpack(library: Library, packed: Path, tree: Path) -> Path:
     """Returns the folder that is the whole: of a source it is the one in its archive."""
     if not library.archive:
-        done = subprocess.run(["dpkg-deb", "-x", packed, tree], capture_output=True, text=True, check=False)
+        done = commands.run("checkout", ["dpkg-deb", "-x", packed, tree], capture_output=True, text=True)
         if done.returncode != 0:
             raise Failure(f"{library.title} cannot be unpacked: {_said(done.stderr)}", 5)
         return tree
@@ -269,15 +269,15 @@ def _own_lists(state: Path) -> list[str]:
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def _apt(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _apt(words: Sequence[str], folder: Path) -> commands.CompletedProcess[str]:
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        return subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=_APT_S, cwd=folder, env=environment
+        return commands.run(
+            "checkout", words, capture_output=True, text=True, timeout=_APT_S, cwd=folder, env=environment
         )
     except FileNotFoundError as error:
         raise Failure("there is no apt here to bring it with", 5) from error
-    except subprocess.TimeoutExpired as error:
+    except commands.TimeoutExpired as error:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 

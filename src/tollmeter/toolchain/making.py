@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import clean
@@ -51,7 +51,7 @@ class Ran(NamedTuple):
 
 def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
     """How many files `make` would make now. Raises Failure where make cannot be started."""
-    with _started([*_words(abi, compiler, goals), "--dry-run"], root, subprocess.DEVNULL) as process:
+    with _started([*_words(abi, compiler, goals), "--dry-run"], root, commands.DEVNULL) as process:
         return sum("&& echo build/" in line for line in process.stdout or ())
 
 
@@ -72,11 +72,18 @@ def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], tell: Callab
 
 
 @contextmanager
-def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[subprocess.Popen[str]]:
+def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[commands.Popen[str]]:
     """It is ended where what reads it is."""
     try:
-        process = subprocess.Popen(
-            words, cwd=root, stdout=subprocess.PIPE, stderr=said, env=_environment(), text=True, errors="replace"
+        process = commands.start(
+            "checkout",
+            words,
+            cwd=root,
+            stdout=commands.PIPE,
+            stderr=said,
+            env=_environment(),
+            text=True,
+            errors="replace",
         )
     except OSError as error:
         raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error

@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tollmeter import commands
 from tollmeter.model import Abi, Failure
 from tollmeter.targets.ways import NATIVE, for_abi, lack
 from tollmeter.toolchain.abis import find, lack_of, needs
@@ -123,8 +123,8 @@ def _launch(root: Path, packages: Sequence[str]) -> bool:
     if not os.access(root, os.W_OK):
         return False
     try:
-        with subprocess.Popen(
-            [root / "toll", "--install", *packages], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        with commands.start(
+            "checkout", [root / "toll", "--install", *packages], stdin=commands.DEVNULL, stdout=commands.DEVNULL
         ) as launcher:
             _await(launcher)
     except OSError:
@@ -136,7 +136,7 @@ def _may_install() -> bool:
     return os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
 
 
-def _await(launcher: subprocess.Popen[bytes]) -> None:
+def _await(launcher: commands.Popen[bytes]) -> None:
     """A Ctrl-C reaches the launcher too, which ends as soon as no package is left half installed."""
     try:
         launcher.wait()

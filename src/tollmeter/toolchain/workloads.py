@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.model import Abi, Failure, Workload
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.libraries import Library, bring, folder_of
@@ -112,8 +112,8 @@ def _link(root: Path, abi: Abi, compiler: str, folder: Path, executable: Path) -
 
 def _run(words: Sequence[str], folder: Path, what: str) -> None:
     try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=_BUILD_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = commands.run("file", words, cwd=folder, capture_output=True, text=True, timeout=_BUILD_S)
+    except (OSError, commands.TimeoutExpired) as error:
         raise Failure(f"{what} cannot be built: {error}", 1) from error
     if done.returncode != 0:
         lines = done.stderr.splitlines()

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only file that starts processes. Every call names where the words of its command are from; a run's folder is no
+such place, since it is data and may come from anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, SubprocessError, TimeoutExpired
+from typing import Any, Literal
+
+from tollmeter.model import Failure
+
+__all__ = [
+    "DEVNULL", "PIPE", "STDOUT", "CompletedProcess", "Origin", "Popen", "SubprocessError", "TimeoutExpired", "run",
+    "start",
+]  # fmt: skip
+
+Origin = Literal["checkout", "typed", "file"]
+"""Tollmeter itself, what it built included; the command line of this process; a file of the user's, such as an ABI, a
+suite or compile_commands.json, which is trusted before it is read (toolchain/trusted.py)."""
+_OF_A_RUN = "journal.jsonl"
+Word = str | os.PathLike[str]
+
+
+def run(origin: Origin, words: Sequence[Word], *, check: bool = False, **options: Any) -> CompletedProcess[Any]:
+    """As subprocess.run. Raises Failure as `start`."""
+    _refuse(origin, words)
+    return subprocess.run(words, check=check, **options)
+
+
+def start(origin: Origin, words: Sequence[Word], **options: Any) -> Popen[Any]:
+    """As subprocess.Popen. Raises Failure (5) for a command with a path inside a run's folder."""
+    _refuse(origin, words)
+    return subprocess.Popen(words, **options)
+
+
+def _refuse(origin: Origin, words: Sequence[Word]) -> None:
+    for word in [os.fspath(one) for one in words]:
+        if word.startswith("/") and len(word) < 4096 and _is_of_a_run(Path(word)):
+            raise Failure(f"{word} is in a run's folder ({origin}): no command with a path of one is started", 5)
+
+
+def _is_of_a_run(path: Path) -> bool:
+    try:
+        return (path.parent / _OF_A_RUN).is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A journal of 1 GB is read in little memory: its samples are in a temporary file, and say what they say in memory."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from bench.journal import MEGABYTE, make
+
+from tollmeter.library.derive import open_run
+from tollmeter.model import Room, samples
+from tollmeter.protocol import Outcomes
+from tollmeter.store.journal import streams
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "tests/recordings/format-2"
+MOST_BYTES_A_VISIT = 5000
+"""Of memory, for a visit of a dozen samples: 9,700 where what is read of one probe is kept for the others."""
+READ = """
+import resource, sys
+from pathlib import Path
+from tollmeter.library.derive import open_run
+from tollmeter.experiment import taken
+from tollmeter.model import samples
+samples._MOST_IN_MEMORY = 0
+taken._AT_ONCE = 128
+book = open_run(Path(sys.argv[1]))
+print(len(book.outcomes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+"""
+
+
+def needs(run: Path) -> tuple[int, int]:
+    """Visits of a run, and bytes of memory that opening it takes."""
+    done = subprocess.run([sys.executable, "-c", READ, str(run)], capture_output=True, text=True, check=True, cwd=ROOT)
+    visits, size = done.stdout.split()
+    return int(visits), int(size)
+
+
+def test_memory_grows_little_with_each_visit(tmp_path: Path) -> None:
+    for name, size in (("small", 4), ("large", 20)):
+        make(RECORDED, tmp_path / name, size * MEGABYTE)
+    small, large = needs(tmp_path / "small"), needs(tmp_path / "large")
+    assert large[0] > 3 * small[0]
+    assert large[1] - small[1] < MOST_BYTES_A_VISIT * (large[0] - small[0])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    make(RECORDED, tmp_path / "run", MEGABYTE)
+    return tmp_path / "run"
+
+
+def told(run: Path) -> tuple[bytes, bytes]:
+    (run / "index.sqlite").unlink(missing_ok=True)
+    book = open_run(run)
+    return msgspec.json.encode(book.index), msgspec.json.encode([[*visit.samples] for visit in book.outcomes])
+
+
+def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = told(run)
+    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(samples, "_RECENT", 1)
+    assert told(run) == expected
+
+
+def test_where_no_file_can_be_made_they_stay_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = told(run)
+    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
+
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    assert told(run) == expected
+
+
+def test_a_stream_that_is_decoded_at_once_says_what_its_records_say(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(RECORDED, tmp_path / "run"))
+    visits = [stream for stream in streams(run) if stream.is_visit]
+    together, alone = Outcomes(Room()), Outcomes()
+    assert [together.of_text(one.text) for one in visits] == [alone.of(one.lines) for one in visits]
