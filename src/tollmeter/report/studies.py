@@ -8,13 +8,13 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.judgement.asked_rows import own_reason
-from tollmeter.judgement.studies import NO_NUMBER, Measured, judge, measured, timed_by
-from tollmeter.model import Book, ClaimVerdict, Published, StudyFigure, Suite
+from tollmeter.judgement.claim_rows import Measured, measured, timed_by
+from tollmeter.judgement.studies import NO_NUMBER, judge, tally
+from tollmeter.model import Book, Claim, Published, StudyFigure, Suite, Tally
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
 
 Here = Figure | str
-SHORT = {"holds": "holds", "does not hold": "does not", "cannot tell": "cannot tell"}
 MANY = 3
 ABOVE = "above"
 REDRAWN = "published-"
@@ -28,10 +28,8 @@ class Answer:
     """reasons: why there is no number here, or no verdict, and by whose clock. said: what the claim gets wrong. above:
     whether a reason of it stands above them all."""
 
-    what: str
-    published: str
+    claim: Claim
     here: Here
-    verdict: ClaimVerdict
     reasons: tuple[str, ...] = ()
     said: str = ""
     above: bool = False
@@ -51,11 +49,22 @@ class Told:
 
     @property
     def tally(self) -> str:
-        """Holds here: 4 of 10 published figures; does not: 1; cannot tell: 5."""
-        counts = Counter[str](answer.verdict for answer in self.answers)
-        words = (("holds", "holds here"), ("does not hold", "does not"), ("cannot tell", "cannot tell"))
-        told = [f"{said} {counts[verdict]}" for verdict, said in words if counts[verdict]]
-        return f"Of {len(self.answers)} published figures: {', '.join(told)}."
+        return tally_in_words(tally(answer.claim for answer in self.answers))
+
+
+def tally_in_words(counts: Tally) -> str:
+    """Of 10 published figures 4 hold here; 1 has the same direction, 1 does not hold, 4 cannot be judged. Empty where
+    the study printed none that could be judged."""
+    several = (
+        (counts.holds, "hold" if counts.holds != 1 else "holds"),
+        (counts.same_direction, "have the same direction only" if counts.same_direction != 1 else
+         "has the same direction only"),
+        (counts.does_not_hold, "do not hold" if counts.does_not_hold != 1 else "does not hold"),
+        (counts.cannot_tell, "cannot be judged here"),
+    )  # fmt: skip
+    total = sum(number for number, _ in several)
+    said = ", ".join(f"{number} {words}" for number, words in several if number)
+    return f"Of {total} published figure{'' if total == 1 else 's'}: {said}." if total else ""
 
 
 def told(book: Book, suite: Suite) -> Told:
@@ -64,8 +73,7 @@ def told(book: Book, suite: Suite) -> Told:
     counts = Counter(reason for answer in answers for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
     common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())
-    pairs = zip(suite.published, answers, strict=True)
-    unheld = sum(claim.value is None and answer.here != DASH for claim, answer in pairs)
+    unheld = sum(answer.claim.reason == NO_NUMBER for answer in answers)
     common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
     return Told(tuple(_less(answer, shared) for answer in answers), common)
 
@@ -91,11 +99,28 @@ def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
     numbers = {said: number for number, said in remarks(answers)}
     rows = [
-        Line((one.what, one.published, one.here, SHORT[one.verdict], numbers.get(one.remark) or one.above * ABOVE))
+        Line((
+            one.claim.what, one.claim.figure, one.here, verdict_in_words(one.claim), one.claim.holds_at or DASH,
+            numbers.get(one.remark) or one.above * ABOVE,
+        ))
         for one in answers
-    ]
-    columns = [Column("What"), Column("published"), Column("here", right=True), Column("verdict"), Column("")]
+    ]  # fmt: skip
+    columns = [
+        Column("What"), Column("published"), Column("here", right=True), Column("verdict"),
+        Column("holds at", spare=1), Column(""),
+    ]  # fmt: skip
     return table("What", columns, rows)
+
+
+def verdict_in_words(claim: Claim) -> str:
+    """A dash for what the study prints nothing of that could be judged."""
+    if claim.verdict == "cannot tell":
+        return "cannot be judged here" if claim.holds_at else DASH
+    return (
+        f"same direction, {two_digits(claim.times, '')} times as large".replace("  ", " ")
+        if claim.times
+        else claim.verdict
+    )
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
@@ -111,9 +136,10 @@ def _answer(book: Book, claim: Published) -> Answer:
     here = _here(found)
     concerns = claim.row is None or here != DASH
     why = judged.reason if judged.reason not in (found.gap, NO_NUMBER) else ""
-    reasons = tuple(reason for reason in (found.gap, why, timed_by(book, found)) if reason)
+    stated = judged.unmet if here != DASH else ()
+    reasons = tuple(reason for reason in (found.gap, why, timed_by(book, found), *stated) if reason)
     said = (_free(claim, found), (claim.correction or "").strip() if concerns else "")
-    return Answer(claim.what, claim.figure, here, judged.verdict, reasons, " ".join(filter(None, said)))
+    return Answer(judged, here, reasons, " ".join(filter(None, said)))
 
 
 def _free(claim: Published, found: Measured) -> str:

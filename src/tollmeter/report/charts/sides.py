@@ -13,7 +13,7 @@ import altair as alt
 
 from tollmeter.judgement.attempts import Place
 from tollmeter.judgement.attempts import listing as listed
-from tollmeter.judgement.studies import in_turns
+from tollmeter.judgement.claim_rows import in_turns
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
