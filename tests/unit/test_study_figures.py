@@ -97,6 +97,15 @@ def test_a_line_may_be_held_against_another_at_each_place() -> None:
     assert found == {("gain", 4): 20, ("gain", 8): 20, ("gain", 16): 20, ("gain", 32): 5}
 
 
+def test_lines_of_two_abis_are_two_lines_that_name_them() -> None:
+    """On a board the library's gain under one ABI had been drawn for the other's."""
+    asked = figure(drawn="curve", axis="n", faster=True, line=(line("gain", "falling", over="flat"),))
+    slow = {n: 4 * cost for n, cost in FLAT.items()}
+    other = [msgspec.structs.replace(one, abi="arm-fpa") for one in (*timed("flat", slow), *timed("falling", FALLING))]
+    found = points(drawn(book([*timed("flat", FLAT), *timed("falling", FALLING), *other], asked)))
+    assert (found["gain, x86_64", 8], found["gain, arm-fpa", 8]) == (20, 80)
+
+
 def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:
     """A loop makes 100 M turns a second, and an entry takes 1 µs: 100 turns, in the chart as in the claim. The listed
     attempts, of 1.1 µs, are raw and are another number."""

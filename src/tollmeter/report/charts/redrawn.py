@@ -36,8 +36,11 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 
 
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A line for each of the figure's: a row over the one that it is held against, at each place of the axis."""
-    pairs = {line.name: list(_pairs(bench, figure, line)) for line in figure.line}
+    """Of each ABI a line for each of the figure's: a row over the one that it is compared with, at each place of the
+    axis. Two ABIs are two measurements, so their names say which."""
+    found = {(line.name, abi): list(_pairs(bench, figure, line, abi)) for line in figure.line for abi in bench.abis}
+    several = len({abi for (_, abi), told in found.items() if told}) > 1
+    pairs = {f"{name}, {abi}" if several else name: told for (name, abi), told in found.items() if told}
     rows = [row for told in pairs.values() for row, _ in told]
     if not rows:
         return
@@ -47,10 +50,10 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), said=said)
 
 
-def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine) -> Iterator[tuple[Row, Row]]:
-    """Each row of the line and the one that it is held against."""
-    rows = _found(bench, figure, line.row)
-    others = {_at(figure, row): row for row in _found(bench, figure, line.over)} if line.over else {}
+def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine, abi: str) -> Iterator[tuple[Row, Row]]:
+    """Each row of the line and the one that it is compared with."""
+    rows = _found(bench, figure, line.row, abi)
+    others = {_at(figure, row): row for row in _found(bench, figure, line.over, abi)} if line.over else {}
     nearest = min(rows, key=lambda row: abs(log(_at(figure, row) / (figure.base or 1.0))), default=None)
     for row in rows:
         other = others.get(_at(figure, row)) if line.over else nearest
@@ -58,11 +61,12 @@ def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine) -> Iterator[tupl
             yield row, other
 
 
-def _found(bench: Bench, figure: StudyFigure, wanted: RowOf) -> list[Row]:
-    """Of this bench and of the first ABI that has any, along the axis."""
-    here = [row for row in matching(bench.book, wanted) if (row.target, row.clock) == (bench.target, bench.clock)]
+def _found(bench: Bench, figure: StudyFigure, wanted: RowOf, abi: str) -> list[Row]:
+    """Of this bench and one ABI, along the axis."""
+    place = bench.target, bench.clock, abi
+    here = [row for row in matching(bench.book, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and _at(figure, row) > 0]
-    return sorted(bench.own(usable), key=lambda row: _at(figure, row))
+    return sorted(usable, key=lambda row: _at(figure, row))
 
 
 def _at(figure: StudyFigure, row: Row) -> float:
