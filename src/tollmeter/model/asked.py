@@ -179,12 +179,14 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours. idle: it is
+    the idle loop, and no part of the busy time."""
 
     function: str
     left: float
     right: float
     here: tuple[str, ...] = ()
+    idle: bool = False
 
 
 class Beside(Record, frozen=True, forbid_unknown_fields=True):
@@ -194,6 +196,16 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     right: RowOf
     titles: tuple[str, str]
     shares: tuple[PublishedShare, ...] = ()
+
+    def busy(self) -> list[tuple[PublishedShare, float, float]]:
+        """Each function's shares of the busy time. Where no share is marked as the idle loop's, what has no like here
+        counts as idle."""
+        idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
+        wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
+        return [
+            (share, 100 * share.left / wholes[0], 100 * share.right / wholes[1])
+            for share in self.shares if share not in idle
+        ]  # fmt: skip
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):

@@ -112,16 +112,16 @@ def _published(suite: Suite, left: Profile, right: Profile) -> Table | None:
     if suite.beside is None or not suite.beside.shares:
         return None
     rows = [
-        Line((share.function, *_ratios(share.left, share.right), *_here(share.here, left, right)))
-        for share in suite.beside.shares
+        Line((share.function, *_ratios(*parts), *_here(share.here, left, right)))
+        for share, *parts in suite.beside.busy()
     ]
-    columns = [Column("published"), *(Column(f"{title}, %", True) for title in suite.beside.titles),
-               *(Column(f"{title} here, %", True) for title in suite.beside.titles)]  # fmt: skip
-    return table("published", columns, rows)
+    columns = [Column("% of the busy time"), *(Column(f"{title}, published", True) for title in suite.beside.titles),
+               *(Column(f"{title}, here", True) for title in suite.beside.titles)]  # fmt: skip
+    return table("% of the busy time", columns, rows)
 
 
 def _ratios(left: float, right: float) -> tuple[str, str]:
-    return f"{left:.2f}" if left else DASH, f"{right:.2f}" if right else DASH
+    return f"{left:.1f}" if left else DASH, f"{right:.1f}" if right else DASH
 
 
 def _here(forms: Sequence[str], left: Profile, right: Profile) -> tuple[str, str]:

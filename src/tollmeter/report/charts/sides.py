@@ -79,19 +79,14 @@ def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     found = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
     if not found or suite is None or suite.beside is None:
         return
-    busy = [share for share in suite.beside.shares if share.here]
-    idle = [share for share in suite.beside.shares if not share.here]
-    wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
-    data = [d for share in busy for d in _shares(share, wholes, found[0])]
+    data = [d for share, *parts in suite.beside.busy() if share.here for d in _shares(share, parts, found[0])]
     yield _chart(figure, data, sorted({found[0].left.probe, found[0].right.probe}), log=False)
 
 
-def _shares(share: PublishedShare, wholes: tuple[float, float], pair: Pair) -> Iterator[Datum]:
-    for title, part, whole, profile in zip(
-        pair.titles, (share.left, share.right), wholes, (pair.left, pair.right), strict=True
-    ):
+def _shares(share: PublishedShare, parts: Sequence[float], pair: Pair) -> Iterator[Datum]:
+    for title, part, profile in zip(pair.titles, parts, (pair.left, pair.right), strict=True):
         here = part_like(profile, share.here)
-        yield _published(share.function, f"{PUBLISHED}, {title}", 100 * part / whole, "%")
+        yield _published(share.function, f"{PUBLISHED}, {title}", part, "%")
         yield _here(share.function, f"{HERE}, {title}", Estimate(here, here, here), "%")
 
 
