@@ -10,9 +10,9 @@ import pytest
 
 from books import derived, empty, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.studies import INSTRUCTIONS, MIXED, PREFETCH, study
 from tollmeter.library.places import suites
 from tollmeter.model import Book, Claim, Fall, Lengths, Level, Published, Row, RowOf, State, Suite
+from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, study
 
 SPREAD = 0.002
 MEANS = {"own-vector": "planted.vectors", "control-loop": "planted.loop"}

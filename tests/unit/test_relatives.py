@@ -10,13 +10,13 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.relatives import relatives
-from tollmeter.judgement.studies import study
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
+from tollmeter.studies.relatives import relatives
+from tollmeter.studies.study import study
 
 PROBE = probe(
     metric("solve"),

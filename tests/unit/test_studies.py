@@ -14,13 +14,13 @@ import pytest
 
 from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.asked_rows import NOT_TOGETHER
-from tollmeter.judgement.claim_rows import measured, timed_by
-from tollmeter.judgement.studies import NO_NUMBER, study
 from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
+from tollmeter.studies.asked_rows import NOT_TOGETHER
+from tollmeter.studies.claim_rows import measured, timed_by
+from tollmeter.studies.study import NO_NUMBER, study
 
 ENTRY = probe(metric("trip", means="entry"), metric("exits", unit="count", means="guest-exits"), name="any.entry")
 YES = Inference(name="kept", kind="write_back", value=True, low=None, high=None, unit=None)

@@ -11,7 +11,6 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, outcome, probe, quiet, row, sample
-from tollmeter.judgement.studies import study
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,
@@ -33,6 +32,7 @@ from tollmeter.model import (
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.studies import not_redrawn
+from tollmeter.studies.study import study
 
 PROBE = probe(
     metric("operation"), metric("cpu_time", means="cpu-time", source="gauge"), metric("turn", means="control-loop"),

@@ -63,7 +63,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     nothing but a real machine's time could answer: no emulator has either; "instructions" where their count answers
     too, as of a CPU that is only here by an emulator.
 
-    relation and tolerance: what would confirm it (judgement/predicate.py); of a value alone, that it is about right.
+    relation and tolerance: what would confirm it (studies/predicate.py); of a value alone, that it is about right.
     requires: under which conditions. counted: false for a second row of a figure, or one that the source does not print
     itself.
     """

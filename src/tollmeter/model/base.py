@@ -26,7 +26,7 @@ Relation = Literal[
 ]  # fmt: skip
 """What a study says of a number; `shown`: a number of its own machine, which no other can confirm or contradict."""
 Condition = Literal["own clock", "strict CPU", "prefetch off"]
-"""Under which a study's claim was made: judgement/conditions.py."""
+"""Under which a study's claim was made: studies/study.py."""
 Severity = Literal["note", "warning", "error"]
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",

@@ -13,7 +13,7 @@ from tollmeter.plan.values import relative_bytes
 
 UNCLAIMED = 2
 _INSTRUCTIONS = "instructions"
-"""What alone a claim is about that a count answers (judgement/studies.py)."""
+"""What alone a claim is about that a count answers (studies/study.py)."""
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
 from tollmeter.report import in_turns, tables, ways_out, worth
 from tollmeter.report.attempts import listings
@@ -23,6 +22,7 @@ from tollmeter.report.programs import attribution_table, in_words, largest, prog
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.wrapping import parts
+from tollmeter.studies.attribution import Attribution
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tollmeter.judgement.attribution import Attribution, Part, attributed
-from tollmeter.judgement.gains import MULTIPLE
 from tollmeter.model import Book, Relative
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, plus_minus, quantity, two_digits
 from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.studies.attribution import Attribution, Part, attributed
+from tollmeter.studies.gains import MULTIPLE
 
 TITLES = {"memory": "Memory", "time": "CPU time"}
 LARGEST = 3

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.asked_rows import own_reason
-from tollmeter.judgement.claim_rows import Measured, measured, timed_by
-from tollmeter.judgement.studies import NO_NUMBER, judge, tally
 from tollmeter.model import Book, Claim, Published, StudyFigure, Suite, Tally
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.studies.asked_rows import own_reason
+from tollmeter.studies.claim_rows import Measured, measured, timed_by
+from tollmeter.studies.study import NO_NUMBER, judge, tally
 
 Here = Figure | str
 MANY = 3

@@ -9,13 +9,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.judgement.asked_rows import matching
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import DASH, percent, plain, time, two_digits
 from tollmeter.report.profiles import Block, known_like, side_by_side
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.studies.asked_rows import matching
 
 Place = tuple[str, str]
 """ABI and target."""

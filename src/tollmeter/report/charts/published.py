@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 
-from tollmeter.judgement.claim_rows import TURNS
 from tollmeter.model import Claim
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, hover, series_colour, values, words_axis
 from tollmeter.report.numbers import plain, quantity
 from tollmeter.report.studies import tally_in_words
+from tollmeter.studies.claim_rows import TURNS
 
 STEP = 40
 LEAST_CLAIMS = 2

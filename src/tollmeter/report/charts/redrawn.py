@@ -10,7 +10,6 @@ from math import log
 
 import altair as alt
 
-from tollmeter.judgement.asked_rows import matching
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import FigureLine, Row, RowOf, StudyFigure
 from tollmeter.report.charts.boundaries import rules
@@ -21,6 +20,7 @@ from tollmeter.report.charts.marks import values as data_of
 from tollmeter.report.charts.sides import listing, profiles, programs
 from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.tables import upper
+from tollmeter.studies.asked_rows import matching
 
 MOST_TOLD = 4
 UNCOUNTED = "instructions"

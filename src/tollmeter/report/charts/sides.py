@@ -11,9 +11,6 @@ from dataclasses import replace
 
 import altair as alt
 
-from tollmeter.judgement.attempts import Place
-from tollmeter.judgement.attempts import listing as listed
-from tollmeter.judgement.claim_rows import in_turns
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
@@ -31,6 +28,9 @@ from tollmeter.report.charts.marks import (
 from tollmeter.report.numbers import MINUS, plain, quantity
 from tollmeter.report.profiles import part_like
 from tollmeter.report.ways_out import Pair, pairs
+from tollmeter.studies.attempts import Place
+from tollmeter.studies.attempts import listing as listed
+from tollmeter.studies.claim_rows import in_turns
 
 STEP, ROOM = 15, 44
 PUBLISHED, HERE = "published", "here"

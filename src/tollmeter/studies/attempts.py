@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from tollmeter.judgement.asked_rows import picked
-from tollmeter.judgement.guest_exits import exits_of
 from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
+from tollmeter.studies.asked_rows import picked
+from tollmeter.studies.guest_exits import exits_of
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement import predicate
-from tollmeter.judgement.claim_rows import Measured, measured
-from tollmeter.judgement.gains import gains
-from tollmeter.judgement.guest_exits import HOSTED
-from tollmeter.judgement.predicate import Judged
-from tollmeter.judgement.relatives import relatives
 from tollmeter.model import REAL_CLOCKS, Book, Claim, Condition, Published, Study, Tally
 from tollmeter.numbers.row_of import KERNEL_COUNTS
+from tollmeter.studies import predicate
+from tollmeter.studies.claim_rows import Measured, measured
+from tollmeter.studies.gains import gains
+from tollmeter.studies.guest_exits import HOSTED
+from tollmeter.studies.predicate import Judged
+from tollmeter.studies.relatives import relatives
 
 INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NO_NUMBER = "The study prints neither a number nor a relation that could be judged."

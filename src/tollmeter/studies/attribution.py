@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tollmeter.judgement.fit import Fit, Observed, Waits, fit
 from tollmeter.judgement.verdict import is_known
-from tollmeter.judgement.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
 from tollmeter.model import Book, Clock, Record, Row, Value
 from tollmeter.numbers.meanings import with_meaning
+from tollmeter.studies.fit import Fit, Observed, Waits, fit
+from tollmeter.studies.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3

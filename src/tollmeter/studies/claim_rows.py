@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.judgement.asked_rows import NOT_TOGETHER, VIRTUAL, own_reason, picked, with_mend
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.judgement.guest_exits import is_hosted
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Bend, Book, Lengths, Level, Published, Row, RowOf, State
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
+from tollmeter.studies.asked_rows import NOT_TOGETHER, VIRTUAL, own_reason, picked, with_mend
+from tollmeter.studies.guest_exits import is_hosted
 
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""

@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.judgement.asked_rows import NOT_TOGETHER, own_reason
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Program, Relative, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+from tollmeter.studies.asked_rows import NOT_TOGETHER, own_reason
 
 Measure = Literal["memory", "time"]
 MEANS = {"memory": "resident-peak", "time": "cpu-time"}
