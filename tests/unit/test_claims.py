@@ -11,7 +11,7 @@ import pytest
 from books import derived, empty, with_rows
 from made import metric, probe, row
 from tollmeter.library.places import suites
-from tollmeter.model import Book, Claim, Fall, Lengths, Level, Published, Row, RowOf, State, Suite
+from tollmeter.model import Book, Cache, Claim, Fall, Lengths, Level, Published, Row, RowOf, State, Suite
 from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, study
 
 SPREAD = 0.002
@@ -67,9 +67,10 @@ def bent(index: Any, claim: Published, value: float) -> Any:
     level = Level(level=claim.bend.level, size_bytes=size, size_low=size * 0.97,
                   size_high=size * 1.03, os_size_bytes=32768, latency_ns=1, latency_cycles=4,
                   read_bytes_per_second=1, parallelism=1)  # fmt: skip
-    index = msgspec.structs.replace(index, hierarchy=(level,))
     if claim.bend.rate is None:
-        return index
+        return msgspec.structs.replace(index, hierarchy=(level,))
+    caches = (Cache(level=1, kind="instruction", size_bytes=1), Cache(level=1, kind="data", size_bytes=32768))
+    index = msgspec.structs.replace(index, machine=msgspec.structs.replace(index.machine, caches=caches))
     rate = planted(claim.bend.rate, 1.0, "flop/s")
     fall = Fall(after_n=1, by_n=2, after_bytes=int(size * 0.9), by_bytes=int(size * 1.1), slower=2, lost_ns=1,
                 least_ns=2, cause="memory")  # fmt: skip

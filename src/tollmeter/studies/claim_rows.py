@@ -118,11 +118,18 @@ def _in_state(row: Row, name: str | None) -> Row | None:
 def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
     """As a multiple of the cache's size, by the system."""
     level = next((one for one in book.index.hierarchy if one.level == bend.level), None)
-    if level is None or not level.os_size_bytes:
-        return Measured(gap=claim.missing or f"This run has no size of {bend.level}, measured and by the system.")
+    system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
+    if not system_bytes:
+        return Measured(gap=claim.missing or f"The system does not tell the size of {bend.level}.")
     if bend.rate is not None:
-        return _fall(book, claim, bend.rate, level.os_size_bytes)
-    return _end_of(level, level.os_size_bytes)
+        return _fall(book, claim, bend.rate, system_bytes)
+    return _end_of(level, system_bytes) if level else Measured(gap=f"This run has no measured size of {bend.level}.")
+
+
+def _system_bytes(book: Book, name: str) -> int | None:
+    """Of a data cache by its name: L1d, L2."""
+    caches = (cache for cache in book.index.machine.caches if cache.kind != "instruction")
+    return next((cache.size_bytes for cache in caches if name.rstrip("d") == f"L{cache.level}"), None)
 
 
 def _end_of(level: Level, system_bytes: int) -> Measured:
