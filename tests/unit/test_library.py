@@ -28,8 +28,8 @@ PUBLIC = {
     "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
     "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
-    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
-    "measure", "open",
+    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare",
+    "derive", "measure", "open",
 }  # fmt: skip
 
 
