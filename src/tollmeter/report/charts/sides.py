@@ -27,9 +27,9 @@ from tollmeter.report.charts.marks import (
 )
 from tollmeter.report.numbers import MINUS, plain, quantity
 from tollmeter.report.profiles import part_like
-from tollmeter.report.ways_out import Pair, pairs
 from tollmeter.studies.attempts import Place
 from tollmeter.studies.attempts import listing as listed
+from tollmeter.studies.choices import Pair, pairs
 from tollmeter.studies.claim_rows import in_turns
 
 STEP, ROOM = 15, 44
