@@ -18,11 +18,11 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
-from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
+from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.wrapping import parts
-from tollmeter.studies.attribution import Attribution
+from tollmeter.studies.attribution import Attribution, largest
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")

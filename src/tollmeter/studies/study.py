@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import REAL_CLOCKS, Book, Claim, Condition, Published, Study, Tally
+from tollmeter.model import REAL_CLOCKS, Book, Claim, Condition, Published, Study, Suite, Tally
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.studies import predicate
-from tollmeter.studies.claim_rows import Measured, measured
+from tollmeter.studies.claim_rows import Measured, measured, timed_by
 from tollmeter.studies.gains import gains
 from tollmeter.studies.guest_exits import HOSTED
 from tollmeter.studies.predicate import Judged
@@ -23,9 +24,21 @@ THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 MIXED = "The two rows are of different states of the core: uncontended, contended or unknown."
 STRICT = "This CPU does not trap on a misaligned access, and the study's does."
 PREFETCH = "The study switched prefetching off, and this CPU prefetches."
+FREE = "There an exception itself is free: only the instructions of its handler's path count."
+ENTRIES = ("own-vector", "entry", "checked-entry", "trap")
 _STRICT_ABIS = ("mips", "sparc")
 _UNTIMED = (*KERNEL_COUNTS, "count")
 """Units of what a kernel counts: an emulated CPU does not change it."""
+
+
+class Answered(NamedTuple):
+    """A claim with its verdict, and what it was judged by. reasons: why there is no number or no verdict, by whose
+    clock, and which conditions are not met; said: what the claim gets wrong, or how our measurement differs."""
+
+    claim: Claim
+    found: Measured
+    reasons: tuple[str, ...]
+    said: str
 
 
 def study(book: Book) -> Study | None:
@@ -34,7 +47,7 @@ def study(book: Book) -> Study | None:
     if suite is None or not suite.published:
         return None
     told = relatives(book)
-    claims = tuple(judge(claim, measured(book, claim)) for claim in suite.published)
+    claims = tuple(one.claim for one in answered(book, suite))
     return Study(
         source=suite.source,
         claims=claims,
@@ -42,6 +55,28 @@ def study(book: Book) -> Study | None:
         worth=gains(suite.worth, suite.mend, told) if suite.worth else "",
         tally=tally(claims),
     )
+
+
+def answered(book: Book, suite: Suite) -> list[Answered]:
+    """One for each published figure, in the study's order."""
+    return [_answered(book, claim) for claim in suite.published]
+
+
+def _answered(book: Book, claim: Published) -> Answered:
+    """The correction is about the number here: it goes beside a number, and where none can ever be."""
+    found = measured(book, claim)
+    judged = judge(claim, found)
+    why = judged.reason if judged.reason not in (found.gap, NO_NUMBER) else ""
+    stated = judged.unmet if found.values else ()
+    reasons = tuple(reason for reason in (found.gap, why, timed_by(book, found), *stated) if reason)
+    correction = (claim.correction or "").strip() if claim.row is None or found.values else ""
+    return Answered(judged, found, reasons, " ".join(filter(None, (_free(claim, found), correction))))
+
+
+def _free(claim: Published, found: Measured) -> str:
+    """Where an emulator counts instructions, entering its kernel costs none."""
+    counted = found.of is not None and found.of.clock == "virtual"
+    return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
 
 
 def tally(claims: Iterable[Claim]) -> Tally:

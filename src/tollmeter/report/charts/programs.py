@@ -12,8 +12,8 @@ import altair as alt
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
-from tollmeter.report.programs import largest, named
-from tollmeter.studies.attribution import Attribution, Part
+from tollmeter.report.programs import named
+from tollmeter.studies.attribution import Attribution, Part, largest
 
 _STEP, _ROOM = 40, 20
 MEANS = ("cpu-time",)

@@ -5,7 +5,6 @@ same unit: turns of a control loop, shares of the busy time, times what the mach
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -25,18 +24,18 @@ from tollmeter.report.charts.marks import (
     values,
     words_axis,
 )
-from tollmeter.report.numbers import MINUS, plain, quantity
+from tollmeter.report.numbers import plain, quantity
 from tollmeter.report.profiles import part_like
-from tollmeter.studies.attempts import Place
+from tollmeter.studies.attempts import Place, published_turns
 from tollmeter.studies.attempts import listing as listed
 from tollmeter.studies.choices import Pair, pairs
 from tollmeter.studies.claim_rows import in_turns
+from tollmeter.studies.relatives import published_ratio
 
 STEP, ROOM = 15, 44
 PUBLISHED, HERE = "published", "here"
 BUILDS = (PUBLISHED, "published, rebuilt")
 MOST_TOLD = 3
-PER_CENT = re.compile(r"([+-]?\d+(?:\.\d+)?) %")
 
 
 # ---- a listing ----------------------------------------------------------------------------------------------------
@@ -54,12 +53,8 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def _turns_published(bench: Bench) -> Iterator[Datum]:
-    lines = bench.book.suite.listing if bench.book.suite else ()
-    loops = next((line.published for line in lines if line.published), ())
-    for line in lines:
-        for build, own, loop in zip(BUILDS, line.published, loops, strict=False):
-            if own and own != loop:
-                yield _published(f"{line.test} {line.what}", build, loop / own, "turns")
+    for line, build, turns in published_turns(bench.book.suite.listing if bench.book.suite else ()):
+        yield _published(f"{line.test} {line.what}", BUILDS[build], turns, "turns")
 
 
 def _turns_here(bench: Bench, place: Place) -> Iterator[Datum]:
@@ -105,9 +100,9 @@ def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def _relative(one: Relative) -> Iterator[Datum]:
-    found = PER_CENT.search(one.published.replace(MINUS, "-"))
-    if found:
-        yield _published(one.what, f"{PUBLISHED}, {one.abi}", 1 + float(found[1]) / 100, "ratio")
+    ratio = published_ratio(one)
+    if ratio is not None:
+        yield _published(one.what, f"{PUBLISHED}, {one.abi}", ratio, "ratio")
     if one.value:
         low, high = (one.value, one.value) if one.thin else (one.low or one.value, one.high or one.value)
         yield _here(one.what, one.abi, Estimate(one.value, low, high), "ratio")
