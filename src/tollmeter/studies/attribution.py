@@ -74,6 +74,9 @@ class Attribution(Record, frozen=True):
         """Whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is known."""
         return self.second_ns is not None or all(part.ns is not None for part in self.parts[:-1])
 
+    def is_of(self, probe: str, parameters: Mapping[str, Value]) -> bool:
+        return self.probe == probe and parameters.items() <= self.parameters.items()
+
 
 class Need(NamedTuple):
     """What one operation takes under one ABI; None: not measured. apart: bytes between its loads of a line. thin: its
@@ -316,8 +319,6 @@ def _is_below(book: Book) -> Callable[[Attribution], bool]:
     programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
 
     def is_below(told: Attribution) -> bool:
-        return not any(
-            one.probe == told.probe and one.parameters.items() <= told.parameters.items() for one in programs
-        )
+        return not any(told.is_of(one.probe, one.parameters) for one in programs)
 
     return is_below

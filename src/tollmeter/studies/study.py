@@ -11,6 +11,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import REAL_CLOCKS, Book, Claim, Condition, Published, Study, Suite, Tally
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.studies import predicate
+from tollmeter.studies.attribution import largest
 from tollmeter.studies.claim_rows import Measured, measured, timed_by
 from tollmeter.studies.gains import gains
 from tollmeter.studies.guest_exits import HOSTED
@@ -52,9 +53,20 @@ def study(book: Book) -> Study | None:
         source=suite.source,
         claims=claims,
         relatives=told,
-        worth=gains(suite.worth, suite.mend, told) if suite.worth else "",
+        worth=gains(suite.worth, suite.mend, told, _by_counts(book, suite)) if suite.worth else "",
         tally=tally(claims),
     )
+
+
+def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
+    """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
+    taken = [one for one in largest(book) if one.second_ns is None and one.abis[1] == suite.worth and one.first_ns]
+    return [
+        (program.what, one.saved_ns / one.first_ns)
+        for one in taken
+        for program in suite.program
+        if not program.primitive and one.is_of(program.probe, program.parameters)
+    ]
 
 
 def answered(book: Book, suite: Suite) -> list[Answered]:
