@@ -2,7 +2,7 @@
  *
  * The control that every other price is given in units of: a loop of two instructions, a decrement and a branch.
  *
- * "Speed limits" (Willcocks 2013, test A) timed such a loop beside its kernel entries, and found it 49 % faster after a
+ * "Speed limits" (Willcocks 2013, test A) timed such a loop beside its kernel entries, and found it 51 % faster after a
  * rebuild of other code: where this rate moves between two runs, the machine moved, and no difference may be blamed on
  * the code. The counter is as wide as a register, so that the loop is two instructions on a 32-bit ABI too; a batch of a
  * few milliseconds never fills it.

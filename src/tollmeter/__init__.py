@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tollmeter.library.run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
     from tollmeter.model import (
         Archive,
+        Bend,
         Beside,
         Book,
         BreakEven,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         StudyFigure,
         Suite,
         Surroundings,
+        Tally,
         Toll,
         Uncompared,
         Witness,
@@ -74,13 +76,13 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "Archive", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
     "Comparison", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
     "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
     "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
-    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
-    "measure", "open",
+    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare",
+    "derive", "measure", "open",
 ]  # fmt: skip
 
 _HOMES = {

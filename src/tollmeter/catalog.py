@@ -143,7 +143,7 @@ def read_suite(path: Path) -> Suite:
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
-        if claim.row is None and claim.missing is None:
+        if not (claim.row or claim.order or claim.bend or claim.missing):
             raise Failure(f"{path}: '{claim.what}' must have a row, or a sentence that says why there is none")
     return suite
 

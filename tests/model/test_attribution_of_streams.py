@@ -20,8 +20,8 @@ from model.measured import Noise, described, latency_rows, reading_rows
 from model.simplex import Network, Stream, stream
 from model.streams import started
 from model.walks import CHASE, order
-from tollmeter.judgement.attribution import Attribution, attributed
 from tollmeter.model import Book, Distances, Row
+from tollmeter.studies.attribution import Attribution, attributed
 from tollmeter.targets.distances import LINE_BYTES, ONE_IN
 
 SMALL = Machine(

@@ -12,10 +12,10 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, probe, program, row
-from tollmeter.judgement.attribution import Attribution, Part, PartName, attributed
 from tollmeter.model import Book, Program, Row, Select, Suite
 from tollmeter.report.charts import charts
-from tollmeter.report.programs import attribution_table, in_words, largest, named, why_not
+from tollmeter.report.programs import attribution_table, in_words, named, why_not
+from tollmeter.studies.attribution import Attribution, Part, PartName, attributed, largest
 
 KIB, MIB = 1 << 10, 1 << 20
 PROGRAM = program("solve")

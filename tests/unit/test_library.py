@@ -23,13 +23,13 @@ from tollmeter.report import page
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
-    "Archive", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
     "Comparison", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
     "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
     "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
-    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
-    "measure", "open",
+    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare",
+    "derive", "measure", "open",
 }  # fmt: skip
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, probe, row
-from tollmeter.judgement.relatives import relatives
-from tollmeter.judgement.studies import study
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
+from tollmeter.studies.gains import gains
+from tollmeter.studies.relatives import relatives
+from tollmeter.studies.study import study
 
 PROBE = probe(
     metric("solve"),
@@ -165,3 +166,23 @@ def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
     page = render_page(judged(book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))
     for table in ("Memory", "CPU time"):
         assert f"<h3>{table}, against x86_64</h3>" in page
+
+
+def needed(what: str, value: float, measure: str = "memory") -> Relative:
+    made = {"what": what, "primitive": False, "measure": measure, "abi": "x32", "over": "x86_64", "target": "guest:x32",
+            "value": value, "low": value * 0.99, "high": value * 1.01}  # fmt: skip
+    return msgspec.convert(made, Relative)
+
+
+def test_what_was_counted_is_said_where_the_time_was_not_measured() -> None:
+    """The first line said that no saving in time could be told, above a table that told 830 µs."""
+    said = gains("x32", "Another kernel runs it.", [needed("flow", 0.7)], [("flow", 0.105), ("queue", 0.044)])
+    assert "By counts it would save 10 % of the time (flow) to 4 % of the time (queue)" in said
+    assert "its time was not measured: another kernel runs it." in said and "cannot be told" not in said
+
+
+def test_one_program_of_many_does_not_make_an_abi_worth_it() -> None:
+    most = gains("x32", "", [needed("a", 0.7), needed("b", 0.8), needed("c", 1.0)])
+    assert most.startswith("x32 is worth it here where memory is short: 2 of 3 programs need less.")
+    one = gains("x32", "", [needed("a", 0.7), needed("b", 1.0), needed("c", 1.0)])
+    assert one.startswith("x32 is not worth it here: it saves memory for a alone.")

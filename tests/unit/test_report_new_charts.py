@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import books
-from tollmeter.model import Book, Claim, Outcome, Point, Row, Study
+from tollmeter.model import Book, Claim, Outcome, Point, Row, Study, Tally
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.cores import clusters
 from tollmeter.report.charts.sentences import points
@@ -85,12 +85,13 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
                      verdict="holds" if here else "cannot tell")  # fmt: skip
 
     book = books.healthy(("x86_64",))
-    told = Study(source="A paper", claims=(claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None)))
+    claims = (claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None))
+    told = Study(source="A paper", claims=claims, tally=Tally(holds=2, cannot_tell=4))
     chart = _of(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, study=told)), "published-ratio")
     pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip
-    assert "2 of 3 published figures hold here" in chart.said
+    assert chart.said == "Of 6 published figures: 2 hold, 4 cannot be judged here."
 
 
 def test_fewer_than_four_points_are_no_chart() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, outcome, probe, quiet, row, sample
-from tollmeter.judgement.studies import study
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,
@@ -33,6 +32,7 @@ from tollmeter.model import (
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.studies import not_redrawn
+from tollmeter.studies.study import study
 
 PROBE = probe(
     metric("operation"), metric("cpu_time", means="cpu-time", source="gauge"), metric("turn", means="control-loop"),
@@ -95,6 +95,15 @@ def test_a_line_may_be_held_against_another_at_each_place() -> None:
     rows = [*timed("flat", FLAT), *timed("falling", {**FALLING, 64: 20.0, 4: 5.0})]
     found = points(drawn(book([*rows, *timed("flat", {4: 100.0})], asked)))
     assert found == {("gain", 4): 20, ("gain", 8): 20, ("gain", 16): 20, ("gain", 32): 5}
+
+
+def test_lines_of_two_abis_are_two_lines_that_name_them() -> None:
+    """On a board the library's gain under one ABI had been drawn for the other's."""
+    asked = figure(drawn="curve", axis="n", faster=True, line=(line("gain", "falling", over="flat"),))
+    slow = {n: 4 * cost for n, cost in FLAT.items()}
+    other = [msgspec.structs.replace(one, abi="arm-fpa") for one in (*timed("flat", slow), *timed("falling", FALLING))]
+    found = points(drawn(book([*timed("flat", FLAT), *timed("falling", FALLING), *other], asked)))
+    assert (found["gain, x86_64", 8], found["gain, arm-fpa", 8]) == (20, 80)
 
 
 def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:

@@ -17,7 +17,7 @@ from tollmeter.model import Book, Failure, Index
 from tollmeter.store.export import written
 
 if TYPE_CHECKING:
-    from tollmeter.judgement.attribution import Attribution
+    from tollmeter.studies.attribution import Attribution
 
 FORMATS = ("table", "json", "csv", "md", "lmbench")
 
@@ -53,7 +53,7 @@ def show(
 
 def print_attribution(book: Book, words: str, form: str) -> None:
     """Raises Failure: 2 for what names no two ABIs of the run, 4 where it timed no program under both in one place."""
-    from tollmeter.judgement.attribution import attributed
+    from tollmeter.studies.attribution import attributed
 
     abis = [word.strip() for word in words.split(",")]
     known = sorted({row.abi for row in book.index.rows})

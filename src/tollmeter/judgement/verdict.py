@@ -117,8 +117,8 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared:
         return _without_ratio(run, compared)
     if run.verdict == "too short":
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
-    figures = [claim for claim in study.claims if claim.value is not None] if study else []
-    judged = sum(claim.verdict != "cannot tell" for claim in figures)
+    figures = [claim for claim in study.claims if claim.counted or claim.value is not None] if study else []
+    judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
     if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:

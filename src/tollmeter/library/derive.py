@@ -144,8 +144,8 @@ def _judged(bare: Book) -> Book:
     """With its findings, a study's claims, and whether the question was answered."""
     from tollmeter.findings import all_findings
     from tollmeter.findings._carried import carried
-    from tollmeter.judgement.studies import study
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
+    from tollmeter.studies.study import study
 
     told, run = study(bare), bare.index.run
     compared = len({(one.point, one.against) for one in bare.index.opposed})

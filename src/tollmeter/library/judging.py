@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.judgement import attempts, opposed, settle
+from tollmeter.judgement import opposed, settle
 from tollmeter.model import Outcome, Point, Probe, Suite
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
+from tollmeter.studies import attempts
 
 
 class AnalysisJudge:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tollmeter.model.asked import (
     Archive,
+    Bend,
     Beside,
     BreakEven,
     CacheModel,
@@ -36,12 +37,14 @@ from tollmeter.model.base import (
     Better,
     ClaimVerdict,
     Clock,
+    Condition,
     Failure,
     InferenceKind,
     OpposedVerdict,
     Portion,
     Priority,
     Record,
+    Relation,
     RunVerdict,
     Severity,
     Source,
@@ -65,6 +68,7 @@ from tollmeter.model.derived import (
     Row,
     State,
     Study,
+    Tally,
     Toll,
 )
 from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
@@ -84,13 +88,13 @@ from tollmeter.model.profiled import Distances, Modelled, Profile, Share
 from tollmeter.model.samples import Columns, Lanes, Room, Samples
 
 __all__ = [
-    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Beside", "Better",
-    "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns",
-    "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "Index", "Inference",
-    "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
-    "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point", "Portion", "Priority", "Probe", "Profile",
-    "Program", "Published", "PublishedShare", "Record", "Relative", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict",
-    "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
-    "StudyFigure", "Suite", "Surroundings", "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
-    "Workload",
+    "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Bend", "Beside",
+    "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading",
+    "Columns", "Condition", "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark",
+    "Finding", "Index", "Inference", "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine",
+    "Marks", "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point",
+    "Portion", "Priority", "Probe", "Profile", "Program", "Published", "PublishedShare", "Record", "Relation",
+    "Relative", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Samples", "Select", "Severity",
+    "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite", "Surroundings", "Tally",
+    "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

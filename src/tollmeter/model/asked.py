@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tollmeter.model.base import Priority, Record, Value
+from tollmeter.model.base import Condition, Priority, Record, Relation, Value
 
 
 class Select(Record, frozen=True, forbid_unknown_fields=True):
@@ -45,14 +45,27 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     parameters: dict[str, Value] = {}
 
 
+class Bend(Record, frozen=True, forbid_unknown_fields=True):
+    """Where a curve bends, as a multiple of the size of a cache that the system reports. level: the cache. rate: picks
+    a rate over length, whose first fall it is; without it, where the latency of that level ends."""
+
+    level: str
+    rate: RowOf | None = None
+
+
 class Published(Record, frozen=True, forbid_unknown_fields=True):
-    """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`.
+    """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`; of the rows of
+    `order`, the ratios of each to the one before; of `bend`, where a curve bends.
 
     figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
     is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
     or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" or "time" where
     nothing but a real machine's time could answer: no emulator has either; "instructions" where their count answers
     too, as of a CPU that is only here by an emulator.
+
+    relation and tolerance: what would confirm it (studies/predicate.py); of a value alone, that it is about right.
+    requires: under which conditions. counted: false for a second row of a figure, or one that the source does not print
+    itself.
     """
 
     what: str
@@ -64,6 +77,12 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     over: RowOf | None = None
     missing: str | None = None
     about: Literal["", "caches", "time", "instructions"] = ""
+    relation: Relation = ""
+    tolerance: float | None = None
+    requires: tuple[Condition, ...] = ()
+    counted: bool = True
+    order: tuple[RowOf, ...] = ()
+    bend: Bend | None = None
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
@@ -160,12 +179,14 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours."""
+    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours. idle: it is
+    the idle loop, and no part of the busy time."""
 
     function: str
     left: float
     right: float
     here: tuple[str, ...] = ()
+    idle: bool = False
 
 
 class Beside(Record, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +196,16 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     right: RowOf
     titles: tuple[str, str]
     shares: tuple[PublishedShare, ...] = ()
+
+    def busy(self) -> list[tuple[PublishedShare, float, float]]:
+        """Each function's shares of the busy time. Where no share is marked as the idle loop's, what has no like here
+        counts as idle."""
+        idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
+        wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
+        return [
+            (share, 100 * share.left / wholes[0], 100 * share.right / wholes[1])
+            for share in self.shares if share not in idle
+        ]  # fmt: skip
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,13 @@ Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]
 RunVerdict = Literal["quiet", "unknown", "busy", "held back", "too short", "interrupted"]
 OpposedVerdict = Literal["slower", "faster", "differs", "cannot tell"]
-ClaimVerdict = Literal["holds", "does not hold", "cannot tell"]
+ClaimVerdict = Literal["holds", "same direction", "does not hold", "cannot tell"]
+Relation = Literal[
+    "", "shown", "about", "change", "same", "at least", "at most", "more", "less", "ordering", "crossing",
+]  # fmt: skip
+"""What a study says of a number; `shown`: a number of its own machine, which no other can confirm or contradict."""
+Condition = Literal["own clock", "strict CPU", "prefetch off"]
+"""Under which a study's claim was made: studies/study.py."""
 Severity = Literal["note", "warning", "error"]
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",

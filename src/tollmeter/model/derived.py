@@ -213,7 +213,9 @@ class Toll(Record, frozen=True):
 class Claim(Record, frozen=True):
     """A published figure beside what this machine says. value: the figure as a number, where it is one; here: the same
     by this run, and low..high its interval; of several rows the middle one, and the ends of all. reason: why it cannot
-    be told.
+    be judged. holds_at: where it would hold, in words; empty where the study states nothing that could be judged.
+    times: of the verdict `same direction`, how many times as large as published. unmet: conditions of the study that
+    this machine does not have. counted: whether the study's tally has it.
     """
 
     what: str
@@ -225,6 +227,19 @@ class Claim(Record, frozen=True):
     unit: str
     verdict: ClaimVerdict
     reason: str | None = None
+    holds_at: str = ""
+    times: float | None = None
+    unmet: tuple[str, ...] = ()
+    counted: bool = False
+
+
+class Tally(Record, frozen=True):
+    """How many of the figures that a study printed have each verdict here."""
+
+    holds: int = 0
+    same_direction: int = 0
+    does_not_hold: int = 0
+    cannot_tell: int = 0
 
 
 class Relative(Record, frozen=True):
@@ -256,6 +271,7 @@ class Study(Record, frozen=True):
     claims: tuple[Claim, ...]
     relatives: tuple[Relative, ...] = ()
     worth: str = ""
+    tally: Tally = Tally()
 
 
 class Opposed(Record, frozen=True):

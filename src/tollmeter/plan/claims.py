@@ -7,22 +7,24 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tollmeter.model import Machine, Point, Program, RowOf, StudyFigure, Suite, Value
+from tollmeter.model import Machine, Point, Program, Published, RowOf, StudyFigure, Suite, Value
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.values import relative_bytes
 
 UNCLAIMED = 2
 _INSTRUCTIONS = "instructions"
-"""What alone a claim is about that a count answers (judgement/studies.py)."""
+"""What alone a claim is about that a count answers (studies/study.py)."""
 
 
 def on_machine(suite: Suite, machine: Machine) -> Suite:
     """The suite whose claims name the rows that this machine will have."""
-    claims = tuple(
-        msgspec.structs.replace(claim, row=_row(claim.row, machine), over=_row(claim.over, machine))
-        for claim in suite.published
-    )
+    claims = tuple(_claim(claim, machine) for claim in suite.published)
     return msgspec.structs.replace(suite, published=claims, figure=tuple(_figure(one, machine) for one in suite.figure))
+
+
+def _claim(claim: Published, machine: Machine) -> Published:
+    order = tuple(_named(row, machine) for row in claim.order)
+    return msgspec.structs.replace(claim, row=_row(claim.row, machine), over=_row(claim.over, machine), order=order)
 
 
 def _figure(figure: StudyFigure, machine: Machine) -> StudyFigure:
@@ -54,7 +56,7 @@ def claim_rank(suite: Suite, point: Point) -> int:
     """
     counted = is_counted(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
-    named = [row for claim in claims for row in (claim.row, claim.over) if row is not None and row.probe]
+    named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
     if _is_of(point, named):
         return 0
     return 1 if not counted and _is_of(point, suite.program) else UNCLAIMED

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.judgement.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
-from tollmeter.judgement.guest_exits import OWN_EXITS
 from tollmeter.model import Book, Row
 from tollmeter.numbers.percent import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
+from tollmeter.studies.guest_exits import OWN_EXITS
 
 FREE = (
     "In virtual time each instruction takes 1 ns, and an exception itself nothing: what counts is the instructions of "

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from statistics import median
 
-from tollmeter.judgement.attempts import outcomes_of
 from tollmeter.model import Book, Marks, Row
 from tollmeter.report.numbers import DASH, count, quantity
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.studies.attempts import outcomes_of
 
 RATES = ("B/s", "flop/s", "op/s")
 

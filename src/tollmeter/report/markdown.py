@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Finding, Row, Suite
 from tollmeter.report import in_turns, tables, ways_out, worth
 from tollmeter.report.attempts import listings
@@ -20,11 +19,12 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
-from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
+from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.wrapping import parts
 from tollmeter.root import typed
+from tollmeter.studies.attribution import Attribution, largest
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")

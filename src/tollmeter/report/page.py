@@ -32,10 +32,11 @@ from tollmeter.report.inferred import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.problems import problems
-from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
+from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
 from tollmeter.report.wrapping import bound, parts
 from tollmeter.root import typed
+from tollmeter.studies.attribution import largest
 
 TEMPLATES = Path(__file__).parent / "templates"
 BESIDE_MEMORY = "latency"

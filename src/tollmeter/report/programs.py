@@ -5,18 +5,16 @@ a difference between two ABIs is made of, as a table and in words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from tollmeter.judgement.attribution import Attribution, Part, attributed
-from tollmeter.judgement.gains import MULTIPLE
 from tollmeter.model import Book, Relative
-from tollmeter.numbers.meanings import HERE, main_abi
+from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, percent, plain, plus_minus, quantity, two_digits
 from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.studies.attribution import Attribution, Part
+from tollmeter.studies.gains import MULTIPLE
 
 TITLES = {"memory": "Memory", "time": "CPU time"}
-LARGEST = 3
-"""So many differences are taken apart beneath the tables."""
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _NOTHING = 0.001
@@ -166,28 +164,3 @@ def why_not(told: Sequence[Attribution]) -> list[str]:
                 parts.setdefault(part.reason, {})[part.name] = None
                 programs.setdefault(part.reason, {})[one.probe] = None
     return [f"{', '.join(parts[reason])}: {reason} ({', '.join(programs[reason])})." for reason in parts]
-
-
-def largest(book: Book) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs, then of what is below them, under the ABI that it is about, or
-    another that was timed. One of which a part is not known, or that rests on too few visits, cannot be ranked.
-    """
-    if book.suite is None or not book.suite.program:
-        return ()
-    main = main_abi(book.index.rows, book.index.machine.architecture) or ""
-    about = [book.suite.worth] if book.suite.worth else []
-    others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    found = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
-    return next((tuple(sorted(told, key=_is_below(book))[:LARGEST]) for told in found if told), ())
-
-
-def _is_below(book: Book) -> Callable[[Attribution], bool]:
-    """Whether it is none of the study's programs, at the size that stands in its tables."""
-    programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
-
-    def is_below(told: Attribution) -> bool:
-        return not any(
-            one.probe == told.probe and one.parameters.items() <= told.parameters.items() for one in programs
-        )
-
-    return is_below

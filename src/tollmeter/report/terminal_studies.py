@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from tollmeter.judgement.attribution import Attribution
 from tollmeter.model import Book, Suite
 from tollmeter.report import ways_out
 from tollmeter.report.attempts import listings
 from tollmeter.report.columns import INDENT, print_table, width_of, wrapped
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.profiles import Block
-from tollmeter.report.programs import attribution_table, in_words, largest, program_remarks, program_tables, why_not
+from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import claims_table, remarks, told
+from tollmeter.studies.attribution import Attribution, largest
 
 
 def study(book: Book, suite: Suite, console: Console) -> None:

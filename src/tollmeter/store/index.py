@@ -45,7 +45,9 @@ NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
-_DERIVING = ("experiment", "numbers", "inference", "judgement", "findings", "library", "store", "protocol", "model")
+_DERIVING = (
+    "experiment", "numbers", "inference", "judgement", "studies", "findings", "library", "store", "protocol", "model",
+)  # fmt: skip
 _BLOCK_BYTES = 1 << 20
 _AS_IT_IS = {str, int, float}
 

@@ -13,7 +13,8 @@ from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import by_width, finished, hover, series_colour, values
 from tollmeter.report.numbers import time
 from tollmeter.report.profiles import title_of, verdict
-from tollmeter.report.ways_out import Even, break_evens, pairs
+from tollmeter.report.ways_out import in_words
+from tollmeter.studies.choices import Even, break_evens, pairs
 
 STEP, BAR = 44, 16
 MOST_FUNCTIONS = 5
@@ -80,15 +81,15 @@ def _bar(one: Profile, names: list[str]) -> Iterator[Datum]:
 def break_even(bench: Bench) -> Iterator[Chart]:
     """Two lines over the number of things: one rises with each, the other is paid once."""
     suite = bench.book.suite
-    found = break_evens(bench.book, suite) if suite is not None and bench.is_first else []
+    found = list(break_evens(bench.book, suite)) if suite is not None and bench.is_first else []
     for even in found[:1]:
         data = [datum for number in _numbers() for datum in _both(even, number)]
-        x = alt.X("x:Q", title=f"{even.thing} a packet", scale=alt.Scale(type="log", nice=False))
+        x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=alt.Scale(type="log", nice=False))
         y = alt.Y("y:Q", title="ns a packet", scale=alt.Scale(type="log", nice=True))
         by = series_colour("series", ("each", "once"))
-        tips = hover(("series", "paid"), ("x", even.thing), ("value", "a packet"))
+        tips = hover(("series", "paid"), ("x", even.asked.thing), ("value", "a packet"))
         drawn = alt.Chart(values(data)).mark_line().encode(x, y, by["color"], strokeDash=by["dash"], tooltip=tips)
-        yield BREAK_EVEN.chart(finished(drawn, 260), _rows(bench), even.said)
+        yield BREAK_EVEN.chart(finished(drawn, 260), _rows(bench), in_words(even))
 
 
 def _rows(bench: Bench) -> list[Row]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 
-from tollmeter.judgement.attribution import Attribution, Part
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
-from tollmeter.report.programs import largest, named
+from tollmeter.report.programs import named
+from tollmeter.studies.attribution import Attribution, Part, largest
 
 _STEP, _ROOM = 40, 20
 MEANS = ("cpu-time",)

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 
-from tollmeter.judgement.studies import TURNS
 from tollmeter.model import Claim
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, hover, series_colour, values, words_axis
 from tollmeter.report.numbers import plain, quantity
+from tollmeter.report.studies import tally_in_words
+from tollmeter.studies.claim_rows import TURNS
 
 STEP = 40
 LEAST_CLAIMS = 2
@@ -29,10 +30,10 @@ def published(bench: Bench) -> Iterator[Chart]:
     for unit, title in TITLES.items():
         told = [claim for claim in study.claims if claim.unit == unit and claim.value]
         if len([claim for claim in told if claim.here]) >= LEAST_CLAIMS:
-            yield _chart(bench, told, unit, title)
+            yield _chart(bench, told, unit, title, tally_in_words(study.tally))
 
 
-def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str) -> Chart:
+def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str, said: str) -> Chart:
     data = [datum for claim in told for datum in _data(claim)]
     by = series_colour("series", ORDER)
     base = alt.Chart(values(data))
@@ -44,10 +45,6 @@ def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str) -> Chart:
         f"published-{unit}", f"The study's figures and this machine's: {title}",
         "What was published, and what is measured here?", (),
     )  # fmt: skip
-    held = sum(claim.verdict == "holds" for claim in told)
-    said = (
-        f"{held} of {len(told)} published figures hold here, {sum(c.here is None for c in told)} have no number here."
-    )
     return subject.chart(finished(alt.layer(reach, dot), len(told) * STEP + 20), bench.rows[:1], said)
 
 

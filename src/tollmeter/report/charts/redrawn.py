@@ -6,13 +6,11 @@ one machine to another, with what the study says of them drawn into them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log
 
 import altair as alt
 
-from tollmeter.judgement.asked_rows import matching
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.model import FigureLine, Row, RowOf, StudyFigure
+from tollmeter.model import Row, StudyFigure
 from tollmeter.report.charts.boundaries import rules
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, names
 from tollmeter.report.charts.curves import HEADROOM, is_size
@@ -21,6 +19,7 @@ from tollmeter.report.charts.marks import values as data_of
 from tollmeter.report.charts.sides import listing, profiles, programs
 from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.tables import upper
+from tollmeter.studies.redrawn_lines import at, lines
 
 MOST_TOLD = 4
 UNCOUNTED = "instructions"
@@ -36,8 +35,8 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 
 
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A line for each of the figure's: a row over the one that it is held against, at each place of the axis."""
-    pairs = {line.name: list(_pairs(bench, figure, line)) for line in figure.line}
+    """A row over the one that it is compared with, at each place of the axis."""
+    pairs = lines(bench.book, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [row for told in pairs.values() for row, _ in told]
     if not rows:
         return
@@ -47,32 +46,9 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), said=said)
 
 
-def _pairs(bench: Bench, figure: StudyFigure, line: FigureLine) -> Iterator[tuple[Row, Row]]:
-    """Each row of the line and the one that it is held against."""
-    rows = _found(bench, figure, line.row)
-    others = {_at(figure, row): row for row in _found(bench, figure, line.over)} if line.over else {}
-    nearest = min(rows, key=lambda row: abs(log(_at(figure, row) / (figure.base or 1.0))), default=None)
-    for row in rows:
-        other = others.get(_at(figure, row)) if line.over else nearest
-        if other is not None:
-            yield row, other
-
-
-def _found(bench: Bench, figure: StudyFigure, wanted: RowOf) -> list[Row]:
-    """Of this bench and of the first ABI that has any, along the axis."""
-    here = [row for row in matching(bench.book, wanted) if (row.target, row.clock) == (bench.target, bench.clock)]
-    usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and _at(figure, row) > 0]
-    return sorted(bench.own(usable), key=lambda row: _at(figure, row))
-
-
-def _at(figure: StudyFigure, row: Row) -> float:
-    place = row.parameters.get(figure.axis)
-    return place if isinstance(place, int) else 0
-
-
 def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
     """How many times as fast as the other, or as long: of a rate more is faster, of a time less."""
-    place = _at(figure, row)
+    place = at(figure, row)
     upward = figure.faster == (row.better == "more")
     ratio = ratio_of(other, row) if upward else ratio_of(row, other)
     itself, firm = row is other, is_firm(row) and is_firm(other)

@@ -5,15 +5,11 @@ same unit: turns of a control loop, shares of the busy time, times what the mach
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import altair as alt
 
-from tollmeter.judgement.attempts import Place
-from tollmeter.judgement.attempts import listing as listed
-from tollmeter.judgement.studies import in_turns
 from tollmeter.model import PublishedShare, Relative, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture
@@ -28,15 +24,18 @@ from tollmeter.report.charts.marks import (
     values,
     words_axis,
 )
-from tollmeter.report.numbers import MINUS, plain, quantity
+from tollmeter.report.numbers import plain, quantity
 from tollmeter.report.profiles import part_like
-from tollmeter.report.ways_out import Pair, pairs
+from tollmeter.studies.attempts import Place, published_turns
+from tollmeter.studies.attempts import listing as listed
+from tollmeter.studies.choices import Pair, pairs
+from tollmeter.studies.claim_rows import in_turns
+from tollmeter.studies.relatives import published_ratio
 
 STEP, ROOM = 15, 44
 PUBLISHED, HERE = "published", "here"
 BUILDS = (PUBLISHED, "published, rebuilt")
 MOST_TOLD = 3
-PER_CENT = re.compile(r"([+-]?\d+(?:\.\d+)?) %")
 
 
 # ---- a listing ----------------------------------------------------------------------------------------------------
@@ -54,12 +53,8 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def _turns_published(bench: Bench) -> Iterator[Datum]:
-    lines = bench.book.suite.listing if bench.book.suite else ()
-    loops = next((line.published for line in lines if line.published), ())
-    for line in lines:
-        for build, own, loop in zip(BUILDS, line.published, loops, strict=False):
-            if own and own != loop:
-                yield _published(f"{line.test} {line.what}", build, loop / own, "turns")
+    for line, build, turns in published_turns(bench.book.suite.listing if bench.book.suite else ()):
+        yield _published(f"{line.test} {line.what}", BUILDS[build], turns, "turns")
 
 
 def _turns_here(bench: Bench, place: Place) -> Iterator[Datum]:
@@ -79,19 +74,14 @@ def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     found = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
     if not found or suite is None or suite.beside is None:
         return
-    busy = [share for share in suite.beside.shares if share.here]
-    idle = [share for share in suite.beside.shares if not share.here]
-    wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
-    data = [d for share in busy for d in _shares(share, wholes, found[0])]
+    data = [d for share, *parts in suite.beside.busy() if share.here for d in _shares(share, parts, found[0])]
     yield _chart(figure, data, sorted({found[0].left.probe, found[0].right.probe}), log=False)
 
 
-def _shares(share: PublishedShare, wholes: tuple[float, float], pair: Pair) -> Iterator[Datum]:
-    for title, part, whole, profile in zip(
-        pair.titles, (share.left, share.right), wholes, (pair.left, pair.right), strict=True
-    ):
+def _shares(share: PublishedShare, parts: Sequence[float], pair: Pair) -> Iterator[Datum]:
+    for title, part, profile in zip(pair.titles, parts, (pair.left, pair.right), strict=True):
         here = part_like(profile, share.here)
-        yield _published(share.function, f"{PUBLISHED}, {title}", 100 * part / whole, "%")
+        yield _published(share.function, f"{PUBLISHED}, {title}", part, "%")
         yield _here(share.function, f"{HERE}, {title}", Estimate(here, here, here), "%")
 
 
@@ -110,9 +100,9 @@ def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def _relative(one: Relative) -> Iterator[Datum]:
-    found = PER_CENT.search(one.published.replace(MINUS, "-"))
-    if found:
-        yield _published(one.what, f"{PUBLISHED}, {one.abi}", 1 + float(found[1]) / 100, "ratio")
+    ratio = published_ratio(one)
+    if ratio is not None:
+        yield _published(one.what, f"{PUBLISHED}, {one.abi}", ratio, "ratio")
     if one.value:
         low, high = (one.value, one.value) if one.thin else (one.low or one.value, one.high or one.value)
         yield _here(one.what, one.abi, Estimate(one.value, low, high), "ratio")

@@ -21,15 +21,17 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tollmeter.judgement.fit import Fit, Observed, Waits, fit
 from tollmeter.judgement.verdict import is_known
-from tollmeter.judgement.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
 from tollmeter.model import Book, Clock, Record, Row, Value
-from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.meanings import main_abi, with_meaning
+from tollmeter.studies.fit import Fit, Observed, Waits, fit
+from tollmeter.studies.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
 _LEVEL_LOSES = 0.05
+LARGEST = 3
+"""So many differences of a study are taken apart."""
 Parameters = tuple[tuple[str, Value], ...]
 
 
@@ -71,6 +73,9 @@ class Attribution(Record, frozen=True):
     def is_whole(self) -> bool:
         """Whether saved_ns is all that is saved: the second was timed, or each part that makes up its time is known."""
         return self.second_ns is not None or all(part.ns is not None for part in self.parts[:-1])
+
+    def is_of(self, probe: str, parameters: Mapping[str, Value]) -> bool:
+        return self.probe == probe and parameters.items() <= self.parameters.items()
 
 
 class Need(NamedTuple):
@@ -294,3 +299,26 @@ def _levels(book: Book, one: Need, other: Need) -> tuple[str, ...]:
     sizes = {level.level: level.size_bytes for level in book.index.hierarchy if level.size_bytes}
     share = {name: (min(1.0, size / one.footprint), min(1.0, size / other.footprint)) for name, size in sizes.items()}
     return tuple(name for name, (before, after) in share.items() if after - before > _LEVEL_LOSES)
+
+
+def largest(book: Book) -> tuple[Attribution, ...]:
+    """The greatest differences of a study's programs, then of what is below them, under the ABI that it is about, or
+    another that was timed. One of which a part is not known, or that rests on too few visits, cannot be ranked.
+    """
+    if book.suite is None or not book.suite.program:
+        return ()
+    main = main_abi(book.index.rows, book.index.machine.architecture) or ""
+    about = [book.suite.worth] if book.suite.worth else []
+    others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
+    found = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
+    return next((tuple(sorted(told, key=_is_below(book))[:LARGEST]) for told in found if told), ())
+
+
+def _is_below(book: Book) -> Callable[[Attribution], bool]:
+    """Whether it is none of the study's programs, at the size that stands in its tables."""
+    programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
+
+    def is_below(told: Attribution) -> bool:
+        return not any(told.is_of(one.probe, one.parameters) for one in programs)
+
+    return is_below

@@ -8,13 +8,13 @@ its row, from all visits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from tollmeter.judgement.asked_rows import picked
-from tollmeter.judgement.guest_exits import exits_of
 from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
+from tollmeter.studies.asked_rows import picked
+from tollmeter.studies.guest_exits import exits_of
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3
@@ -66,6 +66,15 @@ def listing(book: Book) -> tuple[Place, ...]:
     found = [(one, row) for one in listed for row in picked(book, one.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in found)
     return tuple(_place(book, found, *place) for place in places)
+
+
+def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
+    """What each published test took in turns of the first line's loop, which is the control loop, build by build."""
+    loops = next((line.published for line in listed if line.published), ())
+    for line in listed:
+        for build, (own, loop) in enumerate(zip(line.published, loops, strict=False)):
+            if own and own != loop:
+                yield line, build, loop / own
 
 
 def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:

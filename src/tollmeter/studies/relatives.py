@@ -7,19 +7,21 @@ gives it, under an emulated CPU too; time only where the clock is the hardware's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
-from tollmeter.judgement.asked_rows import NOT_TOGETHER, own_reason
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Program, Relative, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+from tollmeter.studies.asked_rows import NOT_TOGETHER, own_reason
 
 Measure = Literal["memory", "time"]
 MEANS = {"memory": "resident-peak", "time": "cpu-time"}
+_PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 
 
 def relatives(book: Book) -> tuple[Relative, ...]:
@@ -35,6 +37,12 @@ def relatives(book: Book) -> tuple[Relative, ...]:
         for program in suite.program
         for abi in _others(book, program, main)
     )
+
+
+def published_ratio(one: Relative) -> float | None:
+    """Its published change in per cent as a ratio; None where the study gives none."""
+    found = _PER_CENT.search(one.published)
+    return 1 + float(found[1].replace("−", "-")) / 100 if found else None
 
 
 def _others(book: Book, program: Program, main: str) -> Iterator[str]:

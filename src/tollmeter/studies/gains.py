@@ -16,11 +16,12 @@ MULTIPLE = 5
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
-def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
+def gains(abi: str, mend: str, told: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
     """From the programs, not from the primitives below them; empty where nothing was told of any. What rests on too few
     visits for an interval decides nothing.
 
-    mend: what would let its time be told, where it cannot.
+    mend: what would let its time be measured, where it was not. counted: what it would save then by counts, as a share
+    of the time, of the programs of which each part is known.
     """
     programs = [one for one in told if one.abi == abi and not one.primitive]
     numbers = [one for one in programs if one.value is not None]
@@ -36,7 +37,22 @@ def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
     late = any(one.measure == "time" for one in numbers)
-    return f"{head} What it would save in time cannot be told{' yet' if late else ''}: {_lower(THIN if late else mend)}"
+    why = _lower(THIN if late else mend)
+    if counted:
+        return f"{head} {_by_counts(counted)}; its time was not measured: {why}"
+    return f"{head} What it would save in time cannot be told{' yet' if late else ''}: {why}"
+
+
+def _by_counts(counted: Sequence[tuple[str, float]]) -> str:
+    """The most and the least of it, by program."""
+    ranked = sorted(counted, key=lambda one: -one[1])
+    several = dict.fromkeys((ranked[0], ranked[-1]))
+    said = " to ".join(f"{_signed(share)} of the time ({what})" for what, share in several)
+    return f"By counts it would save {said}"
+
+
+def _signed(share: float) -> str:
+    return "nothing" if abs(share) < _FLOOR else f"{'-' if share < 0 else ''}{in_percent(abs(share))}"
 
 
 def _lower(sentence: str) -> str:
@@ -51,8 +67,12 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
-    if any((one.value or 1) < 1 - _FLOOR for one in memory):
-        return f"{abi} is worth it here where memory is short{_but(time, slower)}."
+    smaller = [one for one in memory if (one.value or 1) < 1 - _FLOOR]
+    if 2 * len(smaller) > len(memory):
+        most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
+        return f"{abi} is worth it here where memory is short{most}{_but(time, slower)}."
+    if smaller:
+        return f"{abi} is not worth it here: it saves memory for {_names(smaller)} alone{_but(time, slower)}."
     return f"{abi} is not worth it here." if time else f"{abi} saves no memory here."
 
 

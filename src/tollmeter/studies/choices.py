@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study leaves to choose: its two profiles in each place, its options by what each gains, and from how many of
+something on the one costs more than the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
+from tollmeter.numbers.meanings import HERE, main_abi
+from tollmeter.studies.asked_rows import matching
+
+Place = tuple[str, str]
+"""ABI and target."""
+KNOWN_WITHIN = 1.1
+"""From the low to the high end of an interval."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two profiles of one place. gain: how many times as good the right one is by its row, which has more visits than a
+    profile; None where a row is not known well."""
+
+    left: Profile
+    right: Profile
+    titles: tuple[str, str]
+    gain: float | None
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The options that have a number in one place, the best first. base: the row of the suite's first one."""
+
+    place: Place
+    base: Row
+    options: tuple[tuple[Option, Row], ...]
+
+
+@dataclass(frozen=True)
+class Even:
+    """each is paid for every one, once_ns, known to within_ns, once for all."""
+
+    place: Place
+    asked: BreakEven
+    each: Row
+    once_ns: float
+    within_ns: float
+
+    @property
+    def each_ns(self) -> float:
+        return self.each.median or 0.0
+
+    @property
+    def number(self) -> float:
+        """Of things that cost as much as what is paid once."""
+        return self.once_ns / (self.each.median or self.once_ns)
+
+
+# ---- two profiles ---------------------------------------------------------------------------------------------------
+
+
+def pairs(book: Book, suite: Suite) -> list[Pair]:
+    """One for each place that has both."""
+    asked = suite.beside
+    if asked is None:
+        return []
+    lefts, rights = (
+        {(one.abi, one.target): one for one in book.index.profiles if not one.reason and _is(one, wanted)}
+        for wanted in (asked.left, asked.right)
+    )
+    return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(book, asked, place))
+            for place in lefts if place in rights]  # fmt: skip
+
+
+def _gain_by_rows(book: Book, asked: Beside, place: Place) -> float | None:
+    left, right = _row(book, asked.left, place), _row(book, asked.right, place)
+    return gain(left, right) if left and right and is_narrow(left) and is_narrow(right) else None
+
+
+def _is(profile: Profile, wanted: RowOf) -> bool:
+    return profile.probe == wanted.probe and all(
+        profile.parameters.get(name) == value for name, value in wanted.parameters.items()
+    )
+
+
+# ---- options --------------------------------------------------------------------------------------------------------
+
+
+def ranked(book: Book, suite: Suite) -> list[Ranked]:
+    """One for each place where the first option and another have a number, this machine's own ABI first."""
+    if not suite.option:
+        return []
+    own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
+    places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
+    found = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
+    return [one for one in found if one is not None]
+
+
+def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | None:
+    rows = [(option, row) for option in options if (row := _row(book, option.row, place)) is not None]
+    if len(rows) < 2:
+        return None
+    base = rows[0][1]
+    return Ranked(place, base, tuple(sorted(rows, key=lambda told: -gain(base, told[1]))))
+
+
+def is_narrow(row: Row) -> bool:
+    return bool(row.low and row.high and row.high / row.low < KNOWN_WITHIN)
+
+
+def gain(base: Row, row: Row) -> float:
+    """How many times as good as the first, whichever way is better."""
+    if not base.median or not row.median:
+        return 0.0
+    return row.median / base.median if row.better == "more" else base.median / row.median
+
+
+def _row(book: Book, wanted: RowOf, place: Place) -> Row | None:
+    rows = (row for row in matching(book, wanted) if row.status == "ok" and row.median)
+    return next((row for row in rows if (row.abi, row.target) == place), None)
+
+
+# ---- break-even -----------------------------------------------------------------------------------------------------
+
+
+def break_evens(book: Book, suite: Suite) -> Iterator[Even]:
+    asked = suite.break_even
+    if asked is None:
+        return
+    for place in dict.fromkeys(
+        (row.abi, row.target) for row in matching(book, asked.each) if row.clock == "hardware"
+    ):  # fmt: skip
+        each, once, without = (_row(book, wanted, place) for wanted in (asked.each, asked.once, asked.without))
+        if each and once and without and each.median and once.median and without.median:
+            within = math.hypot(_half_ns(once), _half_ns(without))
+            yield Even(place, asked, each, once.median - without.median, within)
+
+
+def _half_ns(row: Row) -> float:
+    """Half of its interval; nothing where it has none."""
+    return (row.high - row.low) / 2 if row.high is not None and row.low is not None else 0.0

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands beside a published figure: this run's number in the figure's unit, or the reason that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.verdict import is_known
+from tollmeter.model import Bend, Book, Lengths, Level, Published, Row, RowOf, State
+from tollmeter.numbers.meanings import HERE
+from tollmeter.numbers.row_of import KERNEL_COUNTS
+from tollmeter.numbers.stats import Estimate
+from tollmeter.studies.asked_rows import NOT_TOGETHER, VIRTUAL, own_reason, picked, with_mend
+from tollmeter.studies.guest_exits import is_hosted
+
+TURNS, CONTROL_LOOP = "turns", "control-loop"
+"""A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
+
+NO_TURNS = "The control loop was not timed where this was."
+_STATES = ("whole", "shared")
+
+
+class Measured(NamedTuple):
+    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
+    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval. hosted: a row of it
+    is its hypervisor's time, and no machine's. mixed: of a ratio one row is of an uncontended core, and the other is
+    not. refuted: why the claim fails, whatever the number is.
+    """
+
+    values: Sequence[Estimate] = ()
+    unit: str = ""
+    gap: str = ""
+    of: Row | None = None
+    thin: bool = False
+    hosted: bool = False
+    mixed: bool = False
+    refuted: str = ""
+
+
+def measured(book: Book, claim: Published) -> Measured:
+    """By rows of one clock in one place, this machine's own first: another's would be another answer."""
+    found = _bend(book, claim, claim.bend) if claim.bend else _measured(book, claim)
+    if found.of is None:
+        return found
+    rows = [row for wanted in _wanted(claim) for row in picked(book, wanted, claim.about)]
+    used = [row for row in rows if (row.target, row.clock) == (found.of.target, found.of.clock)]
+    return found._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(book, row) for row in used))
+
+
+def _wanted(claim: Published) -> list[RowOf]:
+    return [wanted for wanted in (claim.row, claim.over, *claim.order) if wanted]
+
+
+def _measured(book: Book, claim: Published) -> Measured:
+    if claim.order:
+        return _ordered(book, claim)
+    if claim.row is None:
+        return Measured(gap=claim.missing or "No probe measures this yet.")
+    rows, others = (picked(book, wanted, claim.about) for wanted in (claim.row, claim.over))
+    if not rows:
+        return Measured(gap=_why(book, claim, claim.row))
+    if claim.over is None:
+        rows = _of_one_place(rows)
+        alone = Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
+        return _in_turns(book, rows) if claim.unit == TURNS else alone
+    if not others:
+        return Measured(gap=_why(book, claim, claim.over))
+    rows = _of_one_place([row for row in rows if _twin(row, others) is not None])
+    ratios = [_ratio(twin, row) for row in rows if (twin := _twin(row, others)) is not None]
+    return _of_ratios(ratios, rows[0]) if ratios else Measured(gap=NOT_TOGETHER)
+
+
+def _of_ratios(ratios: Sequence[tuple[Estimate, bool]], of: Row) -> Measured:
+    return Measured(_ranked([ratio for ratio, _ in ratios]), "ratio", of=of, mixed=any(mixed for _, mixed in ratios))
+
+
+def _ordered(book: Book, claim: Published) -> Measured:
+    """Each row over the one before it, of one place and clock."""
+    several = [picked(book, wanted, claim.about) for wanted in claim.order]
+    lacking = next((wanted for wanted, rows in zip(claim.order, several, strict=True) if not rows), None)
+    if lacking is not None:
+        return Measured(gap=_why(book, claim, lacking))
+    first = _of_one_place(several[0])[0]
+    chain = [_twin(first, rows) for rows in several]
+    rows = [row for row in chain if row is not None]
+    if len(rows) < len(several):
+        return Measured(gap=NOT_TOGETHER)
+    return _of_ratios([_ratio(before, row) for before, row in pairwise(rows)], first)
+
+
+def _ratio(old: Row, new: Row) -> tuple[Estimate, bool]:
+    """New over old, both of one state of the core; with whether there is no such state."""
+    for name in (old.state, *_STATES) if old.state == new.state else _STATES:
+        sides = [_in_state(row, name) for row in (old, new)]
+        if sides[0] is not None and sides[1] is not None:
+            return ratio_of(sides[0], sides[1]), False
+    return ratio_of(old, new), True
+
+
+def _in_state(row: Row, name: str | None) -> Row | None:
+    """The row as it is in one state of the core; None where it was not seen often enough in it."""
+    if row.state == name:
+        return row
+    seen: State | None = next((state for state in row.states if state.state == name), None)
+    if seen is None:
+        return None
+    return msgspec.structs.replace(row, state=seen.state, median=seen.median, low=seen.low, high=seen.high)
+
+
+# ---- where a curve bends ---------------------------------------------------------------------------------------------
+
+
+def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
+    """As a multiple of the cache's size, by the system."""
+    level = next((one for one in book.index.hierarchy if one.level == bend.level), None)
+    system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
+    if not system_bytes:
+        return Measured(gap=claim.missing or f"The system does not tell the size of {bend.level}.")
+    if bend.rate is not None:
+        return _fall(book, claim, bend.rate, system_bytes)
+    return _end_of(level, system_bytes) if level else Measured(gap=f"This run has no measured size of {bend.level}.")
+
+
+def _system_bytes(book: Book, name: str) -> int | None:
+    """Of a data cache by its name: L1d, L2."""
+    caches = (cache for cache in book.index.machine.caches if cache.kind != "instruction")
+    return next((cache.size_bytes for cache in caches if name.rstrip("d") == f"L{cache.level}"), None)
+
+
+def _end_of(level: Level, system_bytes: int) -> Measured:
+    if level.size_bytes is None or level.size_low is None or level.size_high is None:
+        return Measured(gap=f"The end of {level.level} is not resolved in this run.")
+    low, value, high = (end / system_bytes for end in (level.size_low, level.size_bytes, level.size_high))
+    return Measured([Estimate(value, low, high)], "ratio", thin=bool(level.few_samples))
+
+
+def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
+    """The first fall of a rate; of one that is not its cache's, that it is not."""
+    rates = {(row.probe, row.metric, row.abi, row.target): row for row in _of_one_place(picked(book, wanted))}
+    found = next((one for one in book.index.lengths if _is_of(one, rates, wanted)), None)
+    if found is None:
+        return Measured(gap=_why(book, claim, wanted))
+    if not found.falls:
+        return Measured(unit="ratio", refuted=f"The rate does not fall up to N = {found.last_n:,}.")
+    fall = found.falls[0]
+    if fall.cause == "unknown":
+        return Measured(gap=f"The rate falls past N = {fall.after_n:,}. Nothing measured tells whether a cache ends.")
+    low, high = fall.after_bytes / system_bytes, fall.by_bytes / system_bytes
+    other = f"The rate falls past N = {fall.after_n:,}, and does not wait for memory there."
+    return Measured(
+        [Estimate((low * high) ** 0.5, low, high)], "ratio", refuted=other if fall.cause == "length" else ""
+    )
+
+
+def _is_of(found: Lengths, rates: dict[tuple[str, str, str, str], Row], wanted: RowOf) -> bool:
+    key = found.probe, found.metric, found.abi, found.target
+    return key in rates and wanted.parameters.items() <= found.parameters.items()
+
+
+# ---- times in turns --------------------------------------------------------------------------------------------------
+
+
+def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
+    found = [turns for row in rows if (turns := _turns(book, row)) is not None]
+    if not found:
+        return Measured(gap=NO_TURNS)
+    return _of_ratios(found, rows[0])._replace(unit=TURNS)
+
+
+def in_turns(book: Book, row: Row) -> Estimate | None:
+    """A time as a multiple of one turn of the control loop of its own place, clock and ABI; None where the run has no
+    such loop."""
+    found = _turns(book, row)
+    return found[0] if found else None
+
+
+def _turns(book: Book, row: Row) -> tuple[Estimate, bool] | None:
+    loops = [
+        loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
+        (loop.target, loop.clock) == (row.target, row.clock)
+    ]  # fmt: skip
+    if not loops or row.unit != "ns" or (row.median or 0) <= 0:
+        return None
+    return _ratio(_period(loops[0]), row)
+
+
+def _period(loop: Row) -> Row:
+    """A rate's time in ns, with its ends in their places, in each state."""
+    states = [msgspec.structs.replace(state, **_inverse(state)) for state in loop.states]
+    return msgspec.structs.replace(loop, unit="ns", states=tuple(states), **_inverse(loop))
+
+
+def _inverse(rate: Row | State) -> dict[str, float | None]:
+    median, low, high = (1e9 / end if end else None for end in (rate.median, rate.high, rate.low))
+    return {"median": median, "low": low, "high": high}
+
+
+# ---- rows of one place -----------------------------------------------------------------------------------------------
+
+
+def _of_one_place(rows: Sequence[Row]) -> list[Row]:
+    """Those by the hardware's clock before all others, this machine's before another's."""
+    place = min(((row.clock != "hardware", row.target != HERE, row.target, row.clock) for row in rows), default=None)
+    return [row for row in rows if place and (row.target, row.clock) == place[2:]]
+
+
+def _why(book: Book, claim: Published, wanted: RowOf) -> str:
+    """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
+    return own_reason(book, wanted) or claim.missing or _absence(wanted)
+
+
+def timed_by(book: Book, found: Measured) -> str:
+    """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
+    if found.of is None or found.of.clock != VIRTUAL:
+        return ""
+    if found.of.unit in (*KERNEL_COUNTS, "count"):
+        return f"Counted by the kernel of {found.of.target}."
+    return with_mend(f"In virtual time of {found.of.target}.", book)
+
+
+def _absence(wanted: RowOf) -> str:
+    named = wanted.probe or wanted.means or "such a row"
+    where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
+    return f"This run has no row of {named}{where}."
+
+
+def _estimate(row: Row) -> Estimate:
+    value = row.median or 0.0
+    return Estimate(
+        value=value, low=value if row.low is None else row.low, high=value if row.high is None else row.high
+    )
+
+
+def _ranked(values: Sequence[Estimate]) -> list[Estimate]:
+    return sorted(values, key=lambda one: one.value)
+
+
+def _twin(row: Row, others: Sequence[Row]) -> Row | None:
+    """The row of its clock and place at the same parameters, or the only one there; none where either is nothing."""
+    comparable = [other for other in others if (other.target, other.clock) == (row.target, row.clock)]
+    alone = comparable[0] if len(comparable) == 1 else None
+    twin = next((other for other in comparable if other.parameters == row.parameters), alone)
+    return twin if twin is not None and (row.median or 0) > 0 and (twin.median or 0) > 0 else None
