@@ -11,7 +11,7 @@ import msgspec
 from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import Beside
 from tollmeter.model import Outcome, Point, Probe, Published, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import seal

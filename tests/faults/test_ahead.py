@@ -23,10 +23,10 @@ import pytest
 from fakes import fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import ahead, child, local
-from tollmeter.targets.ahead import Coming, Forecast
+from tollmeter.targets import child, local, setup_queue
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import Coming, Forecast
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -256,7 +256,7 @@ def several(place: Place, count: int) -> list[str]:
 def test_quick_layouts_wait_ready_a_few_at_a_time_behind_what_is_slow(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_MOST_QUICK", 2)
+    monkeypatch.setattr(setup_queue, "_MOST_QUICK", 2)
     names = several(place, 4)
     started = begun(monkeypatch)
     coming = [place.coming(name, is_quick=True) for name in names]

@@ -19,9 +19,9 @@ from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import local, residents
-from tollmeter.targets.ahead import Forecast, Staying
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import Forecast, Staying
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"

@@ -12,8 +12,8 @@ import pytest
 
 import made
 from machines import KIB, LATENCY, MIB
-from tollmeter.conduct import ahead
-from tollmeter.conduct.ahead import Beside, beside
+from tollmeter.conduct import prestaging
+from tollmeter.conduct.prestaging import Beside, beside
 from tollmeter.model import Point, Probe, Role, Value
 
 FIRST = (("48K", "1"), ("32K", "1"), ("2048K", "1"))
@@ -22,7 +22,7 @@ LAST = ("32M", "0-1,4")
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(ahead, "SYSTEM", tmp_path)
+    monkeypatch.setattr(prestaging, "SYSTEM", tmp_path)
     return tmp_path
 
 

@@ -16,14 +16,14 @@ from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
 from tollmeter.conduct import asking
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import Beside
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan import Costs, Plan, visit_order
 from tollmeter.plan.effort import USUAL
 from tollmeter.store.journal import read
 from tollmeter.targets import Foresees
-from tollmeter.targets.ahead import Coming, Forecast, Place, Staying
+from tollmeter.targets.setup_queue import Coming, Forecast, Place, Staying
 
 
 def slow_ones(forecast: Forecast) -> list[Coming]:

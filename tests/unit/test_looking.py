@@ -18,7 +18,7 @@ from tollmeter.library.prepare import before_looking, for_measuring
 from tollmeter.library.profiling import profile_suite
 from tollmeter.library.sampled import SPENT, STOPPED, Over, Slice, Wanted
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
-from tollmeter.store.profiles import keep_distances, kept_modelled
+from tollmeter.store.profile_files import keep_distances, kept_modelled
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="", select=(Select(probe="float.dot"),))
 

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from tollmeter.model import Point, Visit
-from tollmeter.targets.ahead import Ahead
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import Ahead
 
 POINT = Point(probe="any.probe", abi="x86_64", target="local", parameters=())
 VISIT = Visit(

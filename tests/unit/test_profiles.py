@@ -19,9 +19,9 @@ from tollmeter.library.turns import LEAST_TURNS
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
-from tollmeter.store.profiles import KEPT, keep, kept
+from tollmeter.store.profile_files import KEPT, keep, kept
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiled import Asked, Told, profiled
+from tollmeter.targets.profiling_visit import Asked, Told, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols
 from waiting import LONG_S
 

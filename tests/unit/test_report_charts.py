@@ -23,7 +23,7 @@ from tollmeter.numbers.readings import RATES
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts, save
 from tollmeter.report.charts.chart import Picture
-from tollmeter.report.charts.files import alone
+from tollmeter.report.charts.chart_files import alone
 
 ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.empty, books.emulated, books.many_cpus)
 

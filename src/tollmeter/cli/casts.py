@@ -14,7 +14,7 @@ from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.model import Abi, Failure
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.casts import Cast
+    from tollmeter.toolchain.misaligned_casts import Cast
     from tollmeter.toolchain.symbols import Met
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
@@ -34,8 +34,8 @@ def casts(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """List C casts that trap on strict-alignment CPUs, worst first."""
-    from tollmeter.toolchain.casts import casts as found_casts
-    from tollmeter.toolchain.casts import ranked, units_of
+    from tollmeter.toolchain.misaligned_casts import casts as found_casts
+    from tollmeter.toolchain.misaligned_casts import ranked, units_of
 
     units = units_of(folder)
     chosen, compiler = _compiler(abi)

@@ -16,8 +16,8 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import Gap, build_layout, find_compiler
-from tollmeter.toolchain.layout import Fact, differences, double_order, read_layout, table
 from tollmeter.toolchain.packages import install
+from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 BREAKS = {"": "", "code": "~", "file": "!"}
 

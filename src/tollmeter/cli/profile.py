@@ -29,7 +29,7 @@ def profile(
 ) -> int:
     """Say where a probe's time goes, function by function; two side by side."""
     from tollmeter.library.profiling import points_of, take_all
-    from tollmeter.targets.profiled import Asked
+    from tollmeter.targets.profiling_visit import Asked
 
     if form not in ("table", "json"):
         raise unknown("format", form, ("table", "json"))

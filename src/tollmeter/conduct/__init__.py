@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from tollmeter.conduct.asking import Asking
-from tollmeter.conduct.foresight import Foresight
 from tollmeter.conduct.layouts import Layout, Layouts, Turns
 from tollmeter.conduct.machine_lock import alone
+from tollmeter.conduct.next_setups import Foresight
 from tollmeter.conduct.quiet import before_others, kept_on, no_collections
 from tollmeter.conduct.refining import Refinement
 from tollmeter.conduct.stage import Judge, Observer, Stage

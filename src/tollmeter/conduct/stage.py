@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import Beside
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit

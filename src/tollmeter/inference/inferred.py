@@ -14,7 +14,7 @@ from tollmeter.inference.answers import Answer, YesOrNo
 from tollmeter.inference.associativity import associativity
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.inference.line import line_bytes
-from tollmeter.inference.load import LoadCurve, LoadPoint, load_curves
+from tollmeter.inference.loaded_latency import LoadCurve, LoadPoint, load_curves
 from tollmeter.inference.prefetch import USUAL_LINE, prefetching
 from tollmeter.inference.scaling import Share, efficiency, slowdown
 from tollmeter.inference.tlb import translation

@@ -19,8 +19,8 @@ from tollmeter.library.profiling import wanted_by
 from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import Distances, Failure, Suite
 from tollmeter.plan.points import Ground
-from tollmeter.store.profiles import keep_distances, kept_distances
-from tollmeter.targets.distances import DISTANCES, apart
+from tollmeter.store.profile_files import keep_distances, kept_distances
+from tollmeter.targets.distance_visit import DISTANCES, apart
 from tollmeter.toolchain.abis import open_here
 
 LASTS_MS = 20

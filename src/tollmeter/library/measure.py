@@ -15,10 +15,10 @@ import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_others, conduct, kept_on
-from tollmeter.conduct.ahead import beside
+from tollmeter.conduct.prestaging import beside
 from tollmeter.library import places
 from tollmeter.library.derive import learned
-from tollmeter.library.judging import AnalysisJudge
+from tollmeter.library.live_judge import AnalysisJudge
 from tollmeter.library.looking import look
 from tollmeter.library.option_values import names
 from tollmeter.library.options import Options

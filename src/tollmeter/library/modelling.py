@@ -15,8 +15,8 @@ from tollmeter.library.profiling import wanted_by
 from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
-from tollmeter.store.profiles import keep_modelled
-from tollmeter.targets.modelled import MISSES, missed
+from tollmeter.store.profile_files import keep_modelled
+from tollmeter.targets.modelled_visit import MISSES, missed
 from tollmeter.toolchain.abis import open_here
 
 LASTS_MS = 50

@@ -21,7 +21,7 @@ from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.arguments import check_seed
-from tollmeter.library.asked import asked
+from tollmeter.library.command_words import asked
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.wanted import asking

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.library import places
-from tollmeter.library.asked import asked
+from tollmeter.library.command_words import asked
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.sampled import Over, Wanted, never, sampled
 from tollmeter.library.turns import Tell, Turns
@@ -21,8 +21,8 @@ from tollmeter.library.wanted import asking
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
 from tollmeter.plan.points import Ground, check_abis, resolve
-from tollmeter.store.profiles import keep
-from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.store.profile_files import keep
+from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.toolchain.symbols import Met, Symbols
 
 

@@ -15,8 +15,8 @@ from tollmeter.model import Point, Record, Work
 from tollmeter.numbers.slices import Look
 from tollmeter.protocol import Damaged, Line, find_lines
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiled import Asked as Sampling
-from tollmeter.targets.profiled import profiled
+from tollmeter.targets.profiling_visit import Asked as Sampling
+from tollmeter.targets.profiling_visit import profiled
 from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from tollmeter.model import Failure, Profile, Share, StateName
 from tollmeter.numbers.known import Place
 from tollmeter.numbers.slices import LEAST_SLICES, common_state, is_of, likeliest, shared_parts, within
 from tollmeter.plan.effort import is_counted
-from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.toolchain.symbols import Symbols
 
 KERNEL = "(kernel)"

@@ -29,7 +29,7 @@ def asking(
     words: Sequence[str], suites: Mapping[str, Suite], sources: Libraries, against: Sequence[str] = ()
 ) -> Asking:
     """Of the words of a command. Raises Failure (2) for one that names neither a suite nor a probe."""
-    from tollmeter.library.asked import parsed  # brings numpy, which what only reads can do without
+    from tollmeter.library.command_words import parsed  # brings numpy, which what only reads can do without
 
     _, named = parsed(words)
     return Asking([select for word in named for select in _named(word.name, suites, sources)], against)

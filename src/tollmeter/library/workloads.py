@@ -20,7 +20,7 @@ from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
 from tollmeter.toolchain.build import Gap, find_compiler
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.trusted import complaint
-from tollmeter.toolchain.workloads import made
+from tollmeter.toolchain.workload_build import made
 
 
 def selected(suite: Suite) -> Suite:

@@ -15,7 +15,7 @@ from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems

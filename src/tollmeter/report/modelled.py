@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.inference.lengths import AXIS
+from tollmeter.inference.rate_falls import AXIS
 from tollmeter.model import Book, Modelled
 from tollmeter.report.numbers import DASH, plain, size
 from tollmeter.report.tables import Column, Line, Table, table

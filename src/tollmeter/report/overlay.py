@@ -20,7 +20,7 @@ from tollmeter.model import Book, Failure, Row, Toll
 from tollmeter.report import tables, worth
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches
-from tollmeter.report.charts.files import pictures
+from tollmeter.report.charts.chart_files import pictures
 from tollmeter.report.charts.overlaid import SIDES, comparable, revisions
 from tollmeter.report.doubt import HEAPS, guess, of_toll
 from tollmeter.report.groups import best_known

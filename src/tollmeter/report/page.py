@@ -28,7 +28,7 @@ from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.problems import problems

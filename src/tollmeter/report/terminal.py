@@ -20,7 +20,7 @@ from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
 from tollmeter.report.problems import problems

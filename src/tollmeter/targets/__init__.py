@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from tollmeter.model import Visit
-from tollmeter.targets.ahead import Forecast, Place, Staying
+from tollmeter.targets.setup_queue import Forecast, Place, Staying
 
 
 class Target(Protocol):

@@ -11,10 +11,10 @@ from math import inf
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
-from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place, Staying
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.judging import later, not_started, patience_s, trouble, trouble_of_visit
+from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
+from tollmeter.targets.setup_queue import Ahead, Coming, Forecast, Place, Staying
 
 _ASKING_S = 20.0
 _GRACE_S = 2.0

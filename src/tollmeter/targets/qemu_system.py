@@ -31,9 +31,9 @@ from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import Wanted
+from tollmeter.targets.exit_reasons import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
-from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.wire import Gone, Slow, Wire
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0

@@ -8,8 +8,8 @@ import resource
 from math import inf
 from typing import NamedTuple
 
-from tollmeter.targets.ahead import Place, Staying
 from tollmeter.targets.child import Child
+from tollmeter.targets.setup_queue import Place, Staying
 
 _MOST_HELD, _MOST_RESIDENTS = 1 / 4, 512
 """Of the machine's memory, and processes: what waits takes no time, but its memory is nobody else's."""

@@ -24,8 +24,8 @@ import msgspec
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
 from tollmeter.targets.child import Ended
+from tollmeter.targets.exit_reasons import not_started, trouble
 from tollmeter.targets.external_clock import timed_over
-from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.lines import Port
 
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")

@@ -20,8 +20,8 @@ from pathlib import Path
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
+from tollmeter.targets.exit_reasons import patience_s, trouble, trouble_of_visit
 from tollmeter.targets.held import Held, holding
-from tollmeter.targets.judging import patience_s, trouble, trouble_of_visit
 from tollmeter.targets.openssh import LOST, Connection
 
 _ASKING_S = 30.0

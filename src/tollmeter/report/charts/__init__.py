@@ -12,15 +12,15 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
 from tollmeter.report.charts import (
-    abis,
+    abis_chart,
     alignment,
     answer,
     arithmetic,
     cores,
-    distribution,
+    distribution_chart,
     generic,
     kernel,
-    load,
+    load_chart,
     memory,
     programs,
     published,
@@ -30,7 +30,7 @@ from tollmeter.report.charts import (
     transfer,
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches
-from tollmeter.report.charts.files import pictures
+from tollmeter.report.charts.chart_files import pictures
 from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
 
 __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
@@ -46,7 +46,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     cores.core_to_core,
     transfer.transfer,
     memory.parallelism,
-    load.load,
+    load_chart.load,
     memory.stride,
     memory.line,
     kernel.hand_off,
@@ -61,10 +61,17 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.latency_by_abi,
     memory.bandwidth_by_abi,
     memory.bandwidth_by_kernel,
-    abis.abi_ratios,
+    abis_chart.abi_ratios,
 )
 
-OF_ALL = (kernel.ladder, abis.abi_ratios, redrawn.redrawn, published.published, answer.profiles, answer.break_even)
+OF_ALL = (
+    kernel.ladder,
+    abis_chart.abi_ratios,
+    redrawn.redrawn,
+    published.published,
+    answer.profiles,
+    answer.break_even,
+)
 """Drawings that a probe may stand in and still have one of its own."""
 
 LEAST_POINTS = 4
@@ -131,7 +138,7 @@ def _any(bench: Bench) -> Iterator[Chart]:
                 drawn.update(chart.probes)
             yield chart
     yield from generic.others(bench, drawn)
-    yield from distribution.distribution(bench)
+    yield from distribution_chart.distribution(bench)
     yield from steadiness.steadiness(bench)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from tollmeter.model import Outcome, Point, Row
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
-from tollmeter.report.charts.curves import named_by, panel_by
+from tollmeter.report.charts.curves_chart import named_by, panel_by
 from tollmeter.report.charts.dots import Rungs, level_rungs, rung
 from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.marks import datum

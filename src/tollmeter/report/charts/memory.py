@@ -11,7 +11,7 @@ import altair as alt
 from tollmeter.model import Row
 from tollmeter.report.charts.boundaries import knees_found, lines_told, sizes_told
 from tollmeter.report.charts.chart import Bench, Chart, Subject
-from tollmeter.report.charts.curves import Curves, charted, named_by, panel_by
+from tollmeter.report.charts.curves_chart import Curves, charted, named_by, panel_by
 from tollmeter.report.charts.marks import values
 
 PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, page-local order"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tollmeter.model import CacheModel, Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
-from tollmeter.targets.profiled import beside_counter
+from tollmeter.targets.profiling_visit import beside_counter
 
 MISSES = "misses.so"
 """Of build/emulator."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
-from tollmeter.targets.profiled import beside_counter
+from tollmeter.targets.profiling_visit import beside_counter
 
 DISTANCES = "distances.so"
 """Of build/emulator."""

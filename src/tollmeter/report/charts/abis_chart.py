@@ -13,7 +13,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
-from tollmeter.report.charts.curves import named_by
+from tollmeter.report.charts.curves_chart import named_by
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
 

@@ -9,7 +9,7 @@ from tollmeter.conduct.stage import Stage
 from tollmeter.model import Point, Visit
 from tollmeter.plan import Costs
 from tollmeter.targets import Foresees
-from tollmeter.targets.ahead import Coming, Forecast, Staying
+from tollmeter.targets.setup_queue import Coming, Forecast, Staying
 
 
 class Foresight:
