@@ -16,9 +16,12 @@ def selftest() -> int:
     began = time.monotonic()
     count = caught = 0
     with Stopping() as stopping:
-        for one in planted(stopping):
+        for fault in planted(stopping):
             count += 1
-            caught += one.by is not None
-            print(f"{'caught' if one.by else 'PASSED'}  {one.name} ({one.planted}): {one.by or 'nothing'}", flush=True)
+            caught += fault.by is not None
+            print(
+                f"{'caught' if fault.by else 'PASSED'}  {fault.name} ({fault.planted}): {fault.by or 'nothing'}",
+                flush=True,
+            )
     print(f"{caught} of {count} lies were caught, in {time.monotonic() - began:.0f} s")
     return CAUGHT_ALL if caught == count else PASSED

@@ -13,9 +13,8 @@ P = TypeVar("P", bound=Hashable)
 
 
 class Wish(NamedTuple, Generic[P]):
-    """A point that is not settled. seen: visits so far; wanted: in all, as far as its scatter tells; infinite where no
-    number of them would do. visit_s: wall time of one.
-    """
+    """A point that has not converged. seen: visits so far; wanted: visits in all, estimated from its scatter; infinite
+    where no number would suffice. visit_s: wall time of one visit."""
 
     point: P
     seen: int
@@ -27,14 +26,13 @@ class Wish(NamedTuple, Generic[P]):
 
 
 def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
-    """The points that one more round visits once.
+    """The points that the next round visits once.
 
-    First whoever has no interval yet, the cheapest first. Then those that can be settled in the time that is left, the
-    cheapest first, which settles most. Where these want less than a quarter of it, half of what they leave over goes to
-    the rest, those first that have cost least: else the last quarter of a run went to visits of two or three points,
-    one behind the other and time and again, while fifty waited. Before, too few are known well enough to say what is
-    over.
-    """
+    First the points without an interval, the cheapest first. Then those that can converge in the remaining time, the
+    cheapest first, which maximises their number. Where these want less than a quarter of it, half of the rest goes to
+    the other points, those first that have cost least: else the last quarter of a run went to repeated visits of two or
+    three points while fifty waited. Before that, too few points are known well enough to say how much time is left
+    over."""
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=lambda wish: (wish.seen, wish.visit_s))
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
     unborn_s = sum((LEAST_VISITS - wish.seen) * wish.visit_s for wish in new)
@@ -54,7 +52,7 @@ def _for_the_rest(wanted_s: float, left_s: float) -> float:
 
 
 def _fitting(wishes: Sequence[Wish[P]], costs_s: Sequence[float], left_s: float) -> list[Wish[P]]:
-    """As many as fit, in their order; what is too dear is passed over."""
+    """As many wishes as fit, in their order; one that costs too much is skipped."""
     taken: list[Wish[P]] = []
     for wish, cost in zip(wishes, costs_s, strict=True):
         if cost <= left_s and cost < inf:

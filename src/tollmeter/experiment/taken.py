@@ -35,7 +35,7 @@ class Taken:
         return int(self.starts[-1])
 
     def column(self, name: str) -> Floats:
-        """Of model.Columns. What the system does not tell is -1."""
+        """A column of model.Columns. A value that the system does not report is -1."""
         return np.concatenate([np.empty(0), *(columns.column(name)[places] for columns, places in self._held)])
 
     def where(self, mask: Mask) -> Taken:
@@ -70,7 +70,7 @@ class Taken:
 
 
 def _places(visits: Iterable[Samples]) -> Counts:
-    """Where the samples of visits stand in their block."""
+    """The positions of the visits' samples in their block."""
     starts, stops = np.array([(samples.start, samples.stop) for samples in visits]).T
     counts = stops - starts
     return np.asarray(np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts))

@@ -12,20 +12,19 @@ from tollmeter.numbers.percent import in_percent
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
 MULTIPLE = 5
-"""From here on a share of what something takes is told as a multiple of it: nobody reads +30066 %."""
+"""From this share on a change is printed as a multiple: +30066 % is unreadable."""
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
-def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
-    """From the programs, not from the primitives below them; empty where nothing was told of any. What rests on too few
-    visits for an interval decides nothing.
+def gains(abi: str, mend: str, relatives: Sequence[Relative]) -> str:
+    """A sentence from the programs, not from the primitives below them; empty where no program has a number. Values of
+    too few visits for an interval decide nothing.
 
-    mend: what would let its time be told, where it cannot.
-    """
-    programs = [one for one in told if one.abi == abi and not one.primitive]
-    numbers = [one for one in programs if one.value is not None]
-    memory = [one for one in numbers if one.measure == "memory" and not one.thin]
-    time = [one for one in numbers if one.measure == "time" and not one.thin]
+    mend: what would make its time measurable, where it is not."""
+    programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
+    numbers = [relative for relative in programs if relative.value is not None]
+    memory = [relative for relative in numbers if relative.measure == "memory" and not relative.thin]
+    time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
     if not programs:
         return ""
     if not memory and not time:
@@ -35,7 +34,7 @@ def gains(abi: str, mend: str, told: Sequence[Relative]) -> str:
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
-    late = any(one.measure == "time" for one in numbers)
+    late = any(relative.measure == "time" for relative in numbers)
     return f"{head} What it would save in time cannot be told{' yet' if late else ''}: {_lower(THIN if late else mend)}"
 
 
@@ -45,13 +44,13 @@ def _lower(sentence: str) -> str:
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
     """Without a time it is worth what it saves of memory."""
-    faster = [one for one in time if one.high is not None and one.high < 1 - _FLOOR]
-    slower = [one for one in time if one.low is not None and one.low > 1 + _FLOOR]
+    faster = [relative for relative in time if relative.high is not None and relative.high < 1 - _FLOOR]
+    slower = [relative for relative in time if relative.low is not None and relative.low > 1 + _FLOOR]
     if faster and not slower:
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
-    if any((one.value or 1) < 1 - _FLOOR for one in memory):
+    if any((relative.value or 1) < 1 - _FLOOR for relative in memory):
         return f"{abi} is worth it here where memory is short{_but(time, slower)}."
     return f"{abi} is not worth it here." if time else f"{abi} saves no memory here."
 
@@ -62,20 +61,20 @@ def _but(time: Sequence[Relative], slower: Sequence[Relative]) -> str:
 
 
 def _names(several: Sequence[Relative]) -> str:
-    return ", ".join(one.what for one in several)
+    return ", ".join(relative.what for relative in several)
 
 
 def _saved(several: Sequence[Relative], of: str) -> str:
     """The most and the least of it, by program."""
-    ranked = sorted(several, key=lambda one: one.value or 1.0)
+    ranked = sorted(several, key=lambda relative: relative.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:
         return f"It needs {_change(most)} {of} ({most.what})."
     return f"It needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
 
 
-def _change(one: Relative) -> str:
-    share = (one.value or 1.0) - 1
+def _change(relative: Relative) -> str:
+    share = (relative.value or 1.0) - 1
     if abs(share) < _FLOOR:
         return "as much"
     if share + 1 >= MULTIPLE:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the rows beyond the hierarchy, as a table: each line with its interval, beside the system's word
-where it has one; where it cannot be told, with the reason.
-"""
+"""Properties of the machine besides the hierarchy, as a table: each line with its interval, beside the system's own
+value where it has one; with the reason where it is not resolved."""
 
 from __future__ import annotations
 
@@ -18,40 +17,44 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 
 
 def inferred_table(book: Book) -> Table | None:
-    """None where the run measured nothing that more than the hierarchy can be read from."""
-    lines = [_line(book, one) for one in book.index.inferred if one.kind not in BEHIND or _stands_alone(book, one)]
+    """None where the run measured nothing from which more than the hierarchy follows."""
+    lines = [
+        _line(book, inference)
+        for inference in book.index.inferred
+        if inference.kind not in BEHIND or _stands_alone(book, inference)
+    ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
     return table("Inferred", columns, lines) if lines else None
 
 
-def _stands_alone(book: Book, one: Inference) -> bool:
-    """A direction of which nothing was timed, so that no gain says that it could not be told."""
-    return one.kind == "prefetched" and _twin(book, one, "prefetch_gain", "direction") is None
+def _stands_alone(book: Book, inference: Inference) -> bool:
+    """Whether a direction was not timed, so that no line of its gain states the reason."""
+    return inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None
 
 
-def _line(book: Book, one: Inference) -> Line:
-    return Line((one.name, _value(one), one.system or ""), _note(book, one))
+def _line(book: Book, inference: Inference) -> Line:
+    return Line((inference.name, _value(inference), inference.system or ""), _note(book, inference))
 
 
-def _value(one: Inference) -> Cell:
-    if one.value is None:
+def _value(inference: Inference) -> Cell:
+    if inference.value is None:
         return CANNOT
-    if isinstance(one.value, bool):
-        return "yes" if one.value else "no"
+    if isinstance(inference.value, bool):
+        return "yes" if inference.value else "no"
     return (
-        Figure(counted(one.value), "", plus_minus(one.value, one.low, one.high))
-        if one.unit == "count"
-        else quantity(one.value, one.unit or "", one.low, one.high)
+        Figure(counted(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
+        if inference.unit == "count"
+        else quantity(inference.value, inference.unit or "", inference.low, inference.high)
     )
 
 
-def _note(book: Book, one: Inference) -> str:
-    """Why it cannot be told; or what is said beside it of another kind."""
-    if one.kind == "prefetch_gain":
-        verdict = _twin(book, one, "prefetched", "direction")
+def _note(book: Book, inference: Inference) -> str:
+    """Why it is not resolved; or the related inference of another kind."""
+    if inference.kind == "prefetch_gain":
+        verdict = _twin(book, inference, "prefetched", "direction")
         return (verdict.reason if verdict else None) or ""
-    reached = _twin(book, one, "reading_share", "level") if one.kind == "yardstick" else None
-    return _said_of(reached) if reached is not None else one.reason or ""
+    reached = _twin(book, inference, "reading_share", "level") if inference.kind == "yardstick" else None
+    return _said_of(reached) if reached is not None else inference.reason or ""
 
 
 def _said_of(reached: Inference) -> str:
@@ -64,10 +67,12 @@ def _said_of(reached: Inference) -> str:
     return f"reading goes at {percent(share)} of it" + (f": {passed}" if share > PASSED_BY else "")
 
 
-def _twin(book: Book, one: Inference, kind: str, by: str) -> Inference | None:
-    """What was inferred of another kind in the same direction, or of the same level."""
+def _twin(book: Book, inference: Inference, kind: str, by: str) -> Inference | None:
+    """The inference of another kind in the same direction, or of the same level."""
 
     def place(other: Inference) -> object:
         return other.level if by == "level" else other.parameters.get(by)
 
-    return next((other for other in book.index.inferred if other.kind == kind and place(other) == place(one)), None)
+    return next(
+        (other for other in book.index.inferred if other.kind == kind and place(other) == place(inference)), None
+    )

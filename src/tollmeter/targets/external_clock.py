@@ -72,8 +72,8 @@ class ExternalClock:
 def timed_over(
     line: str, visit: Visit, revision: int, attempt: Callable[[Visit], tuple[bytes, Sequence[Stamp]]]
 ) -> bytes:
-    """The visit's stream in the line's time: of the first of three attempts whose stamps tell the rate of the target's
-    clock. Each is longer than the one before, so that the delays of its marks are a smaller part of it."""
+    """The visit's stream in the line's time: of the first of three attempts whose stamps give the rate of the target's
+    clock. Each attempt is longer than the one before, so that the delays of its marks are a smaller part of it."""
     sentence = ""
     for whole_ns in _VISITS_NS:
         try:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts that are prepared before their visit is asked for, by processes on the host's own CPU.
+"""Layouts that a process on the host's own CPU sets up before the visit that needs them.
 
-To begin a layout may take longer than to visit it: a process touches its memory and threads a walk through it. That is
-done while undisturbed visits are measured, and the preparing process is halted for every other visit (decision 20).
-"""
+A set-up may take longer than a visit: a process touches the layout's memory and links a pointer cycle through it. It
+runs while visits that it cannot disturb are measured, and is stopped during every other visit (decision 20)."""
 
 from __future__ import annotations
 
@@ -15,21 +14,21 @@ from typing import NamedTuple
 from tollmeter.model import Point, Value, Visit
 from tollmeter.targets.child import Child
 
-Place = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
-"""Executable, parameters and CPUs."""
+LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
+"""Executable, parameters and CPUs: visits with the same key and seed use the same layout."""
 
 
-class Staying(NamedTuple):
-    """Who waits for another visit of its layout: bytes of memory that it holds; prepared_s: CPU time that the layout
-    took, 0 where that is not known."""
+class IdleWorker(NamedTuple):
+    """A resident process that waits for its next visit. bytes: memory that it holds. setup_s: CPU time that its set-up
+    took; 0 where it is unknown."""
 
     bytes: int = 0
-    prepared_s: float = 0.0
+    setup_s: float = 0.0
 
 
-class Coming(NamedTuple):
-    """The first visit of a layout. bytes: of memory that it will hold, as far as its point says. is_quick: to begin,
-    as far as that is known."""
+class PendingSetup(NamedTuple):
+    """A set-up that has not begun, with the visit that needs it. bytes: memory that the layout will hold, as far as the
+    point's parameters state it. is_quick: the set-up is known to be short."""
 
     executable: str
     visit: Visit
@@ -37,148 +36,154 @@ class Coming(NamedTuple):
     is_quick: bool = False
 
     @property
-    def place(self) -> Place:
+    def key(self) -> LayoutKey:
         return self.executable, self.visit.point.parameters, self.visit.cpus
 
     @property
-    def layout(self) -> tuple[Place, int]:
-        return self.place, self.visit.seed
+    def seeded_key(self) -> tuple[LayoutKey, int]:
+        return self.key, self.visit.seed
 
 
-class Forecast(NamedTuple):
-    """What is asked for next, in that order, and the CPU to prepare it on. may_begin: whether a point's layout may be
-    prepared elsewhere than where it is visited. is_calm: whether a visit to a point, whose process holds so many bytes
-    of its own, is undisturbed by who prepares beside it. meanwhile: what else is done beside it, by the host: quick."""
+class SetupSchedule(NamedTuple):
+    """The set-ups that the next visits need, in order, and the CPU for them. may_begin: whether a point's layout may be
+    set up on a CPU other than the one of its visit. is_calm: whether a set-up on the host's CPU leaves a visit of this
+    point undisturbed, if its process holds this many bytes of its own. meanwhile: short work of the host beside such a
+    visit."""
 
     cpu: int = 0
-    coming: Sequence[Coming] = ()
+    pending: Sequence[PendingSetup] = ()
     may_begin: Callable[[Point], bool] = lambda _: False
     is_calm: Callable[[Point, int], bool] = lambda _, __: False
     meanwhile: Callable[[], None] = lambda: None
 
 
 _MOST_QUICK = 8
-"""Ready, and not yet visited: as many as are visited while one that is slow is prepared."""
+"""Quick set-ups that may be ready and unvisited: as many as are visited during one slow set-up."""
 
 
-class _Begun(NamedTuple):
+class _Setup(NamedTuple):
     child: Child
-    coming: Coming
+    pending: PendingSetup
 
 
-class Ahead:
-    """One is at work at a time. Of those that are ready, and hold memory until their visit, one was slow and a few
-    quick. start: a process, told to prepare what comes; None where it cannot be. patience_s: how long that may take.
-    interruptible: entered while somebody waits for it. Implements child.Meanwhile."""
+class SetupQueue:
+    """Sets up one layout at a time. Of the set-ups that are ready, and so hold memory, at most one is slow and a few
+    are quick. start: starts the process of a set-up; None where it cannot. patience_s: the longest time that a set-up
+    may take. interruptible: is entered while a visit waits for a set-up. Implements child.Meanwhile."""
 
     def __init__(
         self,
-        start: Callable[[Coming], Child | None],
+        start: Callable[[PendingSetup], Child | None],
         patience_s: Callable[[Visit], float],
         interruptible: Callable[[Child], AbstractContextManager[None]],
     ) -> None:
         self._start = start
         self._patience_s = patience_s
         self._interruptible = interruptible
-        self._slow, self._quick = deque[Coming](), deque[Coming]()
-        self._begun: _Begun | None = None
-        self._ready: dict[Place, _Begun] = {}
-        self._given_up: set[tuple[Place, int]] = set()
+        self._slow, self._quick = deque[PendingSetup](), deque[PendingSetup]()
+        self._running: _Setup | None = None
+        self._ready: dict[LayoutKey, _Setup] = {}
+        self._given_up: set[tuple[LayoutKey, int]] = set()
         self._is_halted = False
 
-    def expect(self, coming: Sequence[Coming]) -> None:
-        """In place of what was expected before. What is begun is not begun again, and ends where nobody wants it."""
-        wanted = {one.layout for one in coming}
+    def expect(self, pending: Sequence[PendingSetup]) -> None:
+        """Replaces the queue. A set-up that runs or is ready is kept if it is still wanted; else its process ends."""
+        wanted = {setup.seeded_key for setup in pending}
         self._given_up &= wanted
-        if self._begun and self._begun.coming.layout not in wanted:
-            self._end_begun()
-        for one in [one for one in self._ready.values() if one.coming.layout not in wanted]:
-            self._ready.pop(one.coming.place).child.end()
-        there = {one.coming.layout for one in (*self._ready.values(), *([self._begun] if self._begun else []))}
-        there |= self._given_up
-        self._slow = deque(one for one in coming if one.layout not in there and not one.is_quick)
-        self._quick = deque(one for one in coming if one.layout not in there and one.is_quick)
-        self.go_on()
+        if self._running and self._running.pending.seeded_key not in wanted:
+            self._end_running()
+        for setup in [setup for setup in self._ready.values() if setup.pending.seeded_key not in wanted]:
+            self._ready.pop(setup.pending.key).child.end()
+        present = {
+            setup.pending.seeded_key for setup in (*self._ready.values(), *([self._running] if self._running else []))
+        }
+        present |= self._given_up
+        self._slow = deque(setup for setup in pending if setup.seeded_key not in present and not setup.is_quick)
+        self._quick = deque(setup for setup in pending if setup.seeded_key not in present and setup.is_quick)
+        self.advance()
 
-    def is_ready(self, place: Place) -> bool:
-        """Or could not be prepared: then its visit is to say why, and nobody has to wait for it."""
-        return place in self._ready or any(place == given_up for given_up, _ in self._given_up)
+    def is_ready(self, key: LayoutKey) -> bool:
+        """Whether the layout is set up. True also after a failed set-up: the visit then reports the reason, and nothing
+        waits."""
+        return key in self._ready or any(key == given_up for given_up, _ in self._given_up)
 
-    def is_begun(self, place: Place) -> bool:
-        """Or is ready."""
-        return place in self._ready or (self._begun is not None and self._begun.coming.place == place)
+    def is_begun(self, key: LayoutKey) -> bool:
+        """Whether the layout's set-up runs or is complete."""
+        return key in self._ready or (self._running is not None and self._running.pending.key == key)
 
-    def taken(self, place: Place, visit: Visit) -> Child | None:
-        """Who has prepared this layout; waits until it is ready. None where it has to be begun by the visit itself."""
-        self._forget(place)
-        if self._begun and self._begun.coming.place == place:
-            if self._begun.coming.visit.seed == visit.seed:
-                self._await(self._begun)
+    def take(self, key: LayoutKey, visit: Visit) -> Child | None:
+        """The process that has set up this layout; waits until it is ready. None where the visit itself has to set it
+        up."""
+        self._forget(key)
+        if self._running and self._running.pending.key == key:
+            if self._running.pending.visit.seed == visit.seed:
+                self._wait_for(self._running)
             else:
-                self._end_begun()
-        found = self._ready.pop(place, None)
-        if found and found.coming.visit.seed != visit.seed:
-            found.child.end()
+                self._end_running()
+        setup = self._ready.pop(key, None)
+        if setup and setup.pending.visit.seed != visit.seed:
+            setup.child.end()
             return None
-        return found.child if found else None
+        return setup.child if setup else None
 
-    def voices(self) -> list[int]:
-        return [self._begun.child.voice] if self._begun else []
+    def stdout_fds(self) -> list[int]:
+        return [self._running.child.stdout_fd] if self._running else []
 
-    def go_on(self) -> None:
-        """Sees whether it is ready, and begins what comes next where there is room for it."""
-        self._hear()
-        while self._begun is None and (coming := self._next()):
-            child = self._start(coming)
-            self._begun = _Begun(child, coming) if child else None
+    def advance(self) -> None:
+        """Collects a set-up that is complete, and begins the next one if there is room for it."""
+        self._check_running()
+        while self._running is None and (pending := self._next()):
+            child = self._start(pending)
+            self._running = _Setup(child, pending) if child else None
 
-    def _hear(self) -> None:
-        if self._begun and self._begun.child.has_answered():
-            self._settle(self._begun)
+    def _check_running(self) -> None:
+        if self._running and self._running.child.has_answered():
+            self._settle(self._running)
 
     def halt(self) -> None:
-        """Nothing is prepared until `resume`."""
-        if not self._is_halted and self._begun:
-            self._begun.child.halt()
+        """Stops the running set-up until `resume`."""
+        if not self._is_halted and self._running:
+            self._running.child.halt()
             self._is_halted = True
 
     def resume(self) -> None:
-        """What comes next is begun beside the next visit that is calm, and not between two."""
-        if self._is_halted and self._begun:
-            self._begun.child.go_on()
+        """Resumes the stopped set-up. The next one begins beside the next calm visit, not between two visits."""
+        if self._is_halted and self._running:
+            self._running.child.resume()
         self._is_halted = False
-        self._hear()
+        self._check_running()
 
     def close(self) -> None:
         self.expect(())
 
-    def _forget(self, place: Place) -> None:
-        self._slow = deque(one for one in self._slow if one.place != place)
-        self._quick = deque(one for one in self._quick if one.place != place)
+    def _forget(self, key: LayoutKey) -> None:
+        self._slow = deque(pending for pending in self._slow if pending.key != key)
+        self._quick = deque(pending for pending in self._quick if pending.key != key)
 
-    def _next(self) -> Coming | None:
-        """What is slow goes first: the quick ones that it leaves to their visits are laid out beside it. While a slow
-        one waits for its visit, which is the next, they are prepared for those behind."""
-        quick = sum(one.coming.is_quick for one in self._ready.values())
+    def _next(self) -> PendingSetup | None:
+        """Slow set-ups go first: the quick ones that are left run beside the visits. While a slow set-up is ready for
+        the next visit, quick ones run for the visits after it."""
+        quick = sum(setup.pending.is_quick for setup in self._ready.values())
         if self._slow and quick == len(self._ready):
             return self._slow.popleft()
         return self._quick.popleft() if self._quick and quick < _MOST_QUICK else None
 
-    def _end_begun(self) -> None:
-        if self._begun:
-            self._begun.child.end()
-        self._begun, self._is_halted = None, False
+    def _end_running(self) -> None:
+        if self._running:
+            self._running.child.end()
+        self._running, self._is_halted = None, False
 
-    def _await(self, begun: _Begun) -> None:
-        if not begun.child.has_answered():
-            with self._interruptible(begun.child):
-                begun.child.hear(self._patience_s(begun.coming.visit))
-        self._settle(begun)
+    def _wait_for(self, setup: _Setup) -> None:
+        if not setup.child.has_answered():
+            with self._interruptible(setup.child):
+                setup.child.read_stream(self._patience_s(setup.pending.visit))
+        self._settle(setup)
 
-    def _settle(self, begun: _Begun) -> None:
-        """One that could not prepare has ended: its visit is made by another process, and says why."""
-        self._begun = None
-        if begun.child.stays:
-            self._ready[begun.coming.place] = begun
+    def _settle(self, setup: _Setup) -> None:
+        """Files a set-up as ready. A process that could not set up has ended: another process makes its visit, and
+        reports why."""
+        self._running = None
+        if setup.child.is_alive:
+            self._ready[setup.pending.key] = setup
         else:
-            self._given_up.add(begun.coming.layout)
+            self._given_up.add(setup.pending.seeded_key)

@@ -72,7 +72,7 @@ OF_ALL = (
     answer.profiles,
     answer.break_even,
 )
-"""Drawings that a probe may stand in and still have one of its own."""
+"""Drawings whose probes may still have a chart of their own."""
 
 LEAST_POINTS = 4
 
@@ -86,7 +86,7 @@ CLOCKS = {
 
 def charts(book: Book) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
-    points are no chart: their rows say all there is."""
+    points make no chart: their rows are enough."""
     made: list[Chart] = []
     with debug_mode(False):
         for place, bench in enumerate(benches(book)):
@@ -108,8 +108,8 @@ def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:
     with debug_mode(False):
         for pair in paired(books):
             both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
-            told = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
-            groups += [beside((one, other), runs) for one, other in told]
+            pairs = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
+            groups += [beside((first, second), runs) for first, second in pairs]
             for titles, charts in zip(only, alone, strict=True):
                 titles += [chart.title for chart in charts if _has_points(chart)]
     for titles, places in zip(only, unpaired(books), strict=True):
@@ -143,7 +143,7 @@ def _any(bench: Bench) -> Iterator[Chart]:
 
 
 def _of_bench(chart: Chart, bench: Bench) -> Chart:
-    """Says where it was measured and by which clock, wherever that is not the machine itself."""
+    """Names the target and the clock of a chart, unless it is the machine itself."""
     return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({_where(bench)})")
 
 

@@ -164,5 +164,5 @@ def _ratios(chart: Any) -> Any:
 
 
 def kernel_of(row: Row) -> str:
-    """What a probe's name says beyond its family."""
+    """A probe's name without its family."""
     return row.probe.split(".")[-1].replace("_", " ")
