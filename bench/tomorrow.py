@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tollmeter
-from tollmeter.experiment.precision import scale
+from tollmeter.experiment.precision import shamos_sd
 from tollmeter.experiment.runs_differ import Run, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
@@ -134,7 +134,7 @@ def views(several: Sequence[tuple[Row, float]]) -> list[tuple[float, float, floa
     sign = 1 if unit == "ns" else -1 if unit in RATES else 0
     shifts = [sign * log(clock_hz) for _, clock_hz in several]
     cycles = [(low + by, median + by, high + by) for (low, median, high), by in zip(stated, shifts, strict=True)]
-    return min(stated, cycles, key=lambda view: scale([ends[1] for ends in view]))
+    return min(stated, cycles, key=lambda view: shamos_sd([ends[1] for ends in view]))
 
 
 def middle(ends: Sequence[tuple[float, float, float]]) -> float:

@@ -11,7 +11,7 @@ import msgspec
 from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.model import Outcome, Point, Probe, Published, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import seal
@@ -41,7 +41,7 @@ class Rig:
         self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
-        self.beside: Beside | None = None
+        self.beside: SetupCpu | None = None
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
              against: tuple[str, ...] = (), published: tuple[Published, ...] = ()) -> Plan:  # fmt: skip

@@ -13,7 +13,7 @@ from tollmeter.version import VERSION
 if TYPE_CHECKING:
     from tollmeter.experiment.precision import Estimate
     from tollmeter.judgement.compare import Change, Comparison, Refusal
-    from tollmeter.library.run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
+    from tollmeter.library.measured_run import Run, compare, derive, measure, open  # noqa: A004  that is what it does
     from tollmeter.model import (
         Archive,
         Bend,
@@ -88,7 +88,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(__all__, "tollmeter.model"),
     **dict.fromkeys(("Change", "Comparison", "Refusal"), "tollmeter.judgement.compare"),
-    **dict.fromkeys(("Run", "compare", "derive", "measure", "open"), "tollmeter.library.run"),
+    **dict.fromkeys(("Run", "compare", "derive", "measure", "open"), "tollmeter.library.measured_run"),
     "Estimate": "tollmeter.experiment.precision",
 }
 """The module of each public name; a module is imported when a name of it is first used."""

@@ -49,12 +49,12 @@ class Catalog(Record, frozen=True):
 
     def probes(self) -> dict[str, Probe]:
         """By name, as the first ABI that has it describes it."""
-        found: dict[str, Probe] = {}
+        by_name: dict[str, Probe] = {}
         for abi in self.abis:
             for (probe, of_abi), executable in self.executables.items():
                 if of_abi == abi:
-                    found.setdefault(probe, executable.probe)
-        return dict(sorted(found.items()))
+                    by_name.setdefault(probe, executable.probe)
+        return dict(sorted(by_name.items()))
 
     def first_abi(self, probe: str) -> str | None:
         """The ABI that stands for the machine itself."""
@@ -71,12 +71,12 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
         abi = manifest.parent.name
         if abis is not None and abi not in abis:
             continue
-        found = _executables(manifest)
-        if not found:
+        described = _executables(manifest)
+        if not described:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
         left_out = _left_out(manifest.with_name("broken.json"))
         broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
-        executables.update({(executable.probe.probe, abi): executable for executable in found})
+        executables.update({(executable.probe.probe, abi): executable for executable in described})
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
     runnable = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
@@ -92,13 +92,13 @@ def _left_out(path: Path) -> dict[str, str]:
 
 
 def _executables(manifest: Path) -> list[Executable]:
-    """Those of one ABI that could be asked to describe themselves, which is how the build knows that they run."""
+    """The executables of one ABI that could print their description, which is how the build knows that they run."""
     try:
         made = msgspec.json.decode(manifest.read_bytes(), type=dict[str, dict[str, str | int]])
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{manifest} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
-    told = ((manifest.with_name(f"{probe}.describe"), facts) for probe, facts in made.items())
-    return [_executable(path, facts) for path, facts in told if path.is_file()]
+    descriptions = ((manifest.with_name(f"{probe}.describe"), facts) for probe, facts in made.items())
+    return [_executable(path, facts) for path, facts in descriptions if path.is_file()]
 
 
 def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
@@ -112,9 +112,9 @@ def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
 
 
 def _target(folder: Path) -> str:
-    """What the ABI's probes described themselves on, where it was not this machine itself."""
-    told = folder.with_name(f"{folder.name}.target")
-    return str(clean(told.read_text(encoding="utf-8", errors="replace").strip())) if told.is_file() else "local"
+    """The target on which the ABI's probes were described; `local` where that was this machine."""
+    path = folder.with_name(f"{folder.name}.target")
+    return str(clean(path.read_text(encoding="utf-8", errors="replace").strip())) if path.is_file() else "local"
 
 
 def check_unchanged(executables: Iterable[Executable]) -> None:
@@ -166,9 +166,9 @@ def suites(folder: Path) -> dict[str, Suite]:
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
-    """One line for a name that is not there, with the nearest ones that are."""
-    lower = {one.lower(): one for one in reversed(known)}
-    near = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+    """One line for a name that does not exist, with the nearest names that do."""
+    lower = {candidate.lower(): candidate for candidate in reversed(known)}
+    near = [lower[candidate] for candidate in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
     others = f"did you mean {' or '.join(near)}?" if near else f"known: {_first(known)}" if known else "there is none"
     return Failure(f"unknown {kind} {clean(name)!r}; {others}")
 

@@ -96,6 +96,6 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
 
 
 def version(root: Path, extra: Extra) -> str:
-    """The one that the lock file names first: whether it is installed or not."""
-    found = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
-    return found[1] if found else "of no version"
+    """The version that the lock file names first, whether it is installed or not."""
+    pin = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
+    return pin[1] if pin else "of no version"

@@ -25,11 +25,11 @@ def wheels() -> list[Path]:
 
 def main() -> None:
     if importlib.util.find_spec("pip") is None:
-        found = wheels()
-        if not found:
+        paths = wheels()
+        if not paths:
             sys.stderr.write("toll: no pip here, and Python keeps none to make environments with (ensurepip)\n")
             sys.exit(FOUND_NONE)
-        sys.path.insert(0, str(found[0]))
+        sys.path.insert(0, str(paths[0]))
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 

@@ -57,7 +57,7 @@ def may_write(folder: Path) -> bool:
     """Whether this user may write there, or may make the folder where it does not exist. A folder that may not be
     searched hides what is in it; Path.exists raises then.
     """
-    nearest = next(one for one in (folder, *folder.absolute().parents) if os.path.exists(one))  # noqa: PTH110
+    nearest = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))  # noqa: PTH110
     return os.access(nearest, os.W_OK)
 
 

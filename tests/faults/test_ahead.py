@@ -23,10 +23,10 @@ import pytest
 from fakes import fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import ahead, child, local
-from tollmeter.targets.ahead import Coming, Forecast
+from tollmeter.targets import child, local, setup_queue
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import PendingSetup, SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -78,11 +78,11 @@ class Place:
         path = self._folder / behaviour / "x86_64" / PROBE
         return str(path if path.exists() else fake(path.parent, PROBE, behaviour))
 
-    def coming(self, behaviour: str, *, is_quick: bool = False, **changed: Any) -> Coming:
-        return Coming(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed), 0, is_quick)
+    def coming(self, behaviour: str, *, is_quick: bool = False, **changed: Any) -> PendingSetup:
+        return PendingSetup(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed), 0, is_quick)
 
     def expect(self, *behaviours: str, calm: bool = False) -> None:
-        self.target.expect(Forecast(0, [self.coming(one) for one in behaviours], is_calm=lambda _, __: calm))
+        self.target.expect(SetupSchedule(0, [self.coming(one) for one in behaviours], is_calm=lambda _, __: calm))
 
     def told(self, behaviour: str, **changed: Any) -> Outcome:
         self._visits += 1
@@ -120,10 +120,10 @@ class Place:
         self.target.close()
 
     def is_ready(self, behaviour: str) -> bool:
-        return self.target.is_ready(self.coming(behaviour).place)
+        return self.target.is_ready(self.coming(behaviour).key)
 
     def is_begun(self, behaviour: str) -> bool:
-        return self.target.is_begun(self.coming(behaviour).place)
+        return self.target.is_begun(self.coming(behaviour).key)
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +182,7 @@ def test_a_layout_is_begun_before_it_is_ready_and_no_longer_when_it_is_taken(pla
     place.expect("slow", "good")
 
     def begun_and_ready(behaviour: str) -> tuple[bool, bool]:
-        one = place.coming(behaviour).place
+        one = place.coming(behaviour).key
         return place.target.is_begun(one), place.target.is_ready(one)
 
     place.preparing("slow")
@@ -211,7 +211,7 @@ def test_the_next_is_prepared_beside_a_visit_that_is_calm_and_not_between_two(
 def test_what_the_host_does_meanwhile_is_done_beside_a_visit_that_is_calm(place: Place, calm: bool) -> None:
     done: list[bool] = []
     listens = Path(place.executable("held") + ".listens")
-    place.target.expect(Forecast(0, [], lambda _: True, lambda _, __: calm, lambda: done.append(listens.exists())))
+    place.target.expect(SetupSchedule(0, [], lambda _: True, lambda _, __: calm, lambda: done.append(listens.exists())))
     place.lets("held", "released")
     place.process("held")
     assert len(done) == calm
@@ -227,7 +227,7 @@ def test_an_error_beside_a_visit_leaves_nobody_behind(place: Place) -> None:
 
     place.lets("held", "released")
     process = place.process("held")
-    place.target.expect(Forecast(0, [], lambda _: True, lambda _, __: True, stop))
+    place.target.expect(SetupSchedule(0, [], lambda _: True, lambda _, __: True, stop))
     with pytest.raises(KeyboardInterrupt):
         place.process("held")
     assert state(process) == ""
@@ -256,11 +256,11 @@ def several(place: Place, count: int) -> list[str]:
 def test_quick_layouts_wait_ready_a_few_at_a_time_behind_what_is_slow(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_MOST_QUICK", 2)
+    monkeypatch.setattr(setup_queue, "_MOST_QUICK", 2)
     names = several(place, 4)
     started = begun(monkeypatch)
     coming = [place.coming(name, is_quick=True) for name in names]
-    place.target.expect(Forecast(0, [*coming, place.coming("slow")], is_calm=lambda _, __: True))
+    place.target.expect(SetupSchedule(0, [*coming, place.coming("slow")], is_calm=lambda _, __: True))
     place.preparing("slow")
     assert started == [place.executable("slow")]
     with place.visiting():
@@ -279,7 +279,7 @@ def test_a_quick_layout_is_prepared_while_a_slow_one_waits_for_its_visit_and_no_
     (quick,) = several(place, 1)
     started = begun(monkeypatch)
     coming = [place.coming("good"), place.coming("slow"), place.coming(quick, is_quick=True)]
-    place.target.expect(Forecast(0, coming, is_calm=lambda _, __: True))
+    place.target.expect(SetupSchedule(0, coming, is_calm=lambda _, __: True))
     with place.visiting():
         awaited(lambda: place.is_ready(quick))
         assert started == [place.executable("good"), place.executable(quick)]
@@ -304,7 +304,7 @@ def test_whether_a_visit_is_calm_is_asked_with_the_bytes_of_its_process_alone(pl
     asked: list[tuple[Point, int]] = []
     coming = [place.coming("good")] if first == "good" else []
     place.lets("held", "released")
-    place.target.expect(Forecast(0, coming, is_calm=lambda point, bytes_: bool(asked.append((point, bytes_)))))
+    place.target.expect(SetupSchedule(0, coming, is_calm=lambda point, bytes_: bool(asked.append((point, bytes_)))))
     process = place.process(first)
     resident, shared = map(int, Path(f"/proc/{process}/statm").read_text().split()[1:3])
     [(point, told)] = asked
@@ -353,7 +353,7 @@ def test_what_nobody_expects_any_more_is_ended_and_what_is_begun_is_not_begun_ag
 def test_one_of_another_seed_is_ended_and_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.expect("slow")
     preparing = place.preparing("slow")
-    monkeypatch.setattr(place.target._ahead, "_await", lambda _: pytest.fail("it may take as long as it wants"))
+    monkeypatch.setattr(place.target._setups, "_wait_for", lambda _: pytest.fail("it may take as long as it wants"))
     assert place.process("slow", seed=8) != preparing
     assert state(preparing) == ""
 
@@ -393,15 +393,15 @@ def test_one_that_is_never_ready_costs_its_visit_no_more_than_the_patience_with_
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_GRACE_S", 0.1)
-    place.target.expect(Forecast(0, [place.coming("slow", deadline_ms=100)]))
+    place.target.expect(SetupSchedule(0, [place.coming("slow", deadline_ms=100)]))
     preparing = place.preparing("slow")
     assert place.process("slow") != preparing
     assert state(preparing) == ""
 
 
 def test_what_cannot_be_started_says_so_in_its_visit_and_the_next_is_prepared(place: Place, tmp_path: Path) -> None:
-    missing = Coming(str(tmp_path / "missing"), VISIT, 0)
-    place.target.expect(Forecast(0, [missing, place.coming("good")]))
+    missing = PendingSetup(str(tmp_path / "missing"), VISIT, 0)
+    place.target.expect(SetupSchedule(0, [missing, place.coming("good")]))
     assert place.preparing("good") == place.process("good")
     back = outcome(place.target.run(missing.executable, VISIT, 1))
     assert (back.status, "could not be started" in (back.reason or "")) == ("infrastructure", True)
@@ -471,7 +471,7 @@ def test_closing_ends_whoever_prepares_or_is_ready(place: Place, how: str, monke
     place.expect(behaviour, "held")
     preparing = place.preparing(behaviour)
     if how == "halted":
-        place.target._ahead.halt()
+        place.target._setups.halt()
         assert state(preparing) == "T"
     started = begun(monkeypatch)
     place.target.close()
@@ -482,11 +482,11 @@ def test_closing_ends_whoever_prepares_or_is_ready(place: Place, how: str, monke
 def test_a_process_is_halted_as_often_as_asked_and_goes_on() -> None:
     one = Child(["sh", "-c", "read it; exec sleep 60"], listens=True)
     process = one._process.pid
-    one.say("go on")
+    one.send("go on")
     for _ in range(3):
         one.halt()
         assert state(process) == "T"
-        one.go_on()
+        one.resume()
         awaited(lambda: is_at_work(process))
     one.halt()
     one.end()
@@ -497,7 +497,7 @@ def test_what_a_process_has_started_is_not_halted_with_it() -> None:
     """It has not asked to end with anybody, and would stand there for ever once both are killed."""
     one = Child(["sh", "-c", "read it; sleep 60 & wait"], listens=True)
     process = one._process.pid
-    one.say("go on")
+    one.send("go on")
     children = Path(f"/proc/{process}/task/{process}/children")
     [started] = awaited(lambda: children.read_text().split())
     one.halt()
@@ -511,12 +511,12 @@ def test_one_that_has_ended_is_halted_without_waiting() -> None:
     awaited(lambda: state(one._process.pid) == "Z")
     began = time.monotonic()
     one.halt()
-    one.go_on()
+    one.resume()
     assert time.monotonic() - began < LONG_S
     assert one.finish(20).status == 0
 
 
-def test_the_priority_is_as_everybodys_while_a_process_is_let_go_and_then_as_it_was() -> None:
+def test_the_priority_is_normal_prioritys_while_a_process_is_let_go_and_then_as_it_was() -> None:
     """In a thread of its own, whose priority ends with it."""
     with ThreadPoolExecutor(1) as elsewhere:
         seen = elsewhere.submit(_priorities).result()
@@ -537,6 +537,6 @@ def _priorities() -> list[tuple[int, int]]:
     except OSError:
         return []
     seen = [now()]
-    with child._as_everybody():
+    with child._normal_priority():
         seen.append(now())
     return [*seen, now()]

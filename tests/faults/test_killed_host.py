@@ -149,7 +149,7 @@ for moment in range(int(sys.argv[3])):
     if os.fork() == 0:
         one = child.Child([sys.argv[1], "--stay"], listens=True)
         os.write(1, b"%d\\n" % one._process.pid)
-        one.say(sys.argv[2])
+        one.send(sys.argv[2])
         time.sleep(moment % 4 * 0.0003)
         one.halt()
         os.kill(os.getpid(), signal.SIGKILL)

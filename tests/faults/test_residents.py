@@ -19,9 +19,9 @@ from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import local, residents
-from tollmeter.targets.ahead import Forecast, Staying
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import IdleWorker, SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -103,27 +103,27 @@ def test_a_large_one_has_ended_before_the_next_of_its_place_begins(
 def test_who_waits_is_told_by_what_it_holds_and_what_its_layout_took(place: Place) -> None:
     executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
     where = executable, VISIT.point.parameters, VISIT.cpus
-    assert place.target.staying(where) is None
+    assert place.target.idle_worker(where) is None
     place.process()
-    told = place.target.staying(where)
+    told = place.target.idle_worker(where)
     assert told
     assert told.bytes > 1 << 20, "it is a process of Python"
-    assert told.prepared_s == 0, "its visit began with it"
+    assert told.setup_s == 0, "its visit began with it"
     place.target.close()
-    assert place.target.staying(where) is None
+    assert place.target.idle_worker(where) is None
 
 
 def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Local, "keeps_residents", False)
-    assert place.target.staying(("any", (), ())) == Staying()
+    assert place.target.idle_worker(("any", (), ())) == IdleWorker()
 
 
 def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.target.expect(Forecast(0, may_begin=lambda _: True))
+    place.target.expect(SetupSchedule(0, may_begin=lambda _: True))
     done: list[str] = []
-    say, cpu_s = Child.say, Child.cpu_s
+    say, cpu_s = Child.send, Child.cpu_s
 
     def says(self: Child, line: str) -> bool:
         done.append("prepare" if "--ahead" in line else "visit")
@@ -133,12 +133,12 @@ def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
         done.append("look")
         return cpu_s(self)
 
-    monkeypatch.setattr(Child, "say", says)
+    monkeypatch.setattr(Child, "send", says)
     monkeypatch.setattr(Child, "cpu_s", looked)
     place.process()
     ((_, one),) = place.target._residents._waiting.items()
     assert done == ["prepare", "look", "visit"]
-    assert 0.001 < one.prepared_s <= one.child.cpu_s(), "to start Python takes some"
+    assert 0.001 < one.setup_s <= one.child.cpu_s(), "to start Python takes some"
 
 
 def test_large_ones_end_for_the_next_where_the_machine_has_less_memory_than_they_may_hold(

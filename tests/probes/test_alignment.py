@@ -20,7 +20,7 @@ from tollmeter.library.profiling import take_all
 from tollmeter.library.sampled import Wanted
 from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
-from tollmeter.targets.profiled import Asked
+from tollmeter.targets.profiling_visit import Asked
 from waiting import LONG_S
 
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")

@@ -12,7 +12,7 @@ import pytest
 
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
-from tollmeter.targets.distances import DISTANCES, apart
+from tollmeter.targets.distance_visit import DISTANCES, measure_distances
 from tollmeter.targets.qemu_user import lack
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.build import read_abi
@@ -105,7 +105,9 @@ def test_an_emulator_sees_how_far_apart_the_loads_of_a_list_lie(abi: str) -> Non
     if target is None or lack(target.partition(":")[2]):
         pytest.skip("no emulator of one process runs this ABI here")
     open_here(ROOT, target, (DISTANCES,)).close()
-    told = apart(target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 200, ROOT / "build/emulator")
+    told = measure_distances(
+        target, [f"{ROOT}/build/{abi}/datamodel.pointer_chase", "nodes=8192"], 200, ROOT / "build/emulator"
+    )
     footprint, near = 8192 * 4 * pointer_bytes(abi), 4096
     far = [(size, foreseen, others) for size, foreseen, others in told.loads if size > near]
     count = sum(others for _, _, others in far)

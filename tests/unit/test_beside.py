@@ -12,8 +12,8 @@ import pytest
 
 import made
 from machines import KIB, LATENCY, MIB
-from tollmeter.conduct import ahead
-from tollmeter.conduct.ahead import Beside, beside
+from tollmeter.conduct import prestaging
+from tollmeter.conduct.prestaging import SetupCpu, beside
 from tollmeter.model import Point, Probe, Role, Value
 
 FIRST = (("48K", "1"), ("32K", "1"), ("2048K", "1"))
@@ -22,7 +22,7 @@ LAST = ("32M", "0-1,4")
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(ahead, "SYSTEM", tmp_path)
+    monkeypatch.setattr(prestaging, "SYSTEM", tmp_path)
     return tmp_path
 
 
@@ -39,12 +39,12 @@ def tell(system: Path, *caches: tuple[str, str]) -> None:
 def test_the_host_prepares_where_only_the_last_cache_is_shared(system: Path, host: int) -> None:
     tell(system, *FIRST, LAST)
     found = beside(1, host, {"memory.latency": LATENCY})
-    assert found == Beside(host, 2 * MIB, {"memory.latency": LATENCY})
+    assert found == SetupCpu(host, 2 * MIB, {"memory.latency": LATENCY})
 
 
 def test_of_two_levels_the_first_is_private(system: Path) -> None:
     tell(system, ("64K", "1"), ("1M", "0-3"))
-    assert beside(1, 2, {}) == Beside(2, 64 * KIB, {})
+    assert beside(1, 2, {}) == SetupCpu(2, 64 * KIB, {})
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ BACKGROUND = Role(name="writer", worker="process", pace="background")
 PRIVATE = 2 * MIB
 
 
-def place(**more: Any) -> tuple[Beside, Point]:
+def place(**more: Any) -> tuple[SetupCpu, Point]:
     """A place beside a probe of such a kind, and a point of it that says no size."""
     told: Mapping[str, Probe] = {"any.probe": made.probe(**more)}
-    return Beside(0, PRIVATE, told), Point(probe="any.probe", abi="x86_64", target="local")
+    return SetupCpu(0, PRIVATE, told), Point(probe="any.probe", abi="x86_64", target="local")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_who_may_be_prepared_elsewhere_and_beside_whom(more: dict[str, Any], may
     assert where.is_calm(point, own_bytes=4096) == is_calm
 
 
-def sized(*sizes: int, **others: Value) -> tuple[Beside, Point]:
+def sized(*sizes: int, **others: Value) -> tuple[SetupCpu, Point]:
     """Of a probe with parameters that are sizes, and such that are not."""
     names = [f"size{number}" for number in range(len(sizes))]
     like = LATENCY.parameters[0]

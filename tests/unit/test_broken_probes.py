@@ -12,7 +12,7 @@ import pytest
 
 import stands
 from tollmeter import catalog
-from tollmeter.library.asked import asked
+from tollmeter.library.command_words import asked
 from tollmeter.library.new_probe import new_probe
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import accepting, making

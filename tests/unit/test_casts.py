@@ -11,7 +11,7 @@ import pytest
 from debians import program
 from tollmeter.cli.main import main
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain.casts import Cast, casts, ranked, units_of
+from tollmeter.toolchain.misaligned_casts import Cast, casts, ranked, units_of
 from tollmeter.toolchain.symbols import Met
 
 PLANTED = """#include <stdint.h>

@@ -16,7 +16,7 @@ import pytest
 from rigs import Rig
 from streams import whole
 from tollmeter import conduct as conduct_module
-from tollmeter.conduct import before_others, kept_on, quiet
+from tollmeter.conduct import pinned_to, quiet, realtime_priority
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Visit
 from tollmeter.plan import Plan
@@ -360,7 +360,7 @@ def test_a_full_disk_ends_the_run_with_what_was_flushed(rig: Rig, monkeypatch: p
 def test_the_host_keeps_off_the_measured_cpus_and_gives_them_back() -> None:
     before = os.sched_getaffinity(0)
     lowest = min(before)
-    with kept_on(lowest) as complaint:
+    with pinned_to(lowest) as complaint:
         assert os.sched_getaffinity(0) == {lowest}
         assert complaint is None
     assert os.sched_getaffinity(0) == before
@@ -369,7 +369,7 @@ def test_the_host_keeps_off_the_measured_cpus_and_gives_them_back() -> None:
 @pytest.mark.parametrize("cpu", [None, 4095])
 def test_no_cpu_for_the_host_is_said_and_borne(cpu: int | None) -> None:
     before = os.sched_getaffinity(0)
-    with kept_on(cpu) as complaint:
+    with pinned_to(cpu) as complaint:
         assert complaint
     assert os.sched_getaffinity(0) == before
 
@@ -381,11 +381,11 @@ def refuse(*_: object) -> None:
 def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
     lowest = min(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    with kept_on(lowest) as complaint:
+    with pinned_to(lowest) as complaint:
         assert complaint
         assert "Operation not permitted" in complaint
     monkeypatch.setattr(os, "sched_getaffinity", refuse)
-    with kept_on(lowest) as complaint:
+    with pinned_to(lowest) as complaint:
         assert complaint
 
 
@@ -393,9 +393,9 @@ def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -
 def test_a_refused_priority_is_borne(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
     monkeypatch.setattr(os, call, refuse)
-    with before_others(wanted=True):
+    with realtime_priority(wanted=True):
         pass
-    with child._as_everybody():
+    with child._normal_priority():
         pass
 
 
@@ -403,14 +403,14 @@ def test_the_host_comes_before_others_and_what_it_starts_does_not(monkeypatch: p
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, what: told.append((policy, what.sched_priority)))
     monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
-    with before_others(wanted=True):
+    with realtime_priority(wanted=True):
         assert told == [(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)]
     assert told[1:] == [(os.SCHED_OTHER, 0)]
     told.clear()
-    with before_others(wanted=False):
+    with realtime_priority(wanted=False):
         assert told == []
     monkeypatch.setattr(quiet, "_is_bounded", lambda: False)
-    with before_others(wanted=True):
+    with realtime_priority(wanted=True):
         assert os.SCHED_FIFO not in [policy & ~os.SCHED_RESET_ON_FORK for policy, _ in told]
 
 
@@ -419,7 +419,7 @@ def test_a_host_that_may_not_come_before_others_waits_its_turn(monkeypatch: pyte
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    with before_others(wanted=True):
+    with realtime_priority(wanted=True):
         pass
 
 

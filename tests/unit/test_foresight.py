@@ -16,18 +16,18 @@ from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
 from tollmeter.conduct import asking
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan import Costs, Plan, visit_order
 from tollmeter.plan.effort import USUAL
 from tollmeter.store.journal import read
-from tollmeter.targets import Foresees
-from tollmeter.targets.ahead import Coming, Forecast, Place, Staying
+from tollmeter.targets import PrestagesLayouts
+from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupSchedule
 
 
-def slow_ones(forecast: Forecast) -> list[Coming]:
-    return [one for one in forecast.coming if not one.is_quick]
+def slow_ones(forecast: SetupSchedule) -> list[PendingSetup]:
+    return [one for one in forecast.pending if not one.is_quick]
 
 
 class Foreseeing(Rig):
@@ -35,31 +35,31 @@ class Foreseeing(Rig):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.told: list[Forecast] = []
-        self.waiting: list[Coming] = []
-        self.left_in_memory: dict[Place, Staying | None] = {}
-        self.holds: Callable[[Visit], Staying | None] = lambda _: Staying()
+        self.told: list[SetupSchedule] = []
+        self.waiting: list[PendingSetup] = []
+        self.left_in_memory: dict[LayoutKey, IdleWorker | None] = {}
+        self.holds: Callable[[Visit], IdleWorker | None] = lambda _: IdleWorker()
         self.prepared_after = 2
         self.made_beside = 0
-        self.beside = Beside(0, 2 * MIB, catalog().probes())
+        self.beside = SetupCpu(0, 2 * MIB, catalog().probes())
 
-    def expect(self, forecast: Forecast) -> None:
+    def expect(self, forecast: SetupSchedule) -> None:
         self.told.append(forecast)
         self.waiting, self.made_beside = slow_ones(forecast), 0
 
-    def is_ready(self, place: Place) -> bool:
-        is_next = bool(self.waiting) and place == self.waiting[0].place
+    def is_ready(self, key: LayoutKey) -> bool:
+        is_next = bool(self.waiting) and key == self.waiting[0].key
         return is_next and self.made_beside >= self.prepared_after
 
-    def is_begun(self, place: Place) -> bool:
-        return bool(self.waiting) and place == self.waiting[0].place
+    def is_begun(self, key: LayoutKey) -> bool:
+        return bool(self.waiting) and key == self.waiting[0].key
 
-    def staying(self, place: Place) -> Staying | None:
-        return self.left_in_memory.get(place)
+    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
+        return self.left_in_memory.get(key)
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        place = executable, visit.point.parameters, visit.cpus
-        self.left_in_memory[place] = self.holds(visit)
+        key = executable, visit.point.parameters, visit.cpus
+        self.left_in_memory[key] = self.holds(visit)
         self.made_beside += 1
         if self.waiting and self.waiting[0].visit.point == visit.point:
             self.waiting.pop(0)
@@ -98,17 +98,17 @@ def first_visits(rig: Rig) -> list[Visit]:
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_place_is_told_of_layouts_in_the_order_of_their_visits(rig: Foreseeing, quick: bool) -> None:
     """The slow ones among themselves, and so the quick ones."""
-    assert isinstance(rig, Foresees)
+    assert isinstance(rig, PrestagesLayouts)
     plan = rig.plan(LATENCY, ENTER)
     rig.go(plan)
-    told = [one for one in rig.told[0].coming if one.is_quick == quick]
+    told = [one for one in rig.told[0].pending if one.is_quick == quick]
     asked = [visit for visit in first_visits(rig) if (visit.point in slow_of(plan.points())) != quick]
     assert told
     assert [one.visit.point for one in told] == [visit.point for visit in asked]
     for one, visit in zip(told, asked, strict=True):
         assert one.executable == catalog().executables[visit.point.probe, visit.point.abi].path
-        assert one.layout == (one.place, visit.seed), "it is the layout that is then asked for"
-        assert one.place == (one.executable, visit.point.parameters, visit.cpus)
+        assert one.seeded_key == (one.key, visit.seed), "it is the layout that is then asked for"
+        assert one.key == (one.executable, visit.point.parameters, visit.cpus)
         assert one.bytes == visit.point.values().get("size", 0)
 
 
@@ -224,9 +224,9 @@ def test_where_nobody_stays_a_layout_serves_one_visit_and_costs_all_of_its_start
 def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Foreseeing) -> None:
     """As where others needed its room: that its point was visited in it before is no reason to wait for it."""
     rig.visits_to_settle = LEAST_LAYOUTS
-    rig.holds = lambda visit: None if visit.point.values()["size"] == SLOW[0] else Staying()
+    rig.holds = lambda visit: None if visit.point.values()["size"] == SLOW[0] else IdleWorker()
     rig.go(rig.plan(LATENCY))
-    told = {one.layout for forecast in rig.told for one in slow_ones(forecast)}
+    told = {one.seeded_key for forecast in rig.told for one in slow_ones(forecast)}
     seeds = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in SLOW}
     assert [len(seeds[size]) for size in SLOW] == [LEAST_LAYOUTS, 1, 1]
     assert seeds[SLOW[0]] <= {seed for _, seed in told}
@@ -235,14 +235,14 @@ def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Fores
 def test_a_point_that_holds_more_memory_than_its_sizes_say_is_large_from_its_first_visit_on(rig: Foreseeing) -> None:
     """All visits of a round at once, and counted among what has to make room."""
     rig.visits_to_settle = 7
-    rig.holds = lambda _: Staying(bytes=128 * MIB)
+    rig.holds = lambda _: IdleWorker(bytes=128 * MIB)
     rig.go(rig.plan(Select(probe="kernel.enter")))
     assert Counter(visit.round for visit in rig.visits)[2] > 1
-    assert [one.bytes for one in rig.told[-1].coming] == [128 * MIB]
+    assert [one.bytes for one in rig.told[-1].pending] == [128 * MIB]
 
 
 def test_a_point_that_was_seen_to_be_large_comes_last(rig: Foreseeing) -> None:
-    rig.holds = lambda visit: Staying(bytes=128 * MIB * (visit.point.abi == "ia32"))
+    rig.holds = lambda visit: IdleWorker(bytes=128 * MIB * (visit.point.abi == "ia32"))
     rig.beside = None
     rig.go(rig.plan(ENTER, SMALL))
     second = [visit.point.abi for visit in rig.visits if visit.round == 1]
@@ -250,7 +250,7 @@ def test_a_point_that_was_seen_to_be_large_comes_last(rig: Foreseeing) -> None:
 
 
 def test_what_waits_for_its_visit_comes_before_what_is_laid_out_anew(rig: Foreseeing) -> None:
-    rig.holds = lambda visit: Staying() if visit.point.probe == "memory.latency" else None
+    rig.holds = lambda visit: IdleWorker() if visit.point.probe == "memory.latency" else None
     rig.go(rig.plan(SMALL, ENTER))
     second = [visit.point.probe for visit in rig.visits if visit.round == 1]
     assert second == ["memory.latency"] * 3 + ["kernel.enter"] * 2
@@ -259,11 +259,11 @@ def test_what_waits_for_its_visit_comes_before_what_is_laid_out_anew(rig: Forese
 def test_a_layout_is_as_slow_as_the_cpu_time_that_it_took(rig: Foreseeing) -> None:
     """Wherever it was made: what was made ahead, or waited for in part, takes no time of its visit."""
     rig.visits_to_settle = 10
-    rig.holds = lambda _: Staying(prepared_s=0.3)
+    rig.holds = lambda _: IdleWorker(setup_s=0.3)
     rig.go(rig.plan(Select(probe="kernel.enter")))
-    assert [one.is_quick for one in rig.told[0].coming] == [True]
+    assert [one.is_quick for one in rig.told[0].pending] == [True]
     assert Counter(visit.round for visit in rig.visits)[1] > 1, "several visits at once"
-    assert not any(one.is_quick for forecast in rig.told[1:] for one in forecast.coming)
+    assert not any(one.is_quick for forecast in rig.told[1:] for one in forecast.pending)
 
 
 def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
@@ -272,7 +272,7 @@ def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
     seeds: dict[Point, list[int]] = {}
     for visit in rig.visits:
         seeds.setdefault(visit.point, []).append(visit.seed)
-    told = [one.layout for forecast in rig.told for one in slow_ones(forecast)]
+    told = [one.seeded_key for forecast in rig.told for one in slow_ones(forecast)]
     assert len(told) == len(set(told)) == sum(len(set(seeds[point])) for point in slow_of([*seeds]))
     first, second = (len(points) for points in rig.points_told()[:2])
     assert first == 3 > second
@@ -281,10 +281,10 @@ def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
 def test_what_cannot_be_prepared_elsewhere_is_not_told_of(rig: Foreseeing) -> None:
     assert rig.beside
     walk = rig.beside.probes["memory.latency"]
-    rig.beside = Beside(0, 2 * MIB, {**rig.beside.probes, walk.probe: msgspec.structs.replace(walk, switches=True)})
+    rig.beside = SetupCpu(0, 2 * MIB, {**rig.beside.probes, walk.probe: msgspec.structs.replace(walk, switches=True)})
     rig.go(rig.plan(LATENCY, ENTER))
     assert not any(rig.points_told())
-    assert {one.visit.point.probe for forecast in rig.told for one in forecast.coming} == {"kernel.enter"}
+    assert {one.visit.point.probe for forecast in rig.told for one in forecast.pending} == {"kernel.enter"}
 
 
 def test_a_run_that_is_gone_on_with_tells_of_what_it_still_lacks(rig: Foreseeing) -> None:
@@ -315,8 +315,8 @@ def test_where_nothing_is_prepared_ahead_nobody_is_told(rig: Foreseeing) -> None
 
 def test_a_place_that_does_not_foresee_is_told_nothing(tmp_path: Path) -> None:
     rig, other = Rig(tmp_path / "run"), Rig(tmp_path / "other")
-    rig.beside = Beside(0, 2 * MIB, catalog().probes())
-    assert not isinstance(rig, Foresees)
+    rig.beside = SetupCpu(0, 2 * MIB, catalog().probes())
+    assert not isinstance(rig, PrestagesLayouts)
     for one in (rig, other):
         assert one.go(one.plan(LATENCY, ENTER)).status == "settled"
     assert rig.visits == other.visits, "and nothing is put off"
@@ -327,7 +327,7 @@ def test_points_that_stand_against_each_other_keep_their_turns(rig: Foreseeing) 
     rig.visits_to_settle = 20
     rig.go(rig.plan(size, against=("pages=small",)))
     assert rig.told
-    assert not any(forecast.coming for forecast in rig.told)
+    assert not any(forecast.pending for forecast in rig.told)
     assert [visit.point.values()["pages"] for visit in rig.visits[:4]] == ["huge", "small", "small", "huge"]
 
 
@@ -357,7 +357,7 @@ def test_a_visit_that_waits_for_a_begun_layout_does_not_tell_how_long_that_takes
     rig.answer = answer
     rig.go(rig.plan(Select(probe="kernel.enter")))
     assert not rig.points_told()[0]
-    coming = [one for forecast in rig.told[1:] for one in forecast.coming]
+    coming = [one for forecast in rig.told[1:] for one in forecast.pending]
     assert len(coming) > 2
     assert not any(one.is_quick for one in coming), "slow for each layout"
 
@@ -381,11 +381,11 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     serves = costs.visits_of_layout(point, USUAL)
     costs.learn(point, 4, USUAL, samples_s, fresh=True, ahead=True)
     assert costs.is_slow(point)
-    assert costs.is_dear(point)
+    assert costs.is_expensive(point)
     assert costs.visits_of_layout(point, USUAL) == serves > LEAST_VISITS, "somebody else is kept busy by it"
     costs.learn(point, 4, USUAL, samples_s, fresh=True)
     assert not costs.is_slow(point), "it was somebody else who took so long"
-    assert not costs.is_dear(point)
+    assert not costs.is_expensive(point)
 
 
 def test_what_a_quick_program_holds_does_not_make_it_slow() -> None:

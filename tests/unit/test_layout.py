@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter.model import Failure
-from tollmeter.toolchain.layout import differences, double_order, read_layout, table
+from tollmeter.toolchain.type_layout import differences, double_order, read_layout, table
 
 SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
 

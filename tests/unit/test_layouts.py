@@ -136,7 +136,7 @@ def numbers(layouts: Layouts, rounds: Iterable[int], serves: int, gone_behind: i
     """Of the layouts that visits in these rounds are of; who made so many has ended."""
     found: list[int] = []
     for round_ in rounds:
-        layout = layouts.next(PLACE, round_, serves, is_gone=len(found) == gone_behind)
+        layout = layouts.next(PLACE, round_, serves, has_ended=len(found) == gone_behind)
         layouts.serve(PLACE, layout)
         found.append(layout.number)
     return found
@@ -159,11 +159,11 @@ def test_where_who_made_the_last_visit_has_ended_the_next_is_of_another_layout_h
 
 def test_a_layout_that_was_only_asked_about_has_served_nothing() -> None:
     layouts = Layouts()
-    asked = [layouts.next(PLACE, 2, 1, is_gone=is_gone) for is_gone in (True, True, False)]
+    asked = [layouts.next(PLACE, 2, 1, has_ended=has_ended) for has_ended in (True, True, False)]
     assert asked == [Layout(0, 2, 0)] * 3
     layouts.serve(PLACE, Layout(0, 2, 0))
-    assert layouts.next(PLACE, 2, 1, is_gone=False).served == 1
-    assert layouts.next((PLACE[0], (2,)), 3, 1, is_gone=False).number == 0, "of other CPUs"
+    assert layouts.next(PLACE, 2, 1, has_ended=False).served == 1
+    assert layouts.next((PLACE[0], (2,)), 3, 1, has_ended=False).number == 0, "of other CPUs"
 
 
 def turns(

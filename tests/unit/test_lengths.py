@@ -11,7 +11,7 @@ import pytest
 
 import made
 from machines import KIB, MACHINE, MIB
-from tollmeter.inference.lengths import lengths, times_as_fast
+from tollmeter.inference.rate_falls import lengths, times_as_fast
 from tollmeter.model import Lengths, Level, Outcome, Parameter, Row, Work
 
 RATE = made.metric("rate", "flop/s", means="flops-of-n")

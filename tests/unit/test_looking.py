@@ -18,7 +18,7 @@ from tollmeter.library.prepare import before_looking, for_measuring
 from tollmeter.library.profiling import profile_suite
 from tollmeter.library.sampled import SPENT, STOPPED, Over, Slice, Wanted
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
-from tollmeter.store.profiles import keep_distances, kept_modelled
+from tollmeter.store.profile_files import keep_distances, kept_modelled
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="", select=(Select(probe="float.dot"),))
 
@@ -94,7 +94,7 @@ def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
     monkeypatch.setattr(distances, "_EMULATOR", tmp_path)
     monkeypatch.setattr(distances, "_KEPT", tmp_path / "kept")
     monkeypatch.setattr(distances, "open_here", lambda *_: io.StringIO())
-    monkeypatch.setattr(distances, "apart", nobody_is_asked)
+    monkeypatch.setattr(distances, "measure_distances", nobody_is_asked)
     kept = tmp_path / "kept" / distances._fingerprint(known)
     kept.mkdir(parents=True)
     keep_distances(kept, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])

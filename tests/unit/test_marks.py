@@ -13,7 +13,7 @@ import pytest
 from tollmeter.model import Outcome
 from tollmeter.protocol import Damaged, NotTimed, Stamp, outcome, retimed
 from tollmeter.protocol.framing import seal
-from tollmeter.protocol.marks import MARK, arrived
+from tollmeter.protocol.line_marks import MARK, arrived
 
 EMPTY_NS, BATCH_NS, SKEW = 1000, 5_000_000, 1.25
 """The target's own clock is a quarter fast."""

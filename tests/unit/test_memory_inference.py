@@ -11,7 +11,7 @@ from made import metric, probe, row
 from tollmeter.inference.answers import ratio
 from tollmeter.inference.associativity import associativity
 from tollmeter.inference.line import line_bytes
-from tollmeter.inference.load import load_curves
+from tollmeter.inference.loaded_latency import load_curves
 from tollmeter.inference.prefetch import prefetching
 from tollmeter.inference.scaling import efficiency, slowdown
 from tollmeter.inference.steps import jumps

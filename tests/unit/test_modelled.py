@@ -16,7 +16,7 @@ from tollmeter.model import Book, CacheModel, Modelled, Published, Select, Suite
 from tollmeter.report import markdown, page
 from tollmeter.report.lengths import sections
 from tollmeter.report.terminal import summary
-from tollmeter.store.profiles import keep_modelled, kept_modelled
+from tollmeter.store.profile_files import keep_modelled, kept_modelled
 from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
 from waiting import LONG_S

@@ -171,7 +171,7 @@ def test_rows_of_another_revision_are_named_and_in_no_chart_nor_ratio() -> None:
     assert not {probe for chart in two.drawn.charts for probe in chart.probes} & {*moved}
     assert not any("load from" in str(d.get("label")) for chart in two.drawn.charts for d in chart.drawing.marks)
     assert "system call" not in tolls(two.books)
-    (said,) = overlay.apart(two.books)
+    (said,) = overlay.not_compared(two.books)
     assert all(f"{name} (1 and 7)" in said for name in moved)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tollmeter.experiment.pairwise import middle_of_pairs
-from tollmeter.experiment.precision import location, scale
+from tollmeter.experiment.precision import hodges_lehmann, shamos_sd
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 
 
@@ -36,8 +36,8 @@ def test_ten_thousand_visits_take_no_gigabyte() -> None:
     values = np.random.default_rng(1).normal(0.0, 0.02, 10_000)
     tracemalloc.start()
     try:
-        assert location(values) == pytest.approx(0.0, abs=1e-3)
-        assert scale(values) == pytest.approx(0.02, rel=0.05)
+        assert hodges_lehmann(values) == pytest.approx(0.0, abs=1e-3)
+        assert shamos_sd(values) == pytest.approx(0.02, rel=0.05)
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()

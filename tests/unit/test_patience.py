@@ -10,9 +10,9 @@ import time
 import pytest
 
 from tollmeter.model import Point, Visit
-from tollmeter.targets.ahead import Ahead
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.local import Local
+from tollmeter.targets.setup_queue import SetupQueue
 
 POINT = Point(probe="any.probe", abi="x86_64", target="local", parameters=())
 VISIT = Visit(
@@ -37,7 +37,7 @@ def test_what_a_layout_took_is_not_left_for_the_samples(monkeypatch: pytest.Monk
         child.end()
         return Ended(b"", 0, None)
 
-    monkeypatch.setattr(Ahead, "taken", slow)
+    monkeypatch.setattr(SetupQueue, "take", slow)
     monkeypatch.setattr(Local, "_prepared", prepared)
     monkeypatch.setattr(Local, "_asked", asked)
     Local().run("/bin/true", VISIT, 1)
@@ -52,6 +52,6 @@ def test_a_process_that_came_to_its_limit_is_killed_before_anything_else_is_aske
     child = Child(["sleep", "60"])
     killed: list[bool] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: killed.append(signal.SIGKILL in child._sent))
-    ended = child.hear(0.05)
+    ended = child.read_stream(0.05)
     assert ended.limit and ended.limit[0] == "timeout"
     assert killed == [True]

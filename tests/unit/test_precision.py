@@ -19,11 +19,11 @@ from tollmeter.experiment.precision import (
     effective,
     estimate,
     half_width,
+    hodges_lehmann,
     in_plain_numbers,
-    location,
     middle_of,
-    moderated,
-    scale,
+    shamos_sd,
+    shrink_sd,
     visits_for,
 )
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
@@ -39,17 +39,17 @@ positive = st.floats(min_value=1e-3, max_value=1e9)
 
 def test_the_location_is_the_median_of_pairwise_means() -> None:
     """Of 1, 2 and 6: 1, 1.5, 2, 3.5, 4 and 6."""
-    assert location([1.0, 2.0, 6.0]) == 2.75
-    assert location([7.0]) == 7.0
+    assert hodges_lehmann([1.0, 2.0, 6.0]) == 2.75
+    assert hodges_lehmann([7.0]) == 7.0
     with pytest.raises(ValueError, match="no value"):
-        location([])
+        hodges_lehmann([])
 
 
 def test_the_scale_is_the_median_distance_of_pairs() -> None:
     """Of 1, 2 and 6: 1, 4 and 5; a normal deviate's pairs are 0.9539 deviations apart."""
-    assert scale([1.0, 2.0, 6.0]) == pytest.approx(4 / 0.9539)
-    assert scale([7.0]) == 0
-    assert scale(np.random.default_rng(1).normal(0, 3, 3000)) == pytest.approx(3, rel=0.05)
+    assert shamos_sd([1.0, 2.0, 6.0]) == pytest.approx(4 / 0.9539)
+    assert shamos_sd([7.0]) == 0
+    assert shamos_sd(np.random.default_rng(1).normal(0, 3, 3000)) == pytest.approx(3, rel=0.05)
 
 
 def test_the_middle_is_the_median() -> None:
@@ -61,9 +61,9 @@ def test_a_quarter_of_the_visits_may_be_anything(wild: float) -> None:
     """Both hold while fewer than 29 % are wrong: of 20 visits five may be, however far out."""
     sound = np.random.default_rng(2).normal(0, 1, 15)
     spoilt = [*sound, *[wild] * 5]
-    assert location(spoilt) <= float(sound.max())
-    assert scale(spoilt) < 4
-    assert location([*sound, *[wild] * 8]) > 10, "and not for ever"
+    assert hodges_lehmann(spoilt) <= float(sound.max())
+    assert shamos_sd(spoilt) < 4
+    assert hodges_lehmann([*sound, *[wild] * 8]) > 10, "and not for ever"
 
 
 # ---- an estimate ------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_nineteen_intervals_of_twenty_cover_the_truth(layouts: int, visits: int,
     for seed in range(100):
         points = simulated(seed, layouts, visits, shared, 0.006)
         known = common_scatter(points, 0.006)
-        held += [abs(location(logs)) <= half_width(logs, owner, known) for logs, owner in points]
+        held += [abs(hodges_lehmann(logs)) <= half_width(logs, owner, known) for logs, owner in points]
     assert np.mean(held) >= 0.93
     assert visits > 1 or layouts < 6 or np.mean(held) <= 0.98
 
@@ -140,7 +140,7 @@ def test_layouts_that_are_not_seen_make_an_interval_a_lie() -> None:
     for seed in range(100):
         strangers = [(logs, [*range(len(logs))]) for logs, _ in simulated(seed, 2, 4, 0.8, 0.0)]
         known = common_scatter(strangers, 0.0)
-        held += [abs(location(logs)) <= half_width(logs, owner, known) for logs, owner in strangers]
+        held += [abs(hodges_lehmann(logs)) <= half_width(logs, owner, known) for logs, owner in strangers]
     assert np.mean(held) < 0.85
 
 
@@ -164,8 +164,8 @@ def test_half_an_interval_as_a_share() -> None:
 
 def test_moderated_by_hand() -> None:
     """Variances weighed by what each is worth; a scatter of nothing is not believed."""
-    assert moderated(0.01, 2, 0.02, 4) == pytest.approx((sqrt((2 * 1e-4 + 4 * 4e-4) / 6), 6))
-    assert moderated(0.0, 10, 0.0, 1) == (1e-4, 11)
+    assert shrink_sd(0.01, 2, 0.02, 4) == pytest.approx((sqrt((2 * 1e-4 + 4 * 4e-4) / 6), 6))
+    assert shrink_sd(0.0, 10, 0.0, 1) == (1e-4, 11)
 
 
 def test_visits_of_one_layout_count_for_less() -> None:
@@ -220,9 +220,9 @@ def test_visits_of_one_layout_tell_less_of_the_scatter_between_layouts() -> None
     """Of two layouts of two visits one pair in three shares a layout, and differs by 1 - shared of the variance;
     contrasts of variance 0.6 (two) and 1.4 (one) are worth 2.6^2 / (2 0.36 + 1.96) degrees of freedom."""
     values = np.array([-0.02, -0.01, 0.01, 0.02])
-    assert between_visits(values, [1, 2, 3, 4], 0.4) == pytest.approx((scale(values), 3))
+    assert between_visits(values, [1, 2, 3, 4], 0.4) == pytest.approx((shamos_sd(values), 3))
     found = between_visits(values, [1, 1, 2, 2], 0.4)
-    assert found == pytest.approx((scale(values) / sqrt(1 - 0.4 / 3), 2.6**2 / (2 * 0.36 + 1.96)))
+    assert found == pytest.approx((shamos_sd(values) / sqrt(1 - 0.4 / 3), 2.6**2 / (2 * 0.36 + 1.96)))
     assert between_visits(values[:1], [1], 0.4) == (0, 0)
 
 

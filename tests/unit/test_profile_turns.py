@@ -15,8 +15,8 @@ from tollmeter.library.sampled import Sampled, Slice, Wanted
 from tollmeter.library.turns import SLICE_MS, Turns
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
-from tollmeter.store.profiles import kept
-from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.store.profile_files import kept
+from tollmeter.targets.profiling_visit import Asked as Sampling
 
 CLOCK_HZ = 4e9
 WHOLE: Look = (CLOCK_HZ, 4 * CLOCK_HZ)

@@ -19,9 +19,9 @@ from tollmeter.library.turns import LEAST_TURNS
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
-from tollmeter.store.profiles import KEPT, keep, kept
+from tollmeter.store.profile_files import KEPT, keep, kept
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiled import Asked, Told, profiled
+from tollmeter.targets.profiling_visit import Asked, ProfiledVisit, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols
 from waiting import LONG_S
 
@@ -142,7 +142,7 @@ def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_m
 def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
     """What comes of a stream, as if an executable had printed it."""
     stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
-    monkeypatch.setattr(sampled, "profiled", lambda *_: Told(Ended(stream, 0, None), {}))
+    monkeypatch.setattr(sampled, "profiled", lambda *_: ProfiledVisit(Ended(stream, 0, None), {}))
     probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollmeter.numbers.stats import adjusted_chances, hodges_lehmann_ratio, modes, quartiles
+from tollmeter.numbers.stats import benjamini_hochberg, hodges_lehmann_ratio, modes, quartiles
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 
@@ -23,9 +23,9 @@ def noisy_visits(seed: int, visits: int, between: float, within: float) -> list[
 
 def test_false_discoveries_by_hand() -> None:
     """Four chances times 4 over their rank: 0.04, 0.06, 0.0533 and 0.5; the second is no surer than the third."""
-    assert adjusted_chances([0.03, 0.5, 0.01, 0.04]) == pytest.approx([0.16 / 3, 0.5, 0.04, 0.16 / 3])
-    assert adjusted_chances([0.9, 1.0]) == pytest.approx([1.0, 1.0])
-    assert adjusted_chances([]) == []
+    assert benjamini_hochberg([0.03, 0.5, 0.01, 0.04]) == pytest.approx([0.16 / 3, 0.5, 0.04, 0.16 / 3])
+    assert benjamini_hochberg([0.9, 1.0]) == pytest.approx([1.0, 1.0])
+    assert benjamini_hochberg([]) == []
 
 
 def test_quartiles_by_hand() -> None:

@@ -19,7 +19,7 @@ import pytest
 import books
 from made import outcome, probe, quiet, sample
 from tollmeter.conduct import strays, surroundings
-from tollmeter.conduct.machine_lock import alone
+from tollmeter.conduct.machine_lock import hold_machine_lock
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.findings import all_findings
@@ -348,10 +348,10 @@ def test_a_second_run_waits_for_the_first_and_says_so(tmp_path: Path, say: Calla
     measured: list[str] = []
 
     def second() -> None:
-        with alone(said.append, never) as company:
+        with hold_machine_lock(said.append, never) as company:
             measured.append("company" if company else "alone")
 
-    with alone(say, never) as company:
+    with hold_machine_lock(say, never) as company:
         assert not company
         other = threading.Thread(target=second)
         other.start()
@@ -363,12 +363,12 @@ def test_a_second_run_waits_for_the_first_and_says_so(tmp_path: Path, say: Calla
 
 
 def test_one_that_is_told_not_to_wait_has_company(say: Callable[[str], None]) -> None:
-    with alone(say, never), alone(say, never, beside=True) as company:
+    with hold_machine_lock(say, never), hold_machine_lock(say, never, beside=True) as company:
         assert company
 
 
 def test_whoever_waits_can_be_stopped(say: Callable[[str], None]) -> None:
-    with alone(say, never), alone(say, lambda: True) as company:
+    with hold_machine_lock(say, never), hold_machine_lock(say, lambda: True) as company:
         assert company
 
 
@@ -376,7 +376,7 @@ def test_whoever_waits_can_be_stopped(say: Callable[[str], None]) -> None:
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "tollmeter.measuring").symlink_to(tmp_path / "elsewhere")
     said: list[str] = []
-    with alone(said.append, never) as company:
+    with hold_machine_lock(said.append, never) as company:
         assert not company
     assert "no file for the machine's lock" in said[0]
     assert not (tmp_path / "elsewhere").exists()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tollmeter.experiment.two_states import parting
+from tollmeter.experiment.two_states import bimodal_split
 
 
 def dearer(*costs: float) -> list[bool] | None:
     """Which visits of one batch each lie in the upper heap."""
-    cut = parting([np.log([cost]) for cost in costs])
+    cut = bimodal_split([np.log([cost]) for cost in costs])
     return None if cut is None else [bool(np.log(cost) > cut) for cost in costs]
 
 
@@ -51,7 +51,7 @@ def test_something_between_the_heaps_makes_them_one() -> None:
 @pytest.mark.parametrize(("spread", "alarms_allowed"), [(0.01, 0.0), (0.1, 0.02), (0.3, 0.08)])
 def test_chance_alone_seldom_looks_like_two(spread: float, alarms_allowed: float) -> None:
     generator = np.random.default_rng(3)
-    alarms = [parting(generator.normal(0, spread, (6 + i % 10, 1))) is not None for i in range(500)]
+    alarms = [bimodal_split(generator.normal(0, spread, (6 + i % 10, 1))) is not None for i in range(500)]
     assert np.mean(alarms) <= alarms_allowed
 
 
@@ -59,7 +59,7 @@ def test_chance_alone_seldom_looks_like_two(spread: float, alarms_allowed: float
 def test_two_costs_a_third_apart_are_nearly_always_seen(visits: int) -> None:
     generator = np.random.default_rng(4)
     heaps = np.where(np.arange(visits) % 3, 0.0, 0.3)
-    seen = [parting((heaps + generator.normal(0, 0.02, visits))[:, None]) is not None for _ in range(200)]
+    seen = [bimodal_split((heaps + generator.normal(0, 0.02, visits))[:, None]) is not None for _ in range(200)]
     assert np.mean(seen) > 0.95
 
 
@@ -76,16 +76,16 @@ def sticky(generator: np.random.Generator, dear_share: float, visits: int) -> li
 @pytest.mark.parametrize("dear_share", [0.35, 0.5, 0.65])
 def test_a_state_that_changes_within_visits_is_seen_where_their_medians_lie_anywhere(dear_share: float) -> None:
     generator = np.random.default_rng(5)
-    cuts = [parting(sticky(generator, dear_share, 12)) for _ in range(100)]
+    cuts = [bimodal_split(sticky(generator, dear_share, 12)) for _ in range(100)]
     assert np.mean([cut is not None and log(118) < cut < log(150) for cut in cuts]) > 0.95
 
 
 def test_one_state_with_interrupted_batches_is_one() -> None:
     generator = np.random.default_rng(6)
-    assert not any(parting(sticky(generator, 0.0, 6 + i % 10)) is not None for i in range(200))
+    assert not any(bimodal_split(sticky(generator, 0.0, 6 + i % 10)) is not None for i in range(200))
 
 
 def test_a_heap_that_one_visit_alone_met_is_none() -> None:
     cheap = [np.full(8, log(10))] * 5
-    assert parting([*cheap, np.full(30, log(20))]) is None
-    assert parting([*cheap, np.full(15, log(20)), np.full(15, log(20))]) is not None
+    assert bimodal_split([*cheap, np.full(30, log(20))]) is None
+    assert bimodal_split([*cheap, np.full(15, log(20)), np.full(15, log(20))]) is not None

@@ -14,7 +14,7 @@ from tollmeter.catalog import read_suite
 from tollmeter.model import Abi, Failure, Outcome, Workload
 from tollmeter.protocol import outcome
 from tollmeter.store.request import Request, read_request, write_request
-from tollmeter.toolchain import workloads
+from tollmeter.toolchain import workload_build
 from tollmeter.toolchain.build import find_compiler, read_abi
 from waiting import LONG_S
 
@@ -49,7 +49,7 @@ def tree(tmp_path: Path) -> Path:
 def ran(tree: Path, abi: Abi, workload: Workload) -> Outcome:
     compiler = find_compiler(abi)
     assert isinstance(compiler, str)
-    executable = workloads.made(tree, workload, abi, compiler)
+    executable = workload_build.made(tree, workload, abi, compiler)
     words = [executable, "--samples=1", "--sample-ns=1000000"]
     return outcome(subprocess.run(words, capture_output=True, check=True, timeout=LONG_S).stdout)
 

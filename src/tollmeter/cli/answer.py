@@ -61,9 +61,9 @@ def finished(measured: Measured, options: Options) -> int:
 def _why(book: Book, code: int) -> str:
     """What docs/exit-codes.md promises on standard error: the first visit that failed, or what the run leaves open."""
     statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
-    told = next((one for one in book.outcomes if one.status in statuses), None)
-    if told and code != NOTHING:
-        return f"{told.point.probe}: {told.reason or told.status}"
+    failed = next((outcome for outcome in book.outcomes if outcome.status in statuses), None)
+    if failed and code != NOTHING:
+        return f"{failed.point.probe}: {failed.reason or failed.status}"
     return book.index.run.unanswered or "no row has a number"
 
 
@@ -78,7 +78,7 @@ def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:
 
 
 def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
-    """A reader who left and a full disk cost what is printed, and nothing of the run. Of a closed pipe rich makes an
+    """A closed pipe or a full disk loses the printed text, and nothing of the run. rich turns a closed pipe into an
     exit."""
     try:
         print_book(book, form, page=str(Path(book.index.run.folder) / PAGE))
@@ -95,10 +95,10 @@ def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session
     """The gravest of what happened, as docs/exit-codes.md has it."""
     if session.status == "interrupted":
         return INTERRUPTED
-    measured: set[Point] = {told.point for told in outcomes if told.status == "ok"}
-    if any(told.status == "infrastructure" and told.point not in measured for told in outcomes):
+    measured: set[Point] = {outcome.point for outcome in outcomes if outcome.status == "ok"}
+    if any(outcome.status == "infrastructure" and outcome.point not in measured for outcome in outcomes):
         return INFRASTRUCTURE
-    if any(told.status in ("failed", "wrong_answer", "timeout") for told in outcomes):
+    if any(outcome.status in ("failed", "wrong_answer", "timeout") for outcome in outcomes):
         return FAILED
     return DONE if any(row.status == "ok" for row in rows) else NOTHING
 

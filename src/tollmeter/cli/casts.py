@@ -14,11 +14,11 @@ from tollmeter.cli.printing import Columns, print_columns, say
 from tollmeter.model import Abi, Failure
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.casts import Cast
+    from tollmeter.toolchain.misaligned_casts import Cast
     from tollmeter.toolchain.symbols import Met
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
-"""ABIs whose CPUs trap, or do not load what was asked for; the first that can be compiled here is taken."""
+"""ABIs whose CPUs trap on a misaligned access, or load other bytes; the first that can be compiled here is used."""
 UNREAD = 1
 
 
@@ -34,33 +34,33 @@ def casts(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """List C casts that trap on strict-alignment CPUs, worst first."""
-    from tollmeter.toolchain.casts import casts as found_casts
-    from tollmeter.toolchain.casts import ranked, units_of
+    from tollmeter.toolchain.misaligned_casts import casts as found_casts
+    from tollmeter.toolchain.misaligned_casts import ranked, units_of
 
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
-    found = found_casts(units, chosen, compiler)
-    rows = ranked(found.casts, _met(by.split()) if by else None)
+    survey = found_casts(units, chosen, compiler)
+    rows = ranked(survey.casts, _met(by.split()) if by else None)
     if rows or form != "table":
-        cells = [_cells(one) for one in rows]
+        cells = [_cells(cast) for cast in rows]
         names = ("times", "place", "through", "source", "cast")
         first = 0 if by else 1
         shown = Columns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
         print_columns(shown, form)
-    for file, trouble in found.troubles.items():
+    for file, trouble in survey.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
-    read = _read_of(found.units, len(found.troubles))
-    through = sum(one.through_void for one in rows)
+    read = _read_of(survey.units, len(survey.troubles))
+    through = sum(cast.through_void for cast in rows)
     say(
         f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
         f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
-    return UNREAD if found.units and len(found.troubles) == found.units else 0
+    return UNREAD if survey.units and len(survey.troubles) == survey.units else 0
 
 
-def _cells(one: Cast) -> tuple[str, ...]:
-    source = linecache.getline(one.file, one.line).strip()
-    return str(one.hits), f"{one.file}:{one.line}", "void *" if one.through_void else "", source, one.said
+def _cells(cast: Cast) -> tuple[str, ...]:
+    source = linecache.getline(cast.file, cast.line).strip()
+    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.said
 
 
 def _read_of(units: int, troubles: int) -> str:
@@ -78,10 +78,10 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
     known = find(ROOT).abis
     if name is not None and name not in known:
         raise unknown("ABI", name, tuple(known))
-    for one in (name,) if name else STRICT:
-        compiler = find_compiler(known[one])
+    for candidate in (name,) if name else STRICT:
+        compiler = find_compiler(known[candidate])
         if isinstance(compiler, str):
-            return known[one], compiler
+            return known[candidate], compiler
     first = known[name or STRICT[0]]
     gap = find_compiler(first)
     if isinstance(gap, Gap) and install(ROOT, gap.packages):

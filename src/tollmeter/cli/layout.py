@@ -16,8 +16,8 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import Gap, build_layout, find_compiler
-from tollmeter.toolchain.layout import Fact, differences, double_order, read_layout, table
 from tollmeter.toolchain.packages import install
+from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 BREAKS = {"": "", "code": "~", "file": "!"}
 
@@ -45,24 +45,25 @@ def layout(
 
 def _known(name: str) -> Abi:
     """Raises Failure (2) for a name that no file has."""
-    found = abis.find(ROOT, [name])
-    if name in found.refused:
-        raise Failure(found.refused[name])
-    if name not in found.abis:
-        raise unknown("ABI", name, tuple(found.abis))
-    return found.abis[name]
+    known = abis.find(ROOT, [name])
+    if name in known.refused:
+        raise Failure(known.refused[name])
+    if name not in known.abis:
+        raise unknown("ABI", name, tuple(known.abis))
+    return known.abis[name]
 
 
 def _compilers(known: Mapping[str, Abi]) -> dict[str, str]:
-    """Those that are missing are installed, all at once. Raises Failure (5) where one cannot be, with its mend."""
-    found = {name: find_compiler(abi) for name, abi in known.items()}
-    gaps = [compiler for compiler in found.values() if isinstance(compiler, Gap)]
+    """Missing compilers are installed, all at once. Raises Failure (5) where one cannot be, with the command that
+    would."""
+    compilers = {name: find_compiler(abi) for name, abi in known.items()}
+    gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
     if install(ROOT, [package for gap in gaps for package in gap.packages]):
-        found.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
-    for name, compiler in found.items():
+        compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
+    for name, compiler in compilers.items():
         if isinstance(compiler, Gap):
             raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
-    return {name: compiler for name, compiler in found.items() if isinstance(compiler, str)}
+    return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, str)}
 
 
 def _facts(abi: Abi, compiler: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ def _probes() -> Columns:
     except Failure as failure:
         if failure.exit_code < CANNOT_BUILD:
             raise
-        # A probe tells of itself when it is built; until then its file tells its name.
+        # A probe is described when it is built; until then only its file name is known.
         say(failure.sentence)
         return Columns(PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1)
     rows = []
@@ -58,10 +58,10 @@ def _abis() -> Columns:
 
     names = ("abi", "builds", "runs", "clock", "missing", "mend", "compiler", "summary")
     rows = []
-    for one in survey(places.ROOT, platform.machine()):
-        builds = "yes" if one.compiler else "no"
-        lacks = (one.target or "no", one.clock or "", one.missing or "", one.mend or "")
-        rows.append((one.name, builds, *lacks, one.compiler or "", one.summary))
+    for standing in survey(places.ROOT, platform.machine()):
+        builds = "yes" if standing.compiler else "no"
+        lacks = (standing.target or "no", standing.clock or "", standing.missing or "", standing.mend or "")
+        rows.append((standing.name, builds, *lacks, standing.compiler or "", standing.summary))
     mends = [(name, mend) for name, *_, mend, _, _ in rows if mend]
     return Columns(names, rows, narrow=5, whole=names[:4], below=mends)
 

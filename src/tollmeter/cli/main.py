@@ -52,7 +52,7 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Typer would end at a Ctrl-C without a word. A library may make another error of it."""
 
     @functools.wraps(verb)
-    def told(*args: Any, **options: Any) -> Any:
+    def stopped(*args: Any, **options: Any) -> Any:
         try:
             with starting.hearing_signals():
                 return verb(*args, **options)
@@ -63,7 +63,7 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
                 raise Failure("interrupted", INTERRUPTED) from error
             raise
 
-    return told
+    return stopped
 
 
 for _name, _verb in VERBS.items():
@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (BrokenPipeError, SystemExit):
-        # An exit is what typer and rich make of a closed pipe. Whoever read has had enough.
+        # typer and rich turn a closed pipe into an exit: the reader has closed its end.
         starting.forget_output()
         return 0
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except (Failure, TyperException, OSError, MemoryError, ImportError) as error:
         if _lost_output(error):
             starting.forget_output()
-        sentence, code = _told(error)
+        sentence, code = _exit_of(error)
         say(sentence)
         return code
 
@@ -109,7 +109,7 @@ def _check_whole(given: Sequence[str]) -> None:
             raise Failure(f"{of} an empty value: is a variable not set?")
 
 
-def _told(error: Failure | TyperException | OSError | MemoryError | ImportError) -> tuple[str, int]:
+def _exit_of(error: Failure | TyperException | OSError | MemoryError | ImportError) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
@@ -123,5 +123,5 @@ def _told(error: Failure | TyperException | OSError | MemoryError | ImportError)
 
 
 def _lost_output(error: BaseException) -> bool:
-    """Only standard output is written to without its name being told."""
+    """An error of writing without a file name is one of standard output."""
     return isinstance(error, OSError) and not error.filename and error.errno in _OUTPUT_IS_LOST

@@ -29,7 +29,7 @@ def profile(
 ) -> int:
     """Say where a probe's time goes, function by function; two side by side."""
     from tollmeter.library.profiling import points_of, take_all
-    from tollmeter.targets.profiled import Asked
+    from tollmeter.targets.profiling_visit import Asked
 
     if form not in ("table", "json"):
         raise unknown("format", form, ("table", "json"))
@@ -44,7 +44,7 @@ def profile(
         write(msgspec.json.format(msgspec.json.encode(profiles)) + b"\n")
     else:
         _print(profiles)
-    return FAILED if all(one.reason for one in profiles) else 0
+    return FAILED if all(profile_.reason for profile_ in profiles) else 0
 
 
 def _print(profiles: list[Profile]) -> None:
@@ -53,9 +53,13 @@ def _print(profiles: list[Profile]) -> None:
     from tollmeter.report.profiles import alone, side_by_side
     from tollmeter.report.terminal_studies import blocks
 
-    for one in profiles:
-        if one.reason:
-            say(f"{one.probe} {one.abi}: no profile: {one.reason}")
-    told = [one for one in profiles if not one.reason]
-    shown = [side_by_side(told[0], told[1])] if len(told) == 2 else list(map(alone, told))
+    for profile in profiles:
+        if profile.reason:
+            say(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
+    with_functions = [profile for profile in profiles if not profile.reason]
+    shown = (
+        [side_by_side(with_functions[0], with_functions[1])]
+        if len(with_functions) == 2
+        else list(map(alone, with_functions))
+    )
     blocks(shown, Console(highlight=False))

@@ -17,10 +17,10 @@ def selftest() -> int:
     began = time.monotonic()
     count = caught = 0
     with Stopping() as stopping:
-        for one in planted(stopping):
+        for lie in planted(stopping):
             count += 1
-            caught += one.outcome == CAUGHT
-            outcome = one.outcome if one.outcome == CAUGHT else one.outcome.upper()
-            print(f"{outcome}  {one.name} ({one.planted}): {one.by}", flush=True)
+            caught += lie.outcome == CAUGHT
+            outcome = lie.outcome if lie.outcome == CAUGHT else lie.outcome.upper()
+            print(f"{outcome}  {lie.name} ({lie.planted}): {lie.by}", flush=True)
     print(f"{caught} of {count} lies were caught as expected, in {time.monotonic() - began:.0f} s")
     return CAUGHT_ALL if caught == count else PASSED

@@ -62,15 +62,15 @@ def print_attribution(book: Book, words: str, form: str) -> None:
     for abi in abis:
         if abi not in known:
             raise unknown("ABI of this run", abi, known)
-    told = attributed(book, *abis)
-    if not told:
+    attributions = attributed(book, *abis)
+    if not attributions:
         raise Failure(_untimed(book, abis), exit_code=4)
     if form == "json":
-        write(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+        write(msgspec.json.format(msgspec.json.encode(attributions)) + b"\n")
     elif form == "csv":
         raise Failure("an attribution is printed as table, md or json")
     else:
-        _print_attribution(told, form)
+        _print_attribution(attributions, form)
 
 
 def _untimed(book: Book, abis: Sequence[str]) -> str:
@@ -79,17 +79,17 @@ def _untimed(book: Book, abis: Sequence[str]) -> str:
     return f"{sentence}. {book.suite.mend}" if book.suite and about else sentence
 
 
-def _print_attribution(told: Sequence[Attribution], form: str) -> None:
+def _print_attribution(attributions: Sequence[Attribution], form: str) -> None:
     if form == "md":
         from tollmeter.report.markdown import attribution as as_markdown
 
-        write(("\n\n".join(as_markdown(told)) + "\n").encode())
+        write(("\n\n".join(as_markdown(attributions)) + "\n").encode())
         return
     from rich.console import Console
 
     from tollmeter.report.terminal_studies import attribution
 
-    attribution(told, Console(highlight=False))
+    attribution(attributions, Console(highlight=False))
 
 
 def print_index(index: Index, form: str) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a run under way: of one's own as conduct tells of it, of another terminal's by its journal."""
+"""The progress of a run on the terminal: of this process's own as conduct reports it, of another terminal's from its
+journal."""
 
 from __future__ import annotations
 
@@ -78,12 +79,12 @@ def follow(folder: Path) -> None:
     is no run."""
     request, tail = read_request(folder), Tail(folder)
     streams = tail.new_streams()
-    told = head(streams[0]) if streams else None
-    if told is None or told.machine is None:
+    first = head(streams[0]) if streams else None
+    if first is None or first.machine is None:
         raise Failure(f"{folder} does not say yet which machine is measured: try again in a moment")
-    probes = {probe.probe: probe for probe in told.probes}
+    probes = {probe.probe: probe for probe in first.probes}
     with Progress(probes) as progress:
-        progress.start(told.machine, request.suite, request.seed, 0, request.budget_seconds)
+        progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
         seen = Watching(probes, progress)
         _tell(streams[1:], seen, progress, request)
         while tail.is_written():
@@ -97,7 +98,7 @@ def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, r
     share = min(1.0, elapsed / request.budget_seconds)
     for lines in streams:
         if lines[0].kind == "visit":
-            found = outcome(lines)
-            seen.outcome(found)
+            visited = outcome(lines)
+            seen.outcome(visited)
             seen.tell()
-            progress.visit(found.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))
+            progress.visit(visited.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a plan's visits, live, and keeps each before the next begins.
+"""Makes a plan's visits, live, and journals each before the next begins.
 
-Round 0 touches every point but those that are slow to lay out and that the budget lets wait; of a study, the first
-rounds touch those that its claims are about. Between rounds the judge says which points are settled, how many visits
-the others want and where a curve wants more points; later rounds visit what gains most, until all is settled or the
-budget is spent. Given the outcomes of an interrupted run it goes on with what is missing: a visit is the same if its
-point, round and CPUs are.
-"""
+Round 0 visits every point, except those with an expensive set-up that the budget leaves for later; the first rounds of
+a study visit the points of its claims. Between rounds the judge reports which points have converged, how many visits
+the others want, and where a curve wants more points. Later rounds visit the points that gain most, until all have
+converged or the budget is spent. Given the outcomes of an interrupted run, it makes the missing visits: two visits are
+the same if point, round and CPUs are."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from tollmeter.conduct.asking import Asking
-from tollmeter.conduct.foresight import Foresight
 from tollmeter.conduct.layouts import Layout, Layouts, Turns
-from tollmeter.conduct.machine_lock import alone
-from tollmeter.conduct.quiet import before_others, kept_on, no_collections
+from tollmeter.conduct.machine_lock import hold_machine_lock
+from tollmeter.conduct.quiet import no_collections, pinned_to, realtime_priority
 from tollmeter.conduct.refining import Refinement
+from tollmeter.conduct.setup_planner import SetupPlanner
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
@@ -34,34 +33,45 @@ from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort, allowed, visit
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
-__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "alone", "before_others", "conduct", "kept_on"]
+__all__ = [
+    "Judge",
+    "Observer",
+    "Stage",
+    "Stopping",
+    "Watch",
+    "conduct",
+    "hold_machine_lock",
+    "pinned_to",
+    "realtime_priority",
+]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
-"""One such visit says all: the boundary is not there, or its number is worth nothing, or it costs the run too much."""
+"""One such visit is enough: the boundary does not exist here, its number is worthless, or it costs the run too much."""
 _MOST_FAILURES = 2
 _LEFT_OVER_S = 10.0
-"""For so long a point that is not laid out is left from one round to the next; then the run waits for it."""
+"""A point whose layout is not set up is postponed from round to round for this long; then the run waits for it."""
 _MOST_AGAIN = 3
-"""Visits of what the judge says differs: what differs after them as well is shown so."""
+"""Visits of a point that the judge reports as different; a difference that persists after them is shown."""
 _BRIEF_S = 0.5
-"""Of a round that visits each point once."""
+"""A round that visits each point once is brief up to this time."""
 _MOST_AT_ONCE = 0.1
-"""Of the time that is left, for visits of one point that a round makes while its layout is there."""
+"""Share of the remaining time, for the visits that a round makes of one point while its layout is there."""
 _MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
-"""Of the time that is left, for a round in another order; and for one that leaves points to the next."""
+"""Shares of the remaining time: of a round that may be reordered, and of one that may leave points to the next."""
 _FOR_KNEES = 0.05
-"""Of the budget, for points near knees, where there is too little for all."""
+"""Share of the budget for points near cache boundaries, where there is too little for all."""
 _MOST_REVIEWING = 0.01
-"""Of a run's time."""
+"""Share of a run's time."""
 _LEAST_WALL_MS = 1000
-"""A visit is begun where its cost fits into what is left; one that takes longer is waited for so long."""
+"""The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
+after this time at the earliest."""
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
-    """Measures until all is settled, the budget is spent or somebody asks to stop; the journal's last note says which.
+    """Measures until all points have converged, the budget is spent or a stop is requested; the journal's last note
+    states which.
 
-    done and seconds_before: of the sessions before, for a run that is gone on with.
-    """
+    done and seconds_before: of the earlier sessions, for a run that is resumed."""
     run = _Run(plan, stage, done, seconds_before)
     with no_collections():
         status, reason = run.to_the_end()
@@ -78,21 +88,21 @@ class _Run:
         self._costs: Costs = plan.costs()
         self._seen: dict[Point, list[Outcome]] = {}
         self._asking = Asking(plan, stage.judge, self._seen)
-        self._foresight = Foresight(stage, self._costs, self._asking.beside_a_visit)
+        self._setups = SetupPlanner(stage, self._costs, self._asking.beside_a_visit)
         self._layouts = Layouts()
         self._reader = Outcomes()
         self._next_review = 0.0
         self._for_knees = _FOR_KNEES * plan.budget_seconds
-        self._again: Counter[Point] = Counter()
+        self._review_visits: Counter[Point] = Counter()
         self._left_over: dict[Point, float] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
         self._refinement = Refinement(plan, stage.judge)
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
         self._made = {_key(outcome) for outcome in done if outcome.status != "interrupted"}
-        for told in done:
-            self._keep(told)
-            if (told.point.probe, told.point.abi) in stage.executables:
-                self._first_round.setdefault(told.point, told.round)
+        for earlier in done:
+            self._keep(earlier)
+            if (earlier.point.probe, earlier.point.abi) in stage.executables:
+                self._first_round.setdefault(earlier.point, earlier.round)
 
     def elapsed(self) -> float:
         """Seconds of this session."""
@@ -119,8 +129,8 @@ class _Run:
         raise AssertionError("rounds do not end by themselves")
 
     def _review(self, round_: int) -> None:
-        """Of curves and of what is noted, which takes as long as two visits: behind a short round it waits for more, as
-        long as there is something to visit without it."""
+        """Refines curves and notes the state, which takes as long as two visits: after a short round it is postponed,
+        as long as there are points to visit without it."""
         self._asking.read()
         began = self._stage.now()
         adds = round_ - 1 in self._first_round.values() and round_ > 1
@@ -132,7 +142,8 @@ class _Run:
         self._next_review = ended + (ended - began) / _MOST_REVIEWING
 
     def _ended(self) -> tuple[str, str | None]:
-        """Nothing is left to visit: all is settled, or as narrow as runs differ by; or nothing more fits."""
+        """Nothing is left to visit: all points have converged, or are as narrow as the between-run variance; or no
+        visit fits the remaining budget."""
         if all(self._is_done(point) for point in self._first_round):
             return "settled", None
         return "budget", self._spent()
@@ -143,7 +154,7 @@ class _Run:
         return f"{spent} with {still} of {len(self._first_round)} points not converged"
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
-        """A row for whatever was planned and has none: a gap is a sentence, never a missing row."""
+        """Records a refusal for each planned point without a visit: its row then states the reason."""
         sentences: dict[Point, tuple[Status, str]] = {
             point: ("unsupported", gap) for point, gap in self._plan.gaps().items()
         }
@@ -158,40 +169,41 @@ class _Run:
     # ---- one round ----------------------------------------------------------------------------------------------
 
     def _due(self, round_: int) -> list[Point]:
-        """Every point once, those of a study's claims until each has an interval; then those whose next visit is worth
-        most."""
+        """The points of the next round. First every point once, those of a study's claims until each has an interval;
+        then the points whose next visits gain most."""
         known = [point for point, first in self._first_round.items() if first <= round_]
         if round_ == 0:
             return self._claims_first(known)
         if self._asking.look():
             self._refinement.forget()
         if self._plan.against:
-            return self._due_in_turns()
+            return self._due_interleaved()
         still = self._claims_first([point for point in known if not self._is_done(point)])
         fresh = [point for point in still if not self._seen.get(point)]
         if added := [point for point in fresh if self._first_round[point] == round_]:
             return added
-        fresh += self._due_again()
+        fresh += self._due_for_review()
         wishes = [self._wish(point) for point in still if self._seen.get(point) and point not in fresh]
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
 
-    def _due_again(self) -> list[Point]:
-        """Once each was visited as often as an interval takes: before that its next visit comes anyway."""
-        found = [
+    def _due_for_review(self) -> list[Point]:
+        """Points that the judge reports as different, after as many visits as an interval takes: before that they are
+        visited anyway."""
+        differing = [
             point
             for point in self._stage.judge.differing(self._seen)
             if len(self._seen[point]) >= LEAST_VISITS
             and not self._has_failed(point)
-            and self._again[point] < _MOST_AGAIN
+            and self._review_visits[point] < _MOST_AGAIN
             and self._costs.first(point, self._plan.effort) <= self._left()
         ]
-        self._again.update(found)
-        return found
+        self._review_visits.update(differing)
+        return differing
 
     def _claims_first(self, points: list[Point]) -> list[Point]:
-        """Those that a study's claims are about and that lack visits for an interval, where the time reaches for one;
-        then those of its tables; all, where there is none: a budget that is soon spent is to answer what was asked, not
-        to begin everything."""
+        """The points of a study's claims that lack visits for an interval, where the time suffices for one; then those
+        of its tables; else all points. A budget that is soon spent answers the question of the study before it begins
+        other points."""
         if self._plan.against:
             return points
         ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
@@ -204,8 +216,9 @@ class _Run:
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
 
-    def _due_in_turns(self) -> list[Point]:
-        """Whoever is not known well enough against a point that answers, and that point."""
+    def _due_interleaved(self) -> list[Point]:
+        """The points whose ratio to a reference point is not precise enough, and that reference point, if it
+        answers."""
         due: list[Point] = []
         for *several, other in groups(self._plan.against):
             still = [point for point in several if not self._is_done(point)]
@@ -218,16 +231,16 @@ class _Run:
         return Wish(point, len(self._seen[point]), self._asking.visits_wanted(point), cost)
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
-        """Of a visit to each, on each of its places."""
+        """Time of one visit to each point, at each of its placements."""
         return sum(len(self._plan.placements(point)) * self._costs.of(point, self._plan.effort) for point in points)
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
-        """False where it had to be broken off, or a visit left out since the budget does not reach for it."""
+        """False where the round was stopped, or a visit left out because the budget does not suffice for it."""
         effort = self._effort(points)
         whole = True
         times = self._times(points, round_, effort)
         turns = self._turns(points, round_, effort, times)
-        for point in turns.each(self._foresight.is_ready):
+        for point in turns.each(self._setups.is_ready):
             for cpus in self._plan.placements(point):
                 if not self._is_wanted(point, round_, cpus, times[point]):
                     continue
@@ -241,12 +254,12 @@ class _Run:
         return whole
 
     def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> Turns:
-        """What is slow to lay out is so beside visits of the others, and beside those of the next rounds; but where the
-        budget may end with this round each point is to have its visits first."""
+        """The order of a round's visits. Slow set-ups run beside visits of other points, also of the next rounds; where
+        the budget may end with this round, each point is visited first."""
         order = visit_order(self._plan, points, round_, self._costs)
         order.sort(key=lambda point: self._left_over.get(point, inf))
         first = () if self._plan.against else self._first_visits(order, round_, effort, times)
-        slow = self._foresight.expect(first)
+        slow = self._setups.expect(first)
         share = self._seconds_of(points) / max(1e-9, self._left())
         have_intervals = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
         if share > _MOST_SPREAD and not have_intervals:
@@ -258,7 +271,7 @@ class _Run:
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]
     ) -> Iterator[Visit]:
-        """Of those points whose next visit begins a layout, and that make one visit a round."""
+        """The visits that begin a layout, of the points with one visit a round."""
         for point in order:
             (cpus, *more) = self._plan.placements(point)
             layout = self._layout(point, round_, cpus, effort)
@@ -266,21 +279,21 @@ class _Run:
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
     def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
-        """How often each is visited in this round: several times what is dear to lay out; as often as an interval takes
-        what is added near knees; and all where they are few and were visited often, since what lies between two rounds
-        takes half as long as a visit."""
+        """Visits of each point in this round: several of a layout that is expensive to set up; as many as an interval
+        takes of points that were added near cache boundaries; and several of all points where these are few and were
+        visited often, since the work between two rounds takes half as long as a visit."""
         if self._plan.against:
             return dict.fromkeys(points, 1)
         if round_ and all(self._first_round[point] == round_ for point in points):
             return dict.fromkeys(points, LEAST_VISITS)
         were_often = all(len(self._seen.get(point, ())) >= VISITS_WANTED for point in points)
         is_brief = were_often and self._seconds_of(points) < _BRIEF_S
-        several = {point for point in points if is_brief or self._costs.is_dear(point)}
+        several = {point for point in points if is_brief or self._costs.is_expensive(point)}
         return {point: self._at_once(point, round_, effort) if point in several else 1 for point in points}
 
     def _at_once(self, point: Point, round_: int, effort: Effort) -> int:
-        """As often as its layout still serves; `_is_wanted` ends it when it is known. A short budget comes to every
-        point once before."""
+        """As many visits as the layout still serves; `_is_wanted` stops them when the point is known. A short budget
+        first visits every point once."""
         is_short = effort.samples < Effort().samples
         if self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
@@ -288,27 +301,28 @@ class _Run:
         return max(1, min(self._costs.visits_of_layout(point, effort) - served, self._affordable(point, effort)))
 
     def _affordable(self, point: Point, effort: Effort) -> int:
-        """Visits that a round may make of one point while its layout is there."""
+        """Visits that a round may make of one point while its layout is set up."""
         return int(_MOST_AT_ONCE * self._left() / self._costs.first(point, effort))
 
     def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...], times: int) -> bool:
-        """Whether a visit in a round that comes to the point so often is still to be made. The first one of a round
-        tells what one takes: with a last cache of 260 MiB it was 7 s for memory.stream, and eight took a minute."""
+        """Whether a visit of a round is still to be made. times: visits that the round plans for this point. The first
+        visit of a round shows what one costs: with a last-level cache of 260 MiB memory.stream took 7 s, and eight
+        visits took a minute."""
         if times == 1:
             return (point, round_, cpus) not in self._made
         seen = self._seen.get(point, ())
-        made = sum((told.round, told.cpus) == (round_, cpus) for told in seen)
+        made = sum((outcome.round, outcome.cpus) == (round_, cpus) for outcome in seen)
         if self._has_failed(point) or (len(seen) >= LEAST_VISITS and self._is_done(point)):
             return False
         return not made or made < self._affordable(point, self._plan.effort)
 
     def _effort(self, points: Sequence[Point]) -> Effort:
-        """The best that is allowed with which the visits still wanted end in time, by what visits have cost."""
+        """The greatest allowed effort with which the visits still wanted end in time, by what visits have cost."""
         efforts = allowed(self._plan.effort, [len(self._seen.get(point, ())) for point in points])
         return next((effort for effort in efforts if self._wanted_s(points, effort) <= self._left()), efforts[-1])
 
     def _wanted_s(self, points: Iterable[Point], effort: Effort) -> float:
-        """Wall time of the visits that points still want: one at least, since they are open."""
+        """Wall time of the visits that the points still want: at least one each, since they have not converged."""
         total = 0.0
         for point in points:
             missing = visits_wanted(point) - len(self._seen.get(point, ()))
@@ -319,23 +333,23 @@ class _Run:
         return self._plan.budget_seconds - self.elapsed()
 
     def _sampling(self, point: Point, effort: Effort, layout: int = 0) -> Sampling:
-        """Iterations are handed on from the visit before: to find them takes as long as two samples."""
-        last = next((told for told in reversed(self._seen.get(point, ())) if told.samples), None)
-        found = last.samples[0] if last else None
+        """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
+        last = next((outcome for outcome in reversed(self._seen.get(point, ())) if outcome.samples), None)
+        sample = last.samples[0] if last else None
         return Sampling(
             samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
             layout=layout,
-            iterations=found.iterations if found else 0,
-            control_iterations=found.control_iterations if found else 0,
+            iterations=sample.iterations if sample else 0,
+            control_iterations=sample.control_iterations if sample else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * self._left())),
         )  # fmt: skip
 
     def _layout(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> Layout:
-        """Of the next visit."""
-        in_turns = bool(self._plan.against)
-        serves = LAYOUT_SERVES if in_turns else self._costs.visits_of_layout(point, effort)
-        is_gone = not in_turns and self._foresight.is_gone(point, cpus)
-        return self._layouts.next((point, cpus), round_, serves, is_gone=is_gone)
+        """The layout of the point's next visit."""
+        is_interleaved = bool(self._plan.against)
+        serves = LAYOUT_SERVES if is_interleaved else self._costs.visits_of_layout(point, effort)
+        has_ended = not is_interleaved and self._setups.has_ended(point, cpus)
+        return self._layouts.next((point, cpus), round_, serves, has_ended=has_ended)
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
         stage = self._stage
@@ -344,28 +358,28 @@ class _Run:
         sampling = self._sampling(point, effort, layout.number)
         visit = self._plan.visit(next(self._visits), point, round_, cpus, sampling)
         stage.observer.visit(visit, *self._progress())
-        ahead = self._foresight.is_begun(point)
+        is_prestaged = self._setups.is_begun(point)
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         self._record(stream)
         spent = stage.now() - began
-        self._costs.learn(point, visit.samples, effort, spent, fresh=not layout.served, ahead=ahead)
-        self._foresight.learn(point, cpus)
+        self._costs.learn(point, visit.samples, effort, spent, fresh=not layout.served, ahead=is_prestaged)
+        self._setups.learn(point, cpus)
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)
-        told = outcome(stream, self._reader)
-        self._keep(told)
-        self._stage.observer.outcome(told)
+        visited = outcome(stream, self._reader)
+        self._keep(visited)
+        self._stage.observer.outcome(visited)
 
-    def _keep(self, told: Outcome) -> None:
-        if told.status != "interrupted":
-            self._seen.setdefault(told.point, []).append(told)
-            self._asking.hear(told)
+    def _keep(self, outcome: Outcome) -> None:
+        if outcome.status != "interrupted":
+            self._seen.setdefault(outcome.point, []).append(outcome)
+            self._asking.add(outcome)
 
     def _progress(self) -> tuple[float, float]:
-        """Fraction done and seconds left of the budget, which is the latest end."""
+        """Fraction done, and seconds left of the budget, which is the latest end."""
         budget = max(1e-9, self._plan.budget_seconds)
         return min(1.0, self.elapsed() / budget), max(0.0, self._left())
 
@@ -377,23 +391,22 @@ class _Run:
 
     def _has_failed(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
-        failures = sum(told.status != "ok" for told in seen)
-        return failures >= _MOST_FAILURES or any(told.status in _FINAL for told in seen)
+        failures = sum(outcome.status != "ok" for outcome in seen)
+        return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in seen)
 
     def _refine(self, round_: int) -> None:
-        """Adds the points that the judge wishes for, the cheapest of each curve first, as long as all that is wanted
-        still fits, or they take no more than a small share of the budget together.
+        """Adds the points that the judge wishes for, the cheapest of each curve first, as long as all wanted visits
+        still fit, or the added ones take only a small share of the budget together.
 
-        Where a knee lies matters more than how steady each point is, so the least effort is enough to make room, and
-        the points that are added make a round of their own: what they say adds the next.
-        """
+        The place of a cache boundary matters more than the precision of each point, so the least effort suffices to
+        make room. The added points make a round of their own, whose result adds the next points."""
         least, usual = EFFORTS[-1], self._plan.effort
         open_points = [point for point in self._first_round if not self._is_done(point)]
         spare = self._left() - self._wanted_s(open_points, usual)
         for curve in self._plan.curves():
             wished = self._refinement.wished(curve, self._seen)
             added = [point for point in wished if point not in self._first_round]
-            for point in sorted(added, key=lambda one: self._costs.of(one, least)):
+            for point in sorted(added, key=lambda candidate: self._costs.of(candidate, least)):
                 cost = self._wanted_s([point], least)
                 if cost > max(spare, self._for_knees):
                     break
@@ -401,5 +414,5 @@ class _Run:
                 self._first_round[point] = round_
 
 
-def _key(told: Outcome) -> tuple[Point, int, tuple[int, ...]]:
-    return told.point, told.round, told.cpus
+def _key(outcome: Outcome) -> tuple[Point, int, tuple[int, ...]]:
+    return outcome.point, outcome.round, outcome.cpus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the judge says of a run's points: asked when there is something new to see, and beside visits that allow it."""
+"""Asks the judge about a run's points: when there are new visits, and beside visits that allow it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tollmeter.model import Outcome, Point
 from tollmeter.plan import Plan
 
 _LOOKED_AGAIN = 1.7
-"""Times the visits that were there when all were looked at last: what points have in common is by then better known,
-and some that passed for done, or out of reach, are open."""
+"""The judge looks at all visits again when there are this many times as many as at its last look: it then knows better
+what the points have in common, and some points that counted as done, or as out of reach, are open."""
 _FEW = 8
-"""Visits that are read and asked about beside another: 1 ms each, where that takes 15 at least."""
+"""Visits that are read beside another visit: 1 ms each, where a visit takes at least 15 ms."""
 
 
 class _Wanted(NamedTuple):
@@ -26,7 +26,7 @@ class _Wanted(NamedTuple):
 
 
 class Asking:
-    """Of one run. seen: its visits by point, which others add to."""
+    """Of one run. seen: its visits by point; the run adds to them."""
 
     def __init__(self, plan: Plan, judge: Judge, seen: Mapping[Point, Sequence[Outcome]]) -> None:
         self._plan = plan
@@ -36,39 +36,39 @@ class Asking:
         self._looked_at = 0
         self._unread: list[Outcome] = []
 
-    def hear(self, told: Outcome) -> None:
-        """A new visit."""
-        self._unread.append(told)
+    def add(self, outcome: Outcome) -> None:
+        """Adds a new visit."""
+        self._unread.append(outcome)
 
     def read(self) -> None:
-        """What nobody has read, together."""
+        """Reads all new visits together."""
         self._judge.read(self._unread)
         self._unread = []
 
     def beside_a_visit(self) -> None:
-        """What is read and asked of a few before it when their round is over, once all were looked at: before that it
-        would be read again. Points against each other are asked about in pairs, when both were visited."""
+        """Reads a few new visits before their round ends, once the judge has looked at all: before that they would be
+        read again. Points of an interleaved comparison are judged in pairs, after both were visited."""
         if not self._looked_at or self._plan.against:
             return
         few, self._unread = self._unread[:_FEW], self._unread[_FEW:]
         self._judge.read(few)
-        for point in {told.point for told in few}:
+        for point in {outcome.point for outcome in few}:
             self.visits_wanted(point)
 
     def look(self) -> bool:
-        """At all that was seen, whenever there is so much more of it. Whether it did: what points want is then asked
-        anew."""
+        """Lets the judge look at all visits, if there are enough new ones. Returns whether it did: what the points want
+        is then computed anew."""
         seen = sum(map(len, self._seen.values()))
         if seen < _LOOKED_AGAIN * self._looked_at:
             return False
         self._looked_at = seen
-        self._judge.look([told for several in self._seen.values() for told in several])
+        self._judge.look([outcome for several in self._seen.values() for outcome in several])
         self._wanted.clear()
         return True
 
     def visits_wanted(self, point: Point) -> float:
-        """In all. Asked when there are as many visits as it wanted, or a fifth more than when it was asked: between
-        rounds there are hundreds of points to ask about."""
+        """The number of visits that the point needs in all. The judge is asked again when there are as many visits, or
+        a fifth more than at the last time: between rounds there are hundreds of points."""
         seen, known = self._seen.get(point, []), self._wanted.get(point)
         if known is None or len(seen) >= known.again:
             visits = self._asked_for(point, seen)
@@ -77,10 +77,10 @@ class Asking:
         return known.visits
 
     def _asked_for(self, point: Point, seen: Sequence[Outcome]) -> float:
-        """A point that others stand against is wanted for as long as they are."""
-        other = self._plan.against.get(point)
-        if other:
-            return self._judge.visits_wanted_against([*seen, *self._seen.get(other, ())], (point, other))
+        """The second point of interleaved comparisons is wanted as long as any first point is."""
+        second = self._plan.against.get(point)
+        if second:
+            return self._judge.visits_wanted_against([*seen, *self._seen.get(second, ())], (point, second))
         if self._plan.against:
-            return max(self.visits_wanted(one) for one, last in self._plan.against.items() if last == point)
+            return max(self.visits_wanted(first) for first, second in self._plan.against.items() if second == point)
         return self._judge.visits_wanted(seen, self._plan.probes[point.probe])

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layout of a point the next visit is of, and how many visits a round makes at once.
+"""Which layout the next visit of a point uses, and how many visits a round makes at once.
 
-A layout stays in memory between visits, but large ones only until others need their room: by the next round it is
-mostly gone, and to lay out another takes as long as ten visits. So a round makes all visits of a large layout while it
-is there, two points in turns.
-"""
+A layout stays in memory between visits, but a large one only until others need its memory: by the next round it is
+mostly gone, and to set up another takes as long as ten visits. So a round makes all visits of a large layout while it
+exists, two points interleaved."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from typing import NamedTuple
 
 from tollmeter.model import Point
 
-_IN_TURNS = 2
-"""Large points that are visited in turns: so many fit side by side into what all large ones may hold together
+_INTERLEAVED = 2
+"""Large points whose visits are interleaved: this many fit together into the memory that all large layouts may hold
 (targets/residents.py), and visits of one point are a moment apart."""
 
 _MOST_OVERTAKEN = 16
-"""Visits that come before one that has to be laid out first."""
+"""Visits that are made before one whose layout must be set up first."""
 
 _Place = tuple[Point, tuple[int, ...]]
 
@@ -39,11 +38,12 @@ class Layouts:
     def __init__(self) -> None:
         self._now: dict[_Place, Layout] = {}
 
-    def next(self, place: _Place, round_: int, serves: int, *, is_gone: bool) -> Layout:
-        """The layout of the place's next visit; it has served so many before. serves: how many it may in all, and more
-        in the round that it was made for. is_gone: whether who made its last visit has ended."""
+    def next(self, place: _Place, round_: int, serves: int, *, has_ended: bool) -> Layout:
+        """The layout of the placement's next visit, with the number of visits that it has served. serves: visits that
+        one layout serves in all; it serves more in the round that it was made for. has_ended: whether the process of
+        the last visit has ended."""
         last = self._now.get(place, Layout(round=round_))
-        is_over = (is_gone and last.served > 0) or (last.round != round_ and last.served >= serves)
+        is_over = (has_ended and last.served > 0) or (last.round != round_ and last.served >= serves)
         return Layout(last.number + 1, round_) if is_over else last
 
     def serve(self, place: _Place, layout: Layout) -> None:
@@ -52,13 +52,12 @@ class Layouts:
 
 
 class Turns:
-    """The order of one round's visits, each point as often as times says.
+    """The order of one round's visits, each point as often as `times` states.
 
-    What comes several times does so in turns with what is behind it, A b A c A d, or with another that does, A B A B;
-    no third begins before these two are done. What is slow to lay out comes as soon as it is ready, and of the others
-    what is ready before what is not. What is slow and not ready when all others are done comes behind them, or, where
-    it is one of may_wait, is `left`: others of the next round are visited while it is laid out.
-    """
+    Repeated visits of a point are interleaved with the next points, A b A c A d, or with another repeated point, A B A
+    B; no third point begins before these two are done. A slow set-up is visited as soon as it is ready, and of the
+    others those that are ready come first. A slow point that is not ready when all others are done comes last, or, if
+    it is in may_wait, is `left`: points of the next round are visited during its set-up."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class Turns:
                 self.left.append(self._slow.popleft())
                 continue
             point = self._next(is_ready)
-            if self._times[point] > 1 and self._begun == _IN_TURNS:
+            if self._times[point] > 1 and self._begun == _INTERLEAVED:
                 yield from self._rest()
             yield point
             if self._times[point] > 1:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run at a time measures on a machine: two would each be the other's noise.
+"""One run at a time measures on a machine: two would disturb each other.
 
-The lock is a file that everybody may open and nobody needs to remove: the kernel lets it go with the process that held
-it, whatever that died of. It holds nothing.
-"""
+The lock is a file that every user may open and that no process needs to remove: the kernel releases it with the process
+that held it, however that ended. The file is empty."""
 
 from __future__ import annotations
 
@@ -22,27 +21,28 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextlib.contextmanager
-def alone(say: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False) -> Iterator[bool]:
-    """Waits until no other run measures, and says so first, or until somebody asks to stop. beside: does not wait.
-    Yields whether another one measures all the same, as far as can be known.
-    """
+def hold_machine_lock(
+    say: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False
+) -> Iterator[bool]:
+    """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: does not wait.
+    Yields whether another run measures at the same time, as far as can be known."""
     descriptor = _opened()
     if descriptor is None:
         say("no file for the machine's lock can be made: another run may measure at the same time")
         yield False
         return
     try:
-        free = _taken(descriptor)
+        free = _acquired(descriptor)
         if not free and not beside:
             say("another run measures on this machine: waiting for its end (--beside measures all the same)")
-            while not (free := _taken(descriptor)) and not stopped():
+            while not (free := _acquired(descriptor)) and not stopped():
                 time.sleep(_LOOKS_EVERY_S)
         yield not free
     finally:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _acquired(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -53,10 +53,9 @@ def _taken(descriptor: int) -> bool:
 
 
 def _opened() -> int | None:
-    """TOLL_LOCK names another folder, such as one that containers of one machine share. In a folder that all may write
-    to the kernel refuses to make a file that is there and is somebody else's (fs.protected_regular), so it is opened
-    first as it is.
-    """
+    """Opens the lock file. TOLL_LOCK names another folder, such as one that the containers of one machine share. In a
+    folder that all users may write, the kernel refuses O_CREAT on a file that another user owns (fs.protected_regular),
+    so the file is first opened without it."""
     named = os.environ.get("TOLL_LOCK")
     for folder in (Path(named),) if named else _USUAL:
         for making in (0, os.O_CREAT):

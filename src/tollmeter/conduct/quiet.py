@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host itself: off the CPUs that are measured, and at once where a visit has ended."""
+"""The host process itself: away from the measured CPUs, and scheduled at once when a visit has ended."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def kept_on(cpu: int | None) -> Iterator[str | None]:
-    """Keeps this process on one CPU, and gives it back all others at the end. Yields a sentence where it may not be.
+def pinned_to(cpu: int | None) -> Iterator[str | None]:
+    """Pins this process to one CPU, and restores its CPUs at the end. Yields a sentence where that is not permitted.
 
-    What it starts inherits the one CPU and leaves it at once: the runtime pins every worker where its visit says.
-    """
+    The processes that it starts inherit the one CPU and leave it at once: the runtime pins every worker to the CPU of
+    its visit."""
     before: set[int] = set()
     with contextlib.suppress(OSError):
         before = os.sched_getaffinity(0)
@@ -35,12 +35,9 @@ def kept_on(cpu: int | None) -> Iterator[str | None]:
 
 
 @contextlib.contextmanager
-def before_others(wanted: bool) -> Iterator[None]:
-    """This process before whatever else runs on its CPU, at the least real-time priority, where the system permits it
-    and bounds it; what it starts is as it was.
-
-    Between two visits it has a millisecond or two to do. Beside a compiler it waited 20 for its turn, each time.
-    """
+def realtime_priority(wanted: bool) -> Iterator[None]:
+    """Gives this process the least real-time priority, where the system permits it and bounds it. The processes that it
+    starts keep the usual priority."""
     policy, parameter = os.SCHED_OTHER, os.sched_param(0)
     with contextlib.suppress(OSError):
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)

@@ -11,8 +11,8 @@ from tollmeter.model import Outcome, Point
 from tollmeter.plan import Curve, Plan
 
 ASKED_AGAIN = 1.2
-"""Times the visits: what they say changes no faster, and reading all of them anew each time took longer than the visit,
-as soon as there were fifty."""
+"""A curve is judged again when it has this many times as many visits: its result changes no faster, and to read all
+visits anew each time took longer than a visit as soon as there were fifty."""
 
 
 class _Wish(NamedTuple):
@@ -39,7 +39,7 @@ class Refinement:
         """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused,
         for the one in its place."""
         of_curve = _seen_of(curve, seen)
-        if curve.refused and of_curve and all(_is_refused(told) for told in of_curve.values()):
+        if curve.refused and of_curve and all(_is_refused(outcomes) for outcomes in of_curve.values()):
             curve = curve.in_place()
             of_curve = _seen_of(curve, seen)
             if not set(of_curve) >= set(curve.begun):
@@ -50,7 +50,9 @@ class Refinement:
         return self._wishes[curve].points if visits else []
 
     def _wished_now(self, curve: Curve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
-        measured = {value: found for value, found in seen.items() if any(told.status == "ok" for told in found)}
+        measured = {
+            value: outcomes for value, outcomes in seen.items() if any(outcome.status == "ok" for outcome in outcomes)
+        }
         if not measured:
             return []
         wished = self._judge.refine(measured, self._plan.probes[curve.like.probe], curve.grid)
@@ -58,8 +60,8 @@ class Refinement:
 
 
 def _seen_of(curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> dict[int, Sequence[Outcome]]:
-    return {value: found for value in curve.grid if (found := seen.get(curve.at(value)))}
+    return {value: outcomes for value in curve.grid if (outcomes := seen.get(curve.at(value)))}
 
 
 def _is_refused(outcomes: Sequence[Outcome]) -> bool:
-    return all(told.status == "unsupported" for told in outcomes)
+    return all(outcome.status == "unsupported" for outcome in outcomes)

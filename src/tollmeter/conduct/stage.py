@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a run acts upon, and is told by."""
+"""The parts of a run: what it uses, and what it reports to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tollmeter.conduct.ahead import Beside
+from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit
@@ -16,28 +16,30 @@ from tollmeter.targets import Target
 
 
 class Judge(Protocol):
-    """What analysis knows of whether a number is good enough; injected, since imports flow the other way."""
+    """Decides which numbers are precise enough. Injected, since the analysis is above this package."""
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
-        """At all that was measured so far, for what no point tells alone."""
+        """Looks at all visits so far, for what no single point shows."""
 
     def read(self, outcomes: Sequence[Outcome]) -> None:
-        """New visits of any points, which together take less time than when each point is asked about."""
+        """Reads new visits of any points: together they take less time than one by one."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """In all, to know the point well enough: no more than there are where it is, infinite where none would do."""
+        """Visits that the point needs in all: at most as many as it has where it has converged, infinite where no
+        number would suffice."""
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """The same of each of two points, to know well enough what one takes of the other. outcomes: of both."""
+        """The same for two points of an interleaved comparison, so that their ratio is precise enough. outcomes: of
+        both."""
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
-        """What was measured in another state of the machine than the rest, and is to be visited again for it."""
+        """Points that were measured in another state of the machine than the rest, and are to be visited again."""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
 
 class Observer(Protocol):
-    """Sees the run go by; must be quick, and is never called while a visit measures."""
+    """Is informed of the run's progress; must be quick, and is never called during a visit."""
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None: ...
 
@@ -45,9 +47,9 @@ class Observer(Protocol):
 
 
 class Stage(NamedTuple):
-    """All that a run acts upon. targets: by name. executables: path by (probe, ABI). now: monotonic seconds.
-    beside: where layouts are prepared before their visits; None where they are not.
-    watch: on what else goes on here; None where nothing is measured here."""
+    """The parts of a run. targets: by name. executables: path by (probe, ABI). now: monotonic seconds. beside: the CPU
+    for set-ups; None where layouts are set up by their visits. watch: reports other activity on this machine; None
+    where nothing is measured here."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]
@@ -56,5 +58,5 @@ class Stage(NamedTuple):
     observer: Observer
     stopping: Stopping
     now: Callable[[], float] = time.monotonic
-    beside: Beside | None = None
+    beside: SetupCpu | None = None
     watch: Watch | None = None

@@ -18,11 +18,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Stopping:
     """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt.
 
-    A signal may come in the middle of any line, one that is being printed or written to the journal too: its handler
-    writes nothing. What is said of it is said by a thread, which sleeps until then. signal: the first one's number.
+    A signal may arrive in the middle of any line, also while the journal or the terminal is written, so its handler
+    writes nothing. A thread, which sleeps until then, prints the message. signal: the number of the first signal.
 
-    Python delivers signals to the main thread only: entered in another thread it changes nothing.
-    """
+    Python delivers signals to the main thread only: entered in another thread it changes nothing."""
 
     def __init__(self, targets: Iterable[Target] = (), answer: Callable[[], object] = lambda: None) -> None:
         """answer: called once, at the first signal."""
@@ -35,13 +34,13 @@ class Stopping:
         self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
 
     def reach(self, targets: Iterable[Target]) -> None:
-        """These are asked to end their visit from now on, and at once where somebody asked already."""
+        """The targets whose visits a signal interrupts from now on; at once if one has arrived already."""
         self._targets = tuple(targets)
         if self.asked:
             self._interrupt()
 
     def __enter__(self) -> Stopping:
-        with contextlib.suppress(RuntimeError):  # the system starts no thread: then nothing is said
+        with contextlib.suppress(RuntimeError):  # the system starts no thread: no message is printed
             self._answering.start()
         with contextlib.suppress(ValueError):  # not the main thread
             self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}

@@ -20,11 +20,11 @@ GONE_WITHIN_S = 1.0
 
 
 def children(process: int) -> list[int]:
-    found: list[int] = []
+    processes: list[int] = []
     for task in (PROC / f"{process}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
-            found += map(int, task.read_text(encoding="ascii").split())
-    return found
+            processes += map(int, task.read_text(encoding="ascii").split())
+    return processes
 
 
 def family(process: int) -> set[int]:
@@ -33,8 +33,8 @@ def family(process: int) -> set[int]:
 
 
 def end_strays() -> int:
-    """Ends them, and returns how many there were."""
-    mark, own, found = b"TOLL_PARENT=%010d" % os.getpid(), family(os.getpid()), 0
+    """Ends the processes that probes left behind, and returns how many there were."""
+    mark, own, ended = b"TOLL_PARENT=%010d" % os.getpid(), family(os.getpid()), 0
     for entry in PROC.iterdir():
         if not entry.name.isdigit() or int(entry.name) in own:
             continue
@@ -43,8 +43,8 @@ def end_strays() -> int:
                 signal.pidfd_send_signal(stray, signal.SIGKILL)
                 # Until it is gone it holds a CPU and reads as before: a busy machine takes its time over that.
                 select.select([stray], [], [], GONE_WITHIN_S)
-                found += 1
-    return found
+                ended += 1
+    return ended
 
 
 @contextlib.contextmanager

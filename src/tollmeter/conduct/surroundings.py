@@ -62,7 +62,7 @@ class Watch:
 
     def _unreadable(self) -> tuple[str, ...]:
         """The sources that could not be read, so that what they would have shown is unknown."""
-        told = {
+        is_readable = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),
             "/proc/self/cgroup": _tells_groups(),
@@ -71,7 +71,7 @@ class Watch:
             "sched_getscheduler": _answers(os.sched_getscheduler, 0),
             "sched_getaffinity": _answers(os.sched_getaffinity, 0),
         }
-        return tuple(name for name, tells in told.items() if not tells)
+        return tuple(name for name, readable in is_readable.items() if not readable)
 
     def _others(self) -> float | None:
         now, before = self._spent(), self._before
@@ -88,7 +88,7 @@ class Watch:
         return round(min(1.0, max(0.0, (now - self._waited) / lasted_us)), 4)
 
     def _spent(self) -> _Spent | None:
-        """None where the system does not tell."""
+        """None where the system does not report it."""
         ticks, each_s = _ticks(self._cpus), 1 / os.sysconf("SC_CLK_TCK")
         whole = sum(map(sum, ticks))
         idle = sum(of_cpu[_IDLE] + of_cpu[_IOWAIT] for of_cpu in ticks)
@@ -99,7 +99,7 @@ class Watch:
 
 
 def _ticks(cpus: Collection[int]) -> list[list[int]]:
-    """Of each of the CPUs since the system started; empty where the system does not tell."""
+    """Clock ticks of each CPU since boot; empty where the system does not report them."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / "stat").read_text(encoding="ascii").splitlines()
         named = [line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit()]
@@ -126,8 +126,8 @@ def _own_s(tick_s: float) -> float:
 
 def _living_s(process: int, tick_s: float) -> float:
     with contextlib.suppress(OSError, ValueError, IndexError):
-        told = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        return tick_s * sum(int(field) for field in told[11:15])
+        fields = (PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return tick_s * sum(int(field) for field in fields[11:15])
     return 0.0
 
 
@@ -138,24 +138,24 @@ def _status(process: int | str = "self") -> Mapping[str, int]:
     """Empty where it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         lines = (PROC / f"{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-        told = dict(line.partition(":")[::2] for line in lines)
-        return {name: int(told[name]) for name in _FIELDS_OF_STATUS if name in told}
+        fields = dict(line.partition(":")[::2] for line in lines)
+        return {name: int(fields[name]) for name in _FIELDS_OF_STATUS if name in fields}
     return {}
 
 
 def _filters(status: Mapping[str, int]) -> int | None:
-    """Filters are inherited by every probe. A kernel without seccomp has no such field; one before 5.9 tells the mode
-    and not the number."""
+    """The number of seccomp filters, which every probe inherits. A kernel without seccomp has no such field; one before
+    5.9 reports the mode and not the number."""
     least = int(status.get("Seccomp", 0) > 0)
     return max(least, status.get("Seccomp_filters", 0)) if status else None
 
 
 def _traced(status: Mapping[str, int]) -> bool | None:
-    """Of the probes that live, since a tracer need not follow what its process starts; where none does, of this
-    process. status: its own."""
+    """Whether a living probe is traced, since a tracer need not follow the processes that its target starts; where no
+    probe lives, whether this process is."""
     living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
-    told = [one["TracerPid"] > 0 for one in living if "TracerPid" in one]
-    return any(told) if told else status["TracerPid"] > 0 if "TracerPid" in status else None
+    traced = [fields["TracerPid"] > 0 for fields in living if "TracerPid" in fields]
+    return any(traced) if traced else status["TracerPid"] > 0 if "TracerPid" in status else None
 
 
 def _answers(ask: Callable[[int], object], of: int) -> bool:
@@ -170,7 +170,7 @@ def _answers(ask: Callable[[int], object], of: int) -> bool:
 
 
 def _nice() -> int | None:
-    """None where the system refuses to tell."""
+    """None where the system does not report it."""
     with contextlib.suppress(OSError):
         return os.getpriority(os.PRIO_PROCESS, 0)
     return None
@@ -188,16 +188,16 @@ def _policy() -> str:
 
 
 def _groups() -> list[Path]:
-    """This process's, and those that hold it: of the one hierarchy, and of the CPU's own where there are several."""
-    found: list[Path] = []
+    """The control groups of this process and their parents: of the unified hierarchy, or of the CPU controller."""
+    groups: list[Path] = []
     with contextlib.suppress(OSError):
         for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
             number, controllers, path = line.split(":", 2)
             if number == "0" or "cpu" in controllers.split(","):
                 root = CGROUPS / controllers
                 own = root / path.lstrip("/")
-                found += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
-    return found
+                groups += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
+    return groups
 
 
 def _tells_groups() -> bool:
@@ -211,27 +211,27 @@ def _tells_groups() -> bool:
 
 
 def _quota() -> float | None:
-    """The least of all: CPUs at a time."""
-    found: list[float] = []
+    """The least quota of all groups, in CPUs."""
+    limits: list[float] = []
     for group in _groups():
         with contextlib.suppress(OSError, ValueError):
-            most, period = _told(group, "cpu.max").split()
-            found.append(float(most) / float(period))
+            most, period = _group_file(group, "cpu.max").split()
+            limits.append(float(most) / float(period))
         with contextlib.suppress(OSError, ValueError):
-            most_us = float(_told(group, "cpu.cfs_quota_us"))
-            found += [most_us / float(_told(group, "cpu.cfs_period_us"))] if most_us > 0 else []
-    return min(found, default=None)
+            most_us = float(_group_file(group, "cpu.cfs_quota_us"))
+            limits += [most_us / float(_group_file(group, "cpu.cfs_period_us"))] if most_us > 0 else []
+    return min(limits, default=None)
 
 
 def _throttled_s() -> float:
     for group in _groups():
         with contextlib.suppress(OSError, ValueError):
-            told = dict(line.split() for line in _told(group, "cpu.stat").splitlines())
+            fields = dict(line.split() for line in _group_file(group, "cpu.stat").splitlines())
             for name, each_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
-                if name in told:
-                    return int(told[name]) * each_s
+                if name in fields:
+                    return int(fields[name]) * each_s
     return 0.0
 
 
-def _told(group: Path, name: str) -> str:
+def _group_file(group: Path, name: str) -> str:
     return (group / name).read_text(encoding="ascii")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The design of the experiment: how long a sample is, what is seen beside it, in which state the machine was, by which
-clock a time is told, how visits scatter, how sure a number is, and where the next visit is worth most.
+"""The statistics of the experiment: sample length, evidence beside a sample, core states, the clock that states a time,
+scatter of visits, confidence intervals, and allocation of the next visits.
 
-Everything here is pure and deterministic. What each choice rests on stands in docs/measuring.md, with its experiment.
-"""
+Everything here is pure and deterministic. docs/measuring.md states the basis of each choice."""

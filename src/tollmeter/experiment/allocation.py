@@ -13,9 +13,8 @@ P = TypeVar("P", bound=Hashable)
 
 
 class Wish(NamedTuple, Generic[P]):
-    """A point that is not settled. seen: visits so far; wanted: in all, as far as its scatter tells; infinite where no
-    number of them would do. visit_s: wall time of one.
-    """
+    """A point that has not converged. seen: visits so far; wanted: visits in all, estimated from its scatter; infinite
+    where no number would suffice. visit_s: wall time of one visit."""
 
     point: P
     seen: int
@@ -30,7 +29,7 @@ class Wish(NamedTuple, Generic[P]):
 
 
 def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
-    """The points that one more round visits once.
+    """The points that the next round visits once.
 
     First those without an interval, the cheapest first: as many as get one in half of the time that is left, and one at
     least. Without that limit one more visit of each large point took the time in which all others had got theirs, and
@@ -60,7 +59,7 @@ def _for_the_rest(wanted_s: float, left_s: float) -> float:
 
 
 def _fitting(wishes: Sequence[Wish[P]], costs_s: Sequence[float], left_s: float) -> list[Wish[P]]:
-    """As many as fit, in their order; what is too dear is passed over."""
+    """As many wishes as fit, in their order; one that costs too much is skipped."""
     taken: list[Wish[P]] = []
     for wish, cost in zip(wishes, costs_s, strict=True):
         if cost <= left_s and cost < inf:

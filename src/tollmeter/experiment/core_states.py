@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the core was this program's alone.
+"""Whether the core was uncontended: no other workload ran on its sibling hyperthread.
 
-Additions that wait for each other take a cycle each whoever else is on the core, so the control loop does not notice
-the core's other hardware thread. Additions that wait for nobody do: their number in a cycle is the core's width when
-it is whole, and less when somebody else's work goes through the same units. The width itself is read from the run: the
-highest heap of all its readings, since nothing makes a core wider than it is.
-"""
+A chain of dependent additions takes a cycle each on a contended core too, so the control loop does not detect SMT
+contention. Independent additions do: their number in a cycle is the core's width when it is uncontended, and less when
+another workload uses the same units. The width itself comes from the run: the highest mode of all its readings, since
+nothing makes a core wider than it is."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
 from tollmeter.model import Outcome, StateName
 
 WHOLE_FROM = 0.95
-"""Of the full width. Neighbours that take less than that are not told from a burst that was cut short."""
+"""Share of the full width. A neighbour that takes less is not distinguished from a burst that was cut short."""
 _HEAP = 0.03
 _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
 _STRETCH = 1 << 16
@@ -33,8 +32,8 @@ def core_hz(outcome: Outcome) -> float | None:
 
 
 def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
-    """The core's clock during each visit: what its control loops, the bursts beside samples too, reached nine times in
-    ten; 0 where none ran.
+    """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
+    included, stay at or below; 0 where none ran.
 
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
     percent, so that their median tells of the neighbour as well.
@@ -43,23 +42,23 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
 
 
 def _cores_hz(outcomes: Sequence[Outcome]) -> Floats:
-    taken, visits = Taken(told.samples for told in outcomes), len(outcomes)
+    taken, visits = Taken(outcome.samples for outcome in outcomes), len(outcomes)
     owner = np.repeat(np.arange(visits), taken.counts)
-    around = np.repeat(np.arange(visits), [len(told.controls) for told in outcomes])
-    rates = [rate for told in outcomes for rate in told.controls]
+    around = np.repeat(np.arange(visits), [len(outcome.controls) for outcome in outcomes])
+    rates = [rate for outcome in outcomes for rate in outcome.controls]
     beside = [taken.column("control_before_hz"), taken.column("control_hz")]
     ordered, starts = ranked(np.concatenate([rates, *beside]), np.concatenate([around, owner, owner]), visits)
     counts = np.diff(starts)
-    found = np.zeros(visits)
-    told_of = counts > 0
-    found[told_of] = ordered[starts[:-1][told_of] + (_REACHED * (counts[told_of] - 1)).astype(np.int64)]
-    return found
+    clocks = np.zeros(visits)
+    owners = counts > 0
+    clocks[owners] = ordered[starts[:-1][owners] + (_REACHED * (counts[owners] - 1)).astype(np.int64)]
+    return clocks
 
 
 def reached(rates: Iterable[float]) -> float | None:
     """What nine readings in ten of the control loop stay at or below; None without any."""
-    told = sorted(rate for rate in rates if rate > 0)
-    return told[int(_REACHED * (len(told) - 1))] if told else None
+    ordered = sorted(rate for rate in rates if rate > 0)
+    return ordered[int(_REACHED * (len(ordered) - 1))] if ordered else None
 
 
 def widths(taken: Taken, clocks_hz: Floats) -> Floats:
@@ -68,20 +67,19 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     clock = taken.spread(clocks_hz)
     looks = _looks(taken)
     both = (looks[:, 0] > 0) & (looks[:, 2] > 0) & (clock > 0)
-    told = looks[both] / clock[both, None]
-    return np.asarray(told[told > 0])
+    ratios = looks[both] / clock[both, None]
+    return np.asarray(ratios[ratios > 0])
 
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
     """The width of the whole core, from visits of one target and ABI."""
-    seen = [widths(Taken(told.samples for told in some), cores_hz(some)) for some in parts(outcomes)]
-    return highest_heap(np.concatenate(seen)) if seen else None
+    seen = [widths(Taken(outcome.samples for outcome in some), cores_hz(some)) for some in parts(outcomes)]
+    return highest_mode(np.concatenate(seen)) if seen else None
 
 
-def highest_heap(readings: Floats) -> float | None:
-    """The middle of the highest heap of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
-    there are too few.
-    """
+def highest_mode(readings: Floats) -> float | None:
+    """The middle of the highest mode of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
+    there are too few."""
     ordered = np.sort(readings)
     wanted = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
     # From the highest: a run of 1 GB has millions of readings.
@@ -97,11 +95,10 @@ def highest_heap(readings: Floats) -> float | None:
 
 def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.str_]:
     """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout. clocks_hz,
-    full_widths: of the core in each visit, 0 where they are not known.
+    full_widths: of the core in each visit, 0 where they are unknown.
 
-    A sample is of the whole core if its own looks, and those of its neighbours next to them, saw it whole: who shares
-    a core comes and goes within milliseconds, and may be there between two looks.
-    """
+    A sample is uncontended if its own looks, and the adjacent looks of the samples next to it, saw the full width:
+    workloads on the sibling hyperthread come and go within milliseconds, and may run between two looks."""
     clock, width = taken.spread(clocks_hz), taken.spread(full_widths)
     known = (clock > 0) & (width > 0)
     looks = np.where(known, _looks(taken).T / np.where(known, clock, 1.0), 0.0).T
@@ -115,8 +112,8 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
 
 
 def _beside(taken: Taken, last: Mask, first: Mask) -> Mask:
-    """Whether the neighbours of each sample, as far as its visit has them, saw the core whole in their looks next to
-    it: the last ones of the one before, the first ones of the one behind."""
+    """Whether the samples next to each sample, as far as its visit has them, saw the full width in their adjacent
+    looks: the last ones of the sample before, the first ones of the sample after."""
     before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
     before[1:], behind[:-1] = last[:-1], first[1:]
     filled = taken.counts > 0

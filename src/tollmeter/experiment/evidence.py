@@ -14,7 +14,7 @@ from tollmeter.model import Outcome, Probe, Sample, Samples
 
 CONTROL_MAY_MOVE = 0.05
 MOST_LOST = 0.01
-"""Of a sample's time, to whoever else ran: what a short interrupt takes is less, and is part of any machine's day."""
+"""Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
 REASONS = (
     None, "its CPU was somebody else's", "major fault", "moved to another CPU", "time stolen by the hypervisor",
     "control loop off its rate",
@@ -56,60 +56,60 @@ def usual_control_hz(taken: Taken) -> Floats:
     rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
     ordered, starts = ranked(rates, np.concatenate([owner, owner]), visits)
     counts = np.diff(starts)
-    told = counts > 0
-    first, count = starts[:-1][told], counts[told]
+    has_readings = counts > 0
+    first, count = starts[:-1][has_readings], counts[has_readings]
     usual = np.zeros(visits)
-    usual[told] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    usual[has_readings] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
     return usual
 
 
 def sleeping(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     """Why a point has no number: its worker gave up the CPU in most samples, and nothing that the probe declares makes
     it wait. The gate of companions does, and so may the marks of an external clock."""
-    if probe.switches or probe.roles or any(told.clock.kind != "hardware" for told in outcomes):
+    if probe.switches or probe.roles or any(outcome.clock.kind != "hardware" for outcome in outcomes):
         return None
-    seen = Taken(told.samples for told in outcomes).column("voluntary")
+    seen = Taken(outcome.samples for outcome in outcomes).column("voluntary")
     often = float(np.median(seen)) if len(seen) else 0.0
     if often <= 0:
         return None
     return f"its worker waited {often:g} times in a sample, and the probe does not declare that it switches"
 
 
-def unseen(told: Outcome, probe: Probe) -> tuple[str, ...]:
-    """What nobody saw beside a visit's samples, in words. A sample that nothing speaks against was then not found calm
-    but not looked at. A count of instructions has nothing to be disturbed by.
-    """
-    if told.clock.kind == "instructions" or not told.samples:
+def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
+    """The evidence that is missing beside a visit's samples, in words. A sample without evidence against it is then not
+    undisturbed but unobserved. A count of instructions cannot be disturbed."""
+    if outcome.clock.kind == "instructions" or not outcome.samples:
         return ()
-    seen, is_hardware = Samples.of(told.samples), told.clock.kind == "hardware"
-    if told.pinned is not False and seen.tells_all():
+    seen, is_hardware = Samples.of(outcome.samples), outcome.clock.kind == "hardware"
+    if outcome.pinned is not False and seen.tells_all():
         return ()
     missing = {
         "other processes on the CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),
         "page faults": not probe.faults and seen.lacks("major_faults"),
         "time stolen by the hypervisor": is_hardware and seen.lacks("steal_ticks"),
-        "the CPU that it ran on": told.pinned is False
+        "the CPU that it ran on": outcome.pinned is False
         and bool((np.minimum(seen.column("cpu_before"), seen.column("cpu_after")) < 0).any()),
-        "staying on one CPU": told.pinned is False and is_hardware,
+        "staying on one CPU": outcome.pinned is False and is_hardware,
     }
     return tuple(what for what, lacks in missing.items() if lacks)
 
 
 def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> float:
     """Of all samples, those of visits where some of it was not seen."""
-    counts = [(len(told.samples), bool(unseen(told, probes[told.point.probe]))) for told in outcomes]
+    counts = [(len(outcome.samples), bool(unseen(outcome, probes[outcome.point.probe]))) for outcome in outcomes]
     total = sum(count for count, _ in counts)
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
 
 
 def _lost_time(taken: Taken) -> NDArray[np.bool_]:
-    """By the time lost, where the system tells it; else by whether the worker was switched out at all."""
+    """By the time lost, where the system reports it; else by whether the worker was switched out at all."""
     lost_ns = taken.column("delay_ns")
     return np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > MOST_LOST * taken.timed_ns())
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:
-    """On both sides of the sample: one alone is a burst that was itself interrupted, and says nothing of the sample."""
+    """Whether the control rate is off on both sides of the sample: on one side alone the burst itself was interrupted,
+    which is no evidence about the sample."""
     usual = taken.spread(usual_control_hz(taken))
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     seen = (rates > 0) & (usual > 0)

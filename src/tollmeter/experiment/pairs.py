@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two points against each other inside one run.
+"""An interleaved comparison (A/B) of two points inside one run.
 
-What runs of a machine differ by is common to both, and so is most of what moments differ by, where the two are visited
-in turns: A B, B A, A B, B A. What is left is what layouts differ by, so that a block - one layout of each, laid out by
-the same seed, and its visits in turns - gives one observation, the middle of its pairs, and blocks are independent.
-"""
+Between-run variance is common to both points, and so is most of the drift, where the two are visited alternately: A B,
+B A, A B, B A. The variance between layouts is left. So a block - one layout of each point, set up from the same seed,
+and its interleaved visits - gives one observation, the middle of its pairs, and blocks are independent."""
 
 from __future__ import annotations
 
@@ -15,20 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.precision import Estimate, location, scale
+from tollmeter.experiment.precision import Estimate, hodges_lehmann, shamos_sd
 from tollmeter.maths.distributions import student_reach, student_tails
 
 LEAST_BLOCKS = 5
 LAYOUT_SERVES = 8
-"""Visits of a block, in turns: ABBA twice, so that a drift of the machine favours neither."""
+"""Visits of a block: ABBA twice, so that a drift of the machine favours neither point."""
 _FLOOR_SD = 1e-5
 _EFFICIENCY = 0.955
-"""Of the location's variance beside that of a mean, for what is scattered normally (Hodges and Lehmann 1963)."""
+"""Efficiency of the Hodges-Lehmann estimate relative to the mean, for normal values (1963)."""
 
 
 class Ratio(NamedTuple):
-    """found: the second over the first, with its 95 % interval; chance: that they are the same, two-sided. blocks: that
-    it is made of."""
+    """found: the second point over the first, with its 95 % interval; chance: the two-sided p-value under no
+    difference; blocks: number of blocks."""
 
     found: Estimate
     chance: float
@@ -36,30 +35,31 @@ class Ratio(NamedTuple):
 
 
 def blocks_of(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
-    """Of each block the middle of its pairs' log ratios. pairs: the block, the first's cost and the second's, both
+    """For each block the middle of its pairs' log ratios. pairs: the block, the first's cost and the second's, both
     positive."""
     by_block: dict[Hashable, list[float]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append(log(second / first))
-    return [location(logs) for logs in by_block.values()]
+    return [hodges_lehmann(logs) for logs in by_block.values()]
 
 
 def ratio(blocks: Sequence[float]) -> Ratio | None:
-    """None of fewer than five blocks, whose scatter is hardly known. blocks: of each the log ratio."""
+    """The ratio of two points; None of fewer than five blocks, whose scatter is not known well enough. blocks: the log
+    ratio of each."""
     count = len(blocks)
     if count < LEAST_BLOCKS:
         return None
     logs = np.asarray(blocks)
-    middle = location(logs)
-    error = max(_FLOOR_SD, scale(logs)) / sqrt(_EFFICIENCY * count)
+    middle = hodges_lehmann(logs)
+    error = max(_FLOOR_SD, shamos_sd(logs)) / sqrt(_EFFICIENCY * count)
     half = student_reach(count - 1) * error
-    chance = student_tails(count - 1, middle / error)
-    return Ratio(Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half)), chance, count)
+    p_value = student_tails(count - 1, middle / error)
+    return Ratio(Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half)), p_value, count)
 
 
-def blocks_wanted(found: Ratio | None, precision: float) -> float:
-    """How many blocks give an interval of `precision` to either side; infinite where too few are there to tell."""
-    if found is None:
+def blocks_wanted(measured: Ratio | None, precision: float) -> float:
+    """Blocks that give an interval of `precision` to either side; infinite where there are too few blocks."""
+    if measured is None:
         return inf
-    half = log(found.found.high / found.found.low) / 2
-    return max(float(LEAST_BLOCKS), found.blocks * (half / log(1 + precision)) ** 2)
+    half = log(measured.found.high / measured.found.low) / 2
+    return max(float(LEAST_BLOCKS), measured.blocks * (half / log(1 + precision)) ** 2)

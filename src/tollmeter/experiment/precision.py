@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure a number is: components of variance, in logarithms, since costs scatter by shares.
+"""Confidence intervals from components of variance, in logarithms, since costs scatter in proportion to their size.
 
-A sample differs from the next by noise; the median of a visit from the next visit's by its memory layout and its
-moment; and a run's from the next run's by what lasts longer than a run. Visits are the observations, and visits of one
-layout are worth less than as many of several: two fifths of the variance, or more, are taken to be the layout's. The
-standard deviation of a few visits is shrunk to that of the run's other points of the same probe (Smyth 2004, limma's
-moderated variance). The variance between runs cannot be seen by one run: it is learned from the machine's earlier runs,
-or is the shipped one.
-"""
+Samples of one visit differ by noise; medians of visits differ by memory layout and moment; and runs differ by
+conditions that last longer than a run. Visits are the observations. Visits of one layout carry less information than
+visits of as many layouts: at least two fifths of the variance is attributed to the layout. The standard deviation of a
+few visits is shrunk towards that of the run's other points of the same probe (Smyth 2004, limma's moderated variance).
+One run cannot estimate the between-run variance: it comes from the machine's earlier runs, or is the shipped value."""
 
 from __future__ import annotations
 
@@ -28,11 +26,12 @@ Array = NDArray[np.float64]
 
 LEAST_VISITS = 3
 LEAST_LAYOUTS = 2
-"""For a point to converge: of one, the variance between layouts is unknown."""
+"""Layouts that a point needs to converge: with one, the variance between layouts is unknown."""
 USUAL_VISITS_SD = 0.02
 LEAST_SHARED = 0.4
-"""Share of the variance between visits that is between layouts, at the least: visits of two or three layouts estimate
-it too low. Without it intervals held the median of twelve runs in 92 % of the rows in place of 97 (decision 27)."""
+"""Least share of the variance between visits that is attributed to layouts: visits of two or three layouts
+underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 % (decision
+27)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
@@ -41,8 +40,9 @@ _FLOOR_SD = 1e-4
 _LEAST_LEFT = 0.1
 _HARDLY_MORE = 1.1
 MOST_PAIRED = 128
-"""Values whose pairs are written out: what they take grows with the square, a gigabyte at ten thousand."""
-_MOST_TOLD_APART = 512
+"""Up to this many values all pairs are computed at once: memory grows with the square, to a gigabyte at ten thousand.
+"""
+_MOST_COMPARED = 512
 _STEPS = 4
 
 
@@ -59,10 +59,9 @@ class Estimate(Record, frozen=True):
 
 
 class Scatter(Record, frozen=True):
-    """What is known before a point's own visits are looked at, as standard deviations of logarithms. visits_sd: of
-    visits of different layouts. freedom: how many visits that knowledge is worth: few where points of one kind scatter
-    very differently. layouts: the share of the variance between visits that is between layouts.
-    """
+    """What is known before a point's own visits are read, as standard deviations of logarithms. visits_sd: of visits of
+    different layouts. freedom: the number of visits that this knowledge is worth: few where points of one kind scatter
+    very differently. layouts: the share of the variance between visits that is between layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
     freedom: float = _PRIOR_FREEDOM
@@ -71,21 +70,21 @@ class Scatter(Record, frozen=True):
 
 
 def middle_of(values: Array) -> float:
-    """Median of a small array, in a twentieth of the time that numpy's takes: a run under way asks for thousands."""
+    """Median of a small array, in a twentieth of numpy's time: a run computes thousands."""
     ordered = np.sort(values, axis=None)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def location(values: Sequence[float] | Array) -> float:
-    """Median of all pairwise means (Hodges and Lehmann 1963): nearly as sharp as the mean, and three visits in ten may
-    be anything. Raises ValueError without a value."""
-    found = np.asarray(values, dtype=float)
-    if not len(found):
+def hodges_lehmann(values: Sequence[float] | Array) -> float:
+    """The Hodges-Lehmann estimate of location: the median of all pairwise means (1963). Nearly as efficient as the
+    mean, with a breakdown point of 29 %. Raises ValueError without a value."""
+    array = np.asarray(values, dtype=float)
+    if not len(array):
         raise ValueError("no value")
-    if len(found) > MOST_PAIRED:
-        return middle_of_pairs(found, 1, 0) / 2
-    first, second = _pairs(len(found), 0)
-    return middle_of(found[first] + found[second]) / 2
+    if len(array) > MOST_PAIRED:
+        return middle_of_pairs(array, 1, 0) / 2
+    first, second = _pairs(len(array), 0)
+    return middle_of(array[first] + array[second]) / 2
 
 
 @lru_cache(maxsize=512)
@@ -93,23 +92,23 @@ def _pairs(count: int, least: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.triu_indices(count, least)
 
 
-def scale(values: Sequence[float] | Array) -> float:
-    """Standard deviation by the median distance of all pairs (Shamos 1976); 0 of fewer than two."""
-    found = np.asarray(values, dtype=float)
-    if len(found) < 2:
+def shamos_sd(values: Sequence[float] | Array) -> float:
+    """The Shamos estimate of the standard deviation, from the median distance of all pairs (1976); 0 of one value."""
+    array = np.asarray(values, dtype=float)
+    if len(array) < 2:
         return 0.0
-    if len(found) > MOST_PAIRED:
-        return middle_of_pairs(found, -1, 1) / 0.9539
-    first, second = _pairs(len(found), 1)
-    return middle_of(np.abs(found[first] - found[second])) / 0.9539
+    if len(array) > MOST_PAIRED:
+        return middle_of_pairs(array, -1, 1) / 0.9539
+    first, second = _pairs(len(array), 1)
+    return middle_of(np.abs(array[first] - array[second])) / 0.9539
 
 
 def estimate(visits: Sequence[float], layouts: Sequence[int], scatter: Scatter, reach: tuple[float, float]) -> Estimate:
-    """visits: one value each, positive; layouts: which layout each was made in. reach: least and greatest value that
-    any batch took: no end lies further out than what was seen, and what runs differ by.
-    """
+    """A point's value and interval. visits: one positive value each; layouts: the layout of each visit. reach: least
+    and greatest value that any batch took: no end of the interval lies further out than these and the between-run
+    variance."""
     logs = np.log(np.asarray(visits, dtype=float))
-    middle = location(logs)
+    middle = hodges_lehmann(logs)
     half = half_width(logs, layouts, scatter)
     beyond = _NORMAL * scatter.runs_sd
     low = max(middle - half, min(log(reach[0]), middle) - beyond)
@@ -118,20 +117,20 @@ def estimate(visits: Sequence[float], layouts: Sequence[int], scatter: Scatter, 
 
 
 def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
-    """Of the 95 % interval of the location."""
+    """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
     return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
 
 
 def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> float:
-    """The part of a half-width that more visits make less."""
+    """The part of a half-width that shrinks with more visits."""
     own = between_visits(values, layouts, scatter.layouts)
-    spread, freedom = moderated(*own, visits_sd, scatter.freedom)
+    spread, freedom = shrink_sd(*own, visits_sd, scatter.freedom)
     return student_reach(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
 
 
 def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tuple[float, float]:
-    """Standard deviation of visits of different layouts, and its degrees of freedom, from visits some of which share
-    one. Pairs of one layout differ by 1 - shared of the variance; the degrees of freedom of the sum of both kinds of
+    """Standard deviation of visits of different layouts, and its degrees of freedom, from visits some of which share a
+    layout. Pairs of one layout differ by 1 - shared of the variance; the degrees of freedom of the sum of both kinds of
     contrasts are Satterthwaite's (1946), with layouts of equal sizes."""
     sizes, visits = Counter(layouts).values(), len(values)
     if visits < 2:
@@ -140,94 +139,96 @@ def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tupl
     within, between = 1 - shared, 1 - shared + shared * visits / len(sizes)
     sums = [(visits - len(sizes)) * within, (len(sizes) - 1) * between]
     freedom = sum(sums) ** 2 / (sums[0] * within + sums[1] * between)
-    return scale(values) / sqrt(max(_LEAST_LEFT, 1 - shared * alike)), freedom
+    return shamos_sd(values) / sqrt(max(_LEAST_LEFT, 1 - shared * alike)), freedom
 
 
-def moderated(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
-    """A standard deviation pulled to what is usual, and its degrees of freedom."""
+def shrink_sd(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
+    """A standard deviation shrunk towards its prior, and its degrees of freedom."""
     both = freedom + prior_freedom
     return max(_FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
 
 
 def effective(layouts: Sequence[int], shared: float) -> float:
-    """Visits that are worth as much as these, were each of a layout of its own: the design effect of Kish (1965)."""
+    """The effective number of visits: as many visits of separate layouts carry the same information (Kish 1965, design
+    effect)."""
     count = len(layouts)
     squares = sum(size**2 for size in Counter(layouts).values())
     return count / (1 + (squares / count - 1) * shared)
 
 
 def in_plain_numbers(visits: Sequence[float], layouts: Sequence[int], around: float, scatter: Scatter) -> Estimate:
-    """For a difference, which may be nothing or less: the same without logarithms. around: what the whole takes, of
-    which the scatter is a share."""
-    found = np.asarray(visits, dtype=float)
-    middle = location(found)
+    """The estimate of a difference, which may be zero or negative: the same without logarithms. around: the value that
+    the scatter is a share of."""
+    array = np.asarray(visits, dtype=float)
+    middle = hodges_lehmann(array)
     half = sqrt(
-        _reach(found, layouts, scatter, scatter.visits_sd * around) ** 2 + (_NORMAL * scatter.runs_sd * around) ** 2
+        _reach(array, layouts, scatter, scatter.visits_sd * around) ** 2 + (_NORMAL * scatter.runs_sd * around) ** 2
     )
     return Estimate(value=middle, low=middle - half, high=middle + half)
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
-    """What the points of one metric scatter by. series: of each point the logs of its visits, and their layouts."""
-    told = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
-    if not told:
+    """The scatter that the points of one metric have in common. series: for each point the logs of its visits, and
+    their layouts."""
+    enough = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
+    if not enough:
         return Scatter(runs_sd=runs_sd)
-    shares = [share for logs, layouts in told if (share := _in_common(logs, layouts)) is not None]
+    shares = [share for logs, layouts in enough if (share := _layout_share(logs, layouts)) is not None]
     shared = max(LEAST_SHARED, float(np.median(shares))) if shares else LEAST_SHARED
-    own = [between_visits(logs, layouts, shared) for logs, layouts in told]
+    own = [between_visits(logs, layouts, shared) for logs, layouts in enough]
     visits_sd, freedom = _usual_scatter([(max(_FLOOR_SD, spread), freedom) for spread, freedom in own])
     return Scatter(visits_sd=visits_sd, freedom=freedom, runs_sd=runs_sd, layouts=shared)
 
 
-def _usual_scatter(told: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The scatter that the points have in common, and what it is worth: the logs of variances scatter by trigamma(d/2)
-    where all points have one variance, and by trigamma(d0/2) more where theirs come from a prior worth d0 (Smyth 2004,
-    section 6.2; medians in place of means). told: standard deviation and degrees of freedom of each point.
-    """
-    expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in told])
-    logs = 2 * np.log([spread for spread, _ in told]) - expected
-    if len(told) < _LEAST_POINTS:
+def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The prior standard deviation and its degrees of freedom: the logs of variances scatter by trigamma(d/2) where all
+    points have one variance, and by trigamma(d0/2) more where theirs come from a prior worth d0 (Smyth 2004, section
+    6.2; medians in place of means). spreads: standard deviation and degrees of freedom of each point."""
+    expected = np.array([digamma(freedom / 2) - log(freedom / 2) for _, freedom in spreads])
+    logs = 2 * np.log([spread for spread, _ in spreads]) - expected
+    if len(spreads) < _LEAST_POINTS:
         return max(_FLOOR_SD, exp(float(np.max(logs)) / 2)), _LEAST_FREEDOM
-    excess = scale(logs) ** 2 - float(np.mean([trigamma(freedom / 2) for _, freedom in told]))
+    excess = shamos_sd(logs) ** 2 - float(np.mean([trigamma(freedom / 2) for _, freedom in spreads]))
     freedom = 2 / excess if excess > 0 else _MOST_FREEDOM  # trigamma(x) is about 1/x
     freedom = min(_MOST_FREEDOM, max(_LEAST_FREEDOM, freedom))
     return max(_FLOOR_SD, exp((float(np.median(logs)) + digamma(freedom / 2) - log(freedom / 2)) / 2)), freedom
 
 
-def _in_common(logs: Array, layouts: Sequence[int]) -> float | None:
-    """1 less the variance of pairs of visits of one layout over that of all pairs; None where no two share a layout."""
+def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
+    """1 - variance of pairs of one layout / variance of all pairs; None where no two visits share a layout."""
     logs, owner = _some_layouts(logs, np.asarray(layouts))
     first, second = np.triu_indices(len(logs), 1)
     same = owner[first] == owner[second]
     if not same.any() or same.all():
         return None
-    apart = (logs[first] - logs[second]) ** 2
-    other = float(np.median(apart[~same]))
-    return float(np.clip(1 - np.median(apart[same]) / other, -1, 1)) if other > 0 else None
+    squares = (logs[first] - logs[second]) ** 2
+    other = float(np.median(squares[~same]))
+    return float(np.clip(1 - np.median(squares[same]) / other, -1, 1)) if other > 0 else None
 
 
 def _some_layouts(logs: Array, owner: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """Of very many visits those of some layouts, whichever their seeds name; of very few layouts, some visits of all.
-    A share of the variance is known well enough from some hundred."""
-    step = -(-len(logs) // _MOST_TOLD_APART)
+    """Of very many visits, those of some layouts, chosen by their seeds; of very few layouts, some visits of all. A few
+    hundred visits estimate a share of the variance well enough."""
+    step = -(-len(logs) // _MOST_COMPARED)
     names, place = np.unique(owner, return_inverse=True)
     kept = (place if len(names) >= _LEAST_POINTS * step else np.arange(len(logs))) % step == 0
     return logs[kept], owner[kept]
 
 
 def is_of_runs(half: float, scatter: Scatter) -> bool:
-    """Whether a half-width is what runs differ by, but for a tenth: no visit of this run makes it narrower."""
+    """Whether the between-run variance makes up a half-width, but for a tenth: no visit of this run narrows it."""
     return half <= _HARDLY_MORE * _NORMAL * scatter.runs_sd
 
 
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
-    """How many visits a point wants in all for a half-width, by the one it has; infinite where runs differ by more.
-    With more visits their scatter is known better as well: what a few ask for by Student's t is twice too many."""
+    """Visits that a point needs in all for a half-width, from its present half-width; infinite where the between-run
+    variance is wider. More visits also estimate their scatter better: Student's t of few visits would ask for twice too
+    many."""
     wanted, runs = log(1 + precision) ** 2, (_NORMAL * scatter.runs_sd) ** 2
     if wanted <= runs:
         return inf
     of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
-    found = float(LEAST_VISITS)
+    visits = float(LEAST_VISITS)
     for _ in range(_STEPS):
-        found = max(float(LEAST_VISITS), of_one * student_reach(round(found) - 1 + scatter.freedom) ** 2)
-    return found
+        visits = max(float(LEAST_VISITS), of_one * student_reach(round(visits) - 1 + scatter.freedom) ** 2)
+    return visits

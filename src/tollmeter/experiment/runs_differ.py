@@ -50,9 +50,8 @@ class _Seen(NamedTuple):
 def runs_sd(runs: Sequence[Run], usual: Mapping[str, float]) -> dict[str, float]:
     """Standard deviation between runs of logarithms, by probe.
 
-    The median over a probe's rows, shrunk to the usual as if that rested on four runs. Fewer than three runs of a row
-    say nothing. usual: by probe, as shipped.
-    """
+    The median over a probe's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
+    of a row are not used. usual: by probe, as shipped."""
     by_probe: dict[str, list[_Seen]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
         by_probe[_probe(name)].append(seen)
@@ -67,16 +66,16 @@ def _middle(rows: Sequence[_Seen]) -> _Seen:
 
 
 def rows_sd(runs: Sequence[Run], of_probes: Mapping[str, float]) -> dict[str, float]:
-    """The same by row, of those whose runs clearly differ by more than their probe's: a walk that fits no private cache
-    takes what neighbours leave of a shared one, and one that fits does not. Shrunk to the probe's as if that rested on
-    one run. Never less than the probe's: a few runs that agree are no certainty."""
-    found: dict[str, float] = {}
+    """The same by row, for rows whose runs clearly differ by more than those of their probe: a walk that fits no
+    private cache depends on what neighbours leave of a shared one. Shrunk towards the probe's value as if that rested
+    on one run. Never less than the probe's: a few runs that agree prove nothing."""
+    by_row: dict[str, float] = {}
     for name, seen in _by_row(runs).items():
         usual = of_probes.get(_probe(name), USUAL_RUNS_SD)
         own = _shrunk(seen, usual, _PROBE_IS_WORTH)
         if own > _CLEARLY * usual:
-            found[name] = own
-    return found
+            by_row[name] = own
+    return by_row
 
 
 def _by_row(runs: Iterable[Run]) -> dict[str, _Seen]:
@@ -86,8 +85,8 @@ def _by_row(runs: Iterable[Run]) -> dict[str, _Seen]:
         for name, cost in run.rows.items():
             if cost.median > 0:
                 by_row[name].append((run.place, cost))
-    found = {name: _of_row(told) for name, told in by_row.items() if len(told) >= _LEAST_RUNS}
-    return {name: seen for name, seen in found.items() if seen is not None}
+    seen_by_row = {name: _of_row(values) for name, values in by_row.items() if len(values) >= _LEAST_RUNS}
+    return {name: seen for name, seen in seen_by_row.items() if seen is not None}
 
 
 def _of_row(costs: Sequence[tuple[str, Cost]]) -> _Seen | None:

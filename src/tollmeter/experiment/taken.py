@@ -83,7 +83,7 @@ class Taken:
 
 
 def _places(visits: Iterable[Samples]) -> Counts:
-    """Where the samples of visits stand in their block."""
+    """The positions of the visits' samples in their block."""
     starts, stops = np.array([(samples.start, samples.stop) for samples in visits]).T
     counts = stops - starts
     return np.asarray(np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts))

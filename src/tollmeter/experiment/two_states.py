@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that fall into two heaps: a cache that some laps keep and others lose, a line that is homed near or far, a
-branch on the way into the kernel that the core has learned to foretell or to mistake. Such a point has two costs, and
-none in between.
+"""Batches whose distribution is bimodal: a cache that keeps the data in some laps and loses it in others, a line whose
+home is near or far, a branch on the way into the kernel that the core predicts or mispredicts. Such a point has two
+costs, and none in between.
 
-It is asked of the batches and not of their visits' medians: a state may last for some batches or for seconds, and a
-visit that saw both has its median in either heap, or between them.
-"""
+The test uses batches, not medians of visits: a state may last for some batches or for seconds, and a visit that saw
+both has its median in either mode or between them."""
 
 from __future__ import annotations
 
@@ -19,20 +18,21 @@ Array = NDArray[np.float64]
 
 _LEAST_VISITS, _LEAST_SHARE, _LEAST_SEEN = 6, 0.2, 2
 _APART, _APART_OF_FEW = log(1.1), 8 * log(1.1)
-"""At least 10 % apart, and more the fewer batches there are: of six, a quarter."""
+"""Modes lie at least 10 % apart, and more the fewer batches there are: a quarter for six."""
 _EMPTY, _EMPTY_OF_FEW = 0.5, 1.7
-"""Of the way between the heaps' middles, empty: half of it, and more the fewer visits there are. Where visits scatter
-by 10 %, half alone called one point in eight of six visits two, and three quarters one in fifty."""
+"""The share of the way between the modes' middles that is empty: half of it, and more the fewer visits there are. Where
+visits scatter by 10 %, half alone called one unimodal point in eight of six visits bimodal, and three quarters one in
+fifty."""
 _MIXED = 0.05
-"""Of all batches, those that may lie in the emptiness: the state changed while they ran."""
+"""Share of all batches that may lie in the empty part: the state changed during them."""
 
 
-def parting(visits: Sequence[Array]) -> float | None:
-    """The logarithm that parts two heaps, None where there are none. visits: the logarithms of each one's batches.
+def bimodal_split(visits: Sequence[Array]) -> float | None:
+    """The logarithm between two modes, None where there is one mode. visits: for each visit the logarithms of its
+    batches.
 
-    Two heaps hold a fifth of all batches each, and some of two visits, lie 10 % apart, and have next to nothing in the
-    greater part between them.
-    """
+    Each of two modes holds a fifth of all batches and occurs in two visits; they lie 10 % apart, and the greater part
+    between them is nearly empty."""
     if len(visits) < _LEAST_VISITS:
         return None
     ordered = np.sort(np.concatenate(visits))

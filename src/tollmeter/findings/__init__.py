@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the machine that could be false. One file a rule: it reads a book and says what it found, if anything.
+"""Claims about the machine that could be false. One file a rule: it reads a book and yields its findings, if any.
 
-A rule is a module of this package with `find(book) -> Iterable[Finding]`. It asks for meanings, never for probes by
-name, and stays silent where the rows that it needs are missing.
-"""
+A rule is a module of this package with `find(book) -> Iterable[Finding]`. It selects rows by meaning, never by a
+probe's name, and yields nothing where the rows that it needs are missing."""
 
 from __future__ import annotations
 
@@ -36,5 +35,5 @@ def _modules() -> dict[str, ModuleType]:
 
 def all_findings(book: Book) -> tuple[Finding, ...]:
     """What all rules found, gravest first, otherwise in the order of their names."""
-    found = [finding for rule in rules().values() for finding in rule(book)]
-    return tuple(sorted(found, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))
+    findings = [finding for rule in rules().values() for finding in rule(book)]
+    return tuple(sorted(findings, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))

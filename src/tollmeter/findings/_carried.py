@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which findings a run can carry. A finding is worth no more than the run that it is drawn from: a short one has seen
-too little, and a busy one has measured its neighbours as well as the machine.
-"""
+"""Which findings a run supports. A finding is worth no more than its run: a short one has seen too little, and a busy
+one has measured its neighbours as well as the machine."""
 
 from __future__ import annotations
 
@@ -24,14 +23,14 @@ OF_THE_DISTURBANCE = (
     "machine.system_calls_are_filtered",
     "machine.probes_are_traced",
 )
-"""What these say is about the neighbours themselves, which a busy run tells best."""
+"""Findings about the interference itself, which a busy run shows best."""
 OF_THE_MARKS = ("machine.clock_is_wrong",)
 """What delays the marks of a visit is part of this finding's own interval, so that any run carries it."""
 
 
 class Carried(NamedTuple):
-    """findings: what the run stands for. held_back: names of what its rows would say besides, each once. problems: how
-    many of these are of a severity above `note`."""
+    """findings: those that the run supports. held_back: names of the withheld ones, each once. problems: how many of
+    these are of a severity above `note`."""
 
     findings: tuple[Finding, ...]
     held_back: tuple[str, ...]
@@ -41,8 +40,8 @@ class Carried(NamedTuple):
 def carried(
     verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
 ) -> Carried:
-    """from_all: drawn from every row; from_known: from those that have visits enough for an interval. intercepted:
-    whether a filter or a tracer stood before system calls, which says nothing against what is found of memory."""
+    """from_all: drawn from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
+    filter or a tracer ran before system calls, which does not affect findings about memory."""
     kept = tuple(
         finding for finding in from_known
         if _is_carried(verdict, finding.name) and not (intercepted and finding.name.startswith(KERNEL))

@@ -20,13 +20,17 @@ def native_rows(book: Book) -> list[Row]:
 
 
 def inferences(book: Book, kind: InferenceKind, **parameters: Value) -> list[Inference]:
-    """What was inferred of this kind, at these values of its parameters; also what could not be told."""
-    return [one for one in book.index.inferred if one.kind == kind and parameters.items() <= one.parameters.items()]
+    """The inferences of this kind at these values of its parameters; those without a value included."""
+    return [
+        inference
+        for inference in book.index.inferred
+        if inference.kind == kind and parameters.items() <= inference.parameters.items()
+    ]
 
 
-def value_of(found: Sequence[Inference]) -> float | None:
-    """The number of the first, None where there is none or it could not be told."""
-    value = found[0].value if found else None
+def value_of(inferences_: Sequence[Inference]) -> float | None:
+    """The value of the first inference; None where there is none, or it is not resolved."""
+    value = inferences_[0].value if inferences_ else None
     return value if isinstance(value, float) else None
 
 

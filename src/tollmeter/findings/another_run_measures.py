@@ -9,7 +9,7 @@ from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where this one was told not to wait for the other."""
+    """Where this run was started with --beside while another measured."""
     seen = book.index.run.surroundings
     if seen is None or not seen.company:
         return

@@ -11,9 +11,9 @@ from tollmeter.numbers.percent import in_percent
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the tests of the write policy say so; silent where they cannot tell."""
+    """Where the tests of the write policy show it; nothing where they do not resolve it."""
     ratio = value_of(inferences(book, "store_that_fits"))
-    if ratio is None or not any(one.value is False for one in inferences(book, "write_back")):
+    if ratio is None or not any(inference.value is False for inference in inferences(book, "write_back")):
         return
     yield Finding(
         name="memory.cache_writes_through",

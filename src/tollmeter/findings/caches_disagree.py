@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache that serves clearly less, or more, than the system says it holds."""
+"""A cache that serves clearly less, or more, than the size that the system reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tollmeter.numbers.units import short
 
 def find(book: Book) -> Iterable[Finding]:
     """For each level whose 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size.
-    What neighbours explain is theirs to tell."""
+    Differences that other workloads explain belong to another finding."""
     taken = bool(list(neighbours_take_cache.find(book)))
     last = [level for level in book.index.hierarchy if level.size_bytes][-1:]
     for level in book.index.hierarchy:

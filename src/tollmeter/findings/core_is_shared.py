@@ -15,8 +15,8 @@ LEAST_ROWS = 3
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the width of the core was another's in one sample of twenty or more. What it costs is read from the rows
-    that were seen in both states."""
+    """Where the core was contended in one sample of twenty or more. The cost comes from the rows that were seen in both
+    states."""
     share = book.index.run.shared_share
     if share is None or share < LEAST_SHARE:
         return
@@ -42,7 +42,7 @@ def find(book: Book) -> Iterable[Finding]:
 
 
 def _cost(row: Row) -> float | None:
-    """What a row costs more beside somebody, as a share; None where it was not seen both ways."""
+    """The extra cost of a row on the contended core, as a share; None where it was not seen both ways."""
     seen = {state.state: state.median for state in row.states}
     if row.status != "ok" or row.better == "neither" or "whole" not in seen or "shared" not in seen:
         return None

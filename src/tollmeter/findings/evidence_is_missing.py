@@ -12,11 +12,11 @@ from tollmeter.numbers.percent import in_percent
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the system refused what stands beside a sample, or what stands before a system call."""
+    """Where the system refused evidence about samples, or evidence about what intercepts system calls."""
     seen = book.index.run.surroundings
     if files := unread(seen, book.index.rows) if seen is not None else ():
         yield _of_sources(files)
-    lacks = {what for told in book.outcomes for what in unseen(told, book.probes[told.point.probe])}
+    lacks = {what for outcome in book.outcomes for what in unseen(outcome, book.probes[outcome.point.probe])}
     if not lacks:
         return
     share = book.index.run.unseen_share
@@ -40,11 +40,11 @@ def _of_sources(names: Sequence[str]) -> Finding:
         "sched_getscheduler": "by which scheduling policy it ran",
         "sched_getaffinity": "on which CPUs it may run",
     }
-    told = ", ".join(names)
+    listed = ", ".join(names)
     return Finding(
         name="machine.evidence_is_missing",
         severity="warning",
-        claim=f"{told} could not be read: {' and '.join(unknown.get(name, name) for name in names)} is unknown",
-        evidence=(Evidence(what="not readable", value=told),),
-        remedy=f"let the run read {told}",
+        claim=f"{listed} could not be read: {' and '.join(unknown.get(name, name) for name in names)} is unknown",
+        evidence=(Evidence(what="not readable", value=listed),),
+        remedy=f"let the run read {listed}",
     )

@@ -13,7 +13,11 @@ LEAST_RISE = 2.0
 
 def find(book: Book) -> Iterable[Finding]:
     """The mix of reads and writes that lengthens a load most, where the lower end of its interval is beyond twice."""
-    rises = [one for one in inferences(book, "latency_rise") if one.low is not None and one.low > LEAST_RISE]
+    rises = [
+        inference
+        for inference in inferences(book, "latency_rise")
+        if inference.low is not None and inference.low > LEAST_RISE
+    ]
     if rises:
         yield _finding(book, max(rises, key=lambda rise: float(rise.value or 0)))
 

@@ -14,14 +14,19 @@ LEAST_LEFT = 0.75
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Of the last cache, where latency and reading both end under three quarters of the system's word, and others can
-    be at work in it: on a host with guests, or on CPUs that this run may not use. A walk takes so long for a lap that
-    neighbours push out what a loop that reads still finds; so latency alone accuses nobody."""
+    """Of the last-level cache, where latency and reading both end under three quarters of the system's size, and other
+    workloads can use it: on a host with guests, or on CPUs that this run may not use. One lap of a walk takes so long
+    that other workloads evict lines that a read loop still finds, so latency alone proves nothing."""
     machine = book.index.machine
     for level in [level for level in book.index.hierarchy if level.size_bytes][-1:]:
-        told = level.os_size_bytes
-        if told and _is_last(level, machine) and _others_there(machine) and _most_left(level) < LEAST_LEFT * told:
-            yield _finding(level, told)
+        reported = level.os_size_bytes
+        if (
+            reported
+            and _is_last(level, machine)
+            and _others_there(machine)
+            and _most_left(level) < LEAST_LEFT * reported
+        ):
+            yield _finding(level, reported)
 
 
 def _most_left(level: Level) -> float:
@@ -37,18 +42,19 @@ def _others_there(machine: Machine) -> bool:
     return machine.hypervisor is not None or len(machine.allowed_cpus) < machine.cpus
 
 
-def _finding(level: Level, told: int) -> Finding:
+def _finding(level: Level, reported: int) -> Finding:
     size, low, high = level.size_bytes or 0.0, level.reading_low or 0.0, level.reading_high or 0.0
     return Finding(
         name="memory.neighbours_take_cache",
         severity="warning",
-        claim=f"this machine gets {in_percent(size / told)} of {level.level} by latency, {in_percent(low / told)} to "
-        f"{in_percent(high / told)} by read bandwidth: other workloads use the rest",
+        claim=f"this machine gets {in_percent(size / reported)} of {level.level} by latency, "
+        f"{in_percent(low / reported)} to {in_percent(high / reported)} by read bandwidth: "
+        "other workloads use the rest",
         evidence=(
             Evidence(what=f"{level.level} size by latency", value=size, unit="B"),
             Evidence(what=f"{level.level} is read at its own rate up to", value=low, unit="B"),
             Evidence(what=f"{level.level} is read more slowly from", value=high, unit="B"),
-            Evidence(what=f"{level.level} size by the system", value=told, unit="B"),
+            Evidence(what=f"{level.level} size by the system", value=reported, unit="B"),
         ),
         remedy="ask the host for a share of its own (cache allocation, resctrl), or plan for what is left",
     )

@@ -11,7 +11,7 @@ from tollmeter.numbers.percent import in_percent
 
 MATTERS = 0.001
 REGULAR = 0.25
-"""Of the distances: fewer are nobody's period."""
+"""Share of the distances: with fewer there is no period."""
 TICKS_HZ = (100, 250, 300, 1000)
 WITHIN = 0.03
 REMEDIES = {

@@ -10,7 +10,7 @@ from tollmeter.model import Book, Evidence, Finding
 from tollmeter.numbers.percent import in_percent
 
 LEAST_SHARE = 0.2
-"""The kernel's own threads, and the ticks by which time is counted, come to a tenth where nobody else is."""
+"""The kernel's own threads, and the ticks of its accounting, come to a tenth on an idle machine."""
 
 
 def find(book: Book) -> Iterable[Finding]:

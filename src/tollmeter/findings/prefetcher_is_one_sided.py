@@ -10,10 +10,10 @@ from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where one direction is told to gain and the other is told not to."""
+    """Where one direction is known to gain and the other is known not to."""
     helped = inferences(book, "prefetched")
-    works = [str(one.parameters["direction"]) for one in helped if one.value is True]
-    fails = [str(one.parameters["direction"]) for one in helped if one.value is False]
+    works = [str(inference.parameters["direction"]) for inference in helped if inference.value is True]
+    fails = [str(inference.parameters["direction"]) for inference in helped if inference.value is False]
     if len(works) != 1 or len(fails) != 1:
         return
     yield Finding(
@@ -26,6 +26,6 @@ def find(book: Book) -> Iterable[Finding]:
 
 
 def _gain(book: Book, direction: str) -> Evidence:
-    (found,) = inferences(book, "prefetch_gain", direction=direction)
-    what = f"random order over {direction}, stride {found.parameters['stride']}"
-    return Evidence(what=what, value=value_of([found]) or 1.0, unit="ratio")
+    (gain,) = inferences(book, "prefetch_gain", direction=direction)
+    what = f"random order over {direction}, stride {gain.parameters['stride']}"
+    return Evidence(what=what, value=value_of([gain]) or 1.0, unit="ratio")

@@ -9,7 +9,7 @@ from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where some were still there when the run had ended: beside which visits they worked nobody knows."""
+    """Where processes of a probe still existed at the end of the run: it is unknown which visits they disturbed."""
     seen = book.index.run.surroundings
     if seen is None or not seen.left_behind:
         return

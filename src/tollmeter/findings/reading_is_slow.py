@@ -12,21 +12,21 @@ from tollmeter.numbers.percent import in_percent
 
 LEAST_SHARE = 0.4
 FEATURE_BYTES = 16
-"""Every 64-bit core of today loads 16 bytes twice a cycle; wider ones are not asked for here, and nothing is said of
-the first cache where no kernel was timed that asks for as much."""
+"""Every 64-bit core of today loads 16 bytes twice a cycle. Wider loads are not required here, and there is no finding
+about the first cache where no timed kernel loads as much."""
 
 
 def find(book: Book) -> Iterable[Finding]:
     """Each level whose best reading is under 40 % of its yardstick: load ports for L1d, lines under way elsewhere."""
     for held, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
-        rate, share = (float(one.value or 0) for one in (held, reached))
+        rate, share = (float(inference.value or 0) for inference in (held, reached))
         wider = _times_as_wide(held)
         if wider >= 1 and share * wider < LEAST_SHARE:
             yield _finding(held, share * wider, rate / wider)
 
 
 def _times_as_wide(held: Inference) -> float:
-    """How many times the width that is asked for here its loads had; 1 where it is not of loads."""
+    """The ratio of the required width to that of its loads; 1 where it is not about loads."""
     return int(held.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
 
 

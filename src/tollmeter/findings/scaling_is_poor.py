@@ -14,8 +14,8 @@ WELL_INSIDE = 0.7
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one has alone. The upper
-    end of the interval counts. Only the worst of each kind is told."""
+    """Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end
+    of the interval counts. Only the worst of each kind is reported."""
     shares = inferences(book, "efficiency")
     first = next((level.size_bytes for level in book.index.hierarchy if level.size_bytes), None) or 0.0
     private = [share for share in shares if 0 < _size(share) <= WELL_INSIDE * first]
@@ -50,7 +50,7 @@ def _private(shares: list[Inference]) -> Iterable[Finding]:
 
 
 def _shared(shares: list[Inference]) -> Iterable[Finding]:
-    for share in sorted(shares, key=lambda one: _of_one(one) * _instances(one))[:1]:
+    for share in sorted(shares, key=lambda candidate: _of_one(candidate) * _instances(candidate))[:1]:
         together = _of_one(share) * _instances(share)
         yield Finding(
             name="memory.more_cpus_get_less",

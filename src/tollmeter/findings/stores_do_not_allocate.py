@@ -10,9 +10,10 @@ from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where a chase through lines just stored to takes as long as one through others; silent where it cannot tell."""
+    """Where a chase through lines just stored to takes as long as one through others; nothing where it is not
+    resolved."""
     ratio = value_of(inferences(book, "reload_after_store"))
-    if ratio is None or not any(one.value is False for one in inferences(book, "write_allocate")):
+    if ratio is None or not any(inference.value is False for inference in inferences(book, "write_allocate")):
         return
     what = "chase through lines just stored to, over one through others"
     yield Finding(

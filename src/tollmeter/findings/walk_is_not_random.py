@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random walk that is too fast to be one: other rows say that loads there take longer."""
+"""A random walk that is too fast to be random: other rows show that loads there take longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tollmeter.model import Book, Finding, Row
 from tollmeter.numbers.units import short
 
 LEAST_RATIO = 2.5
-"""Small pages and huge ones, and a neighbour's lines, make a factor of two."""
+"""Small and huge pages, and other workloads in the cache, make a factor of two."""
 
 
 def find(book: Book) -> Iterable[Finding]:
@@ -41,7 +41,7 @@ def _contradicts(row: Row, other: Row) -> bool:
 
 
 def _finding(row: Row, other: Row) -> Finding:
-    here, there = (short(one.median or 0.0, one.unit) for one in (row, other))
+    here, there = (short(walk.median or 0.0, walk.unit) for walk in (row, other))
     return Finding(
         name="memory.walk_is_not_random",
         severity="error",

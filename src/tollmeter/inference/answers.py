@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an inference hands back: a number with its interval, or yes and no, or that it cannot be told and why not."""
+"""The result of an inference: a number with its interval, yes or no, or unresolved with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NORMAL_95 = 1.96
 
 
 class Answer(Record, frozen=True):
-    """value lies in low..high with 95 %; None: cannot tell, and why says in a sentence what is missing."""
+    """The 95 % interval low..high contains value; None: not resolved, and why states what is missing."""
 
     value: float | None = None
     low: float | None = None
@@ -26,7 +26,7 @@ class Answer(Record, frozen=True):
 
 
 class YesOrNo(Record, frozen=True):
-    """holds is None where it cannot be told, and why then says what is missing. ratio: what it was judged by."""
+    """holds is None where it is not resolved, and why then states what is missing. ratio: what the answer rests on."""
 
     holds: bool | None = None
     ratio: Estimate | None = None
@@ -69,12 +69,14 @@ def ratio(above: Row, below: Row) -> Estimate:
 
 def series(rows: Iterable[Row], axis: str) -> dict[tuple[tuple[str, object], ...], list[Row]]:
     """Rows by their other parameters, each list in the order of the axis. Rows without it are left out."""
-    found: dict[tuple[tuple[str, object], ...], list[Row]] = {}
+    by_others: dict[tuple[tuple[str, object], ...], list[Row]] = {}
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))
-            found.setdefault(others, []).append(row)
-    return {others: sorted(found[others], key=lambda row: number(row, axis)) for others in sorted(found, key=str)}
+            by_others.setdefault(others, []).append(row)
+    return {
+        others: sorted(by_others[others], key=lambda row: number(row, axis)) for others in sorted(by_others, key=str)
+    }
 
 
 def number(row: Row, parameter: str) -> int:

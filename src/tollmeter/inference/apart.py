@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one knee may be the ends of two caches: it has no size then, and says why.
+"""Whether one knee may merge the ends of two caches: it then has no size, and states the reason.
 
-Either too few visits were made, and the system tells of a cache that ends before; or others used the caches meanwhile.
-These push lines out of a shared cache in some visits and not in others, so that few sizes show its latency, or none:
-what missing the cache before it costs and what missing both does look like one long rise. A cache that is left
-alone may be smeared as widely, by how it replaces lines and by the luck of its pages, but its visits agree.
-"""
+Either there are too few visits, and the system reports a cache that ends before; or other workloads used the caches.
+These evict lines of a shared cache in some visits and not in others, so that few sizes show its latency, or none: the
+cost of missing the cache before it and the cost of missing both look like one long rise. A cache without other users
+may be smeared as widely, by its replacement policy and by page placement, but its visits agree."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ BLURRED = "the cache use of other workloads hides the boundary"
 
 
 def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
-    """Empty where this knee is one cache's. own: what the system says of that cache, known: of all of them, in bytes;
-    its word withholds a size of few visits, and makes none."""
+    """Empty where this knee belongs to one cache. own: the size of that cache by the system, known: the sizes of all,
+    in bytes; the system's value withholds a size of few visits, and never makes one."""
     knee = fit.knees[place]
     if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * BEYOND:
         return TOO_FEW
@@ -33,8 +32,9 @@ def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, kn
 
 
 def blurred(fit: Fit, sweep: Sequence[Row]) -> bool:
-    """Whether the latency before the last knee ends so long before it that another cache has room between, and visits
-    to what lies there disagree. A knee before the last was told from a cache that others may use: it is no other's."""
+    """Whether the latency before the last knee ends so early that another cache fits between, and visits of the sizes
+    there disagree. A knee before the last was separated from a cache that others may use, so it belongs to one cache.
+    """
     if not fit.knees:
         return False
     knee, level = fit.knees[-1], APART * fit.latencies[-2]

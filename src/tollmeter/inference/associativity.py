@@ -52,12 +52,12 @@ def associativity(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequ
 
 def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
     """The edges of each series, by the distance of its lines."""
-    found = {}
+    edges = {}
     for others, points in series(rows, "lines").items():
         apart = dict(others).get("apart")
         if isinstance(apart, int) and len(points) > 2:
-            found[apart] = _edges_of(points)
-    return dict(sorted(found.items()))
+            edges[apart] = _edges_of(points)
+    return dict(sorted(edges.items()))
 
 
 def _edges_of(points: Sequence[Row]) -> list[Edge]:
@@ -72,13 +72,18 @@ def _edge(step: Jump, counts: Sequence[int]) -> Edge:
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Ways:
-    """Huge pages tell for every level, where they are to be had; small ones for the first, and for no other."""
+    """The associativity of one level. Series in huge pages answer for every level, where they were measured; series in
+    small pages only for the first."""
     level = levels[place]
     unsettled = None
     for pages in ("huge", "small") if not place else ("huge",):
-        edges = {apart: edge for apart, found in by_pages[pages].items() if (edge := _edge_of(found, levels, place))}
-        if found := _settled(level, edges):
-            return found
+        edges = {
+            apart: edge
+            for apart, of_distance in by_pages[pages].items()
+            if (edge := _edge_of(of_distance, levels, place))
+        }
+        if ways := _settled(level, edges):
+            return ways
         unsettled = unsettled or edges
     why = _why_unsettled(level, unsettled) if unsettled else _why_unseen(levels, place, by_pages)
     return Ways(level=level.level, ways=Answer(why=why))
@@ -101,11 +106,11 @@ def _why_unsettled(level: Level, edges: Mapping[int, Edge]) -> str:
     )
 
 
-def _edge_of(found: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
+def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
     """The edge of the flat piece that has this level's latency, and no other level's more nearly."""
     latencies = [level.latency_ns for level in levels]
     own = latencies[place]
-    for edge in found:
+    for edge in edges:
         off = [abs(log(edge.latency_ns / latency)) if latency else inf for latency in latencies]
         if own and off[place] == min(off) and off[place] < SAME_LATENCY:
             return edge
@@ -113,15 +118,16 @@ def _edge_of(found: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
 
 
 def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways | None:
-    """The longest distances that agree on the number of lines, and whose shortest agrees with the capacity.
-
-    A longer distance may disagree: translation buffers have sets as well.
-    """
+    """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
+    longer distance may disagree: translation buffers have sets as well."""
     shortest_timed = min(edges, default=0)
     for run in _runs(edges):
         ways, way_bytes = round(median(edges[apart].fits for apart in run)), min(run)
         if len(run) > 1 and _is_capacity(level, ways * way_bytes, at_most=way_bytes == shortest_timed):
-            low, high = (median(ends) for ends in zip(*((edges[one].low, edges[one].high) for one in run), strict=True))
+            low, high = (
+                median(ends)
+                for ends in zip(*((edges[distance].low, edges[distance].high) for distance in run), strict=True)
+            )
             answer = Answer(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
             return Ways(level=level.level, ways=answer, way_bytes=way_bytes)
     return None
@@ -132,7 +138,7 @@ def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
     runs: list[list[int]] = []
     for apart in sorted(edges, reverse=True):
         run = runs[-1] if runs else []
-        if run and run[-1] == 2 * apart and _agree([edges[one] for one in (*run, apart)]):
+        if run and run[-1] == 2 * apart and _agree([edges[distance] for distance in (*run, apart)]):
             run.append(apart)
         else:
             runs.append([apart])

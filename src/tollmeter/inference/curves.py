@@ -34,9 +34,8 @@ def curve(
 ) -> NoisyCurve:
     """Orders the points by size.
 
-    noise: relative standard errors. A few visits tell a point's noise badly, so a point has that of all points
-    unless its own is more than twice as large, and none has less than 2 %.
-    """
+    noise: relative standard errors. A few visits estimate a point's noise badly, so a point has the noise of all points
+    unless its own is more than twice as large, and none has less than 2 %."""
     order = np.argsort(np.asarray(sizes, float), kind="stable")
     own = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
     usual = max(float(np.median(own)) if len(own) else 0.0, RELATIVE_NOISE)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measured memory hierarchy: levels with their size, latency, read bandwidth and parallelism.
 
-All from rows by what they mean; what the operating system says stands beside and decides nothing but a level's name.
-A level that was not measured is not there, and none is where the curve is too poor to part them.
-"""
+Everything comes from rows by their meaning. The operating system's values are shown beside and decide only a level's
+name. A level that was not measured is absent; there are no levels where the curve is too poor to separate them."""
 
 from __future__ import annotations
 
@@ -70,8 +69,8 @@ class _Seen:
         return sizes[place], sizes[place + 1]
 
     def well_inside(self, place: int) -> Within:
-        """Sizes that the level before no longer keeps and that this one does. Of the last, the farther half of the
-        sweep: what lies before may be a cache that was not told apart."""
+        """Sizes that exceed the level before and fit this one. Of the last level, the farther half of the sweep: what
+        lies before may be a cache that was not resolved."""
         low, high = self.bounds(place)
         if high == inf:
             return max(low * FAR_FROM_KNEE, size_of(self.sweep[-1]) / 2), inf
@@ -115,7 +114,7 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
 
 
 def beyond_bytes(machine: Machine) -> float:
-    """The least buffer that no cache holds, as far as the system says."""
+    """The least buffer that exceeds every cache that the system reports."""
     known = [cache.size_bytes for cache in os_sizes(machine)]
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
@@ -162,18 +161,17 @@ def _is_seen(fit: Fit, place: int, rows: Sequence[Row]) -> bool:
 def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
     """The best curve's levels, their sizes averaged with those of the other page modes that agree.
 
-    The same caches stand behind all of them, and each had its own luck with pages. A knee of another curve counts where
-    that curve has as many knees and the intervals meet, by the inverse square of its interval. The interval does not
-    get narrower than the mean: what the curves have in common is not averaged away.
-    """
+    All page modes see the same caches, with different page placement. A knee of another curve counts where that curve
+    has as many knees and the intervals meet, weighted by the inverse square of its interval. The interval does not
+    become narrower than the mean interval: errors that the curves share are not averaged away."""
     like = [fit for fit in others if len(fit.knees) == len(best.knees)]
     joined = []
     for place, knee in enumerate(best.knees):
         same = [knee, *(fit.knees[place] for fit in like if _meet(fit.knees[place], knee))]
-        weights = [1 / log(one.high / one.low) ** 2 for one in same]
+        weights = [1 / log(other.high / other.low) ** 2 for other in same]
         size, low, high = (
             float(np.exp(np.average(np.log(ends), weights=weights)))
-            for ends in zip(*((one.size_bytes, one.low, one.high) for one in same), strict=True)
+            for ends in zip(*((other.size_bytes, other.low, other.high) for other in same), strict=True)
         )
         joined.append(msgspec.structs.replace(knee, size_bytes=size, low=low, high=high))
     return msgspec.structs.replace(best, knees=tuple(joined))
@@ -193,17 +191,16 @@ def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
     return Fit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
 
 
-def _meet(one: Knee, other: Knee) -> bool:
-    return one.low <= other.high and other.low <= one.high
+def _meet(first: Knee, second: Knee) -> bool:
+    return first.low <= second.high and second.low <= first.high
 
 
 def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
-    The farthest plateau is memory if the sweep went well beyond the largest cache that the system states, or beyond the
-    last boundary of the curve, where this has as many as there are stated caches. Of a sweep that ended before,
-    neighbours may have had all of the last cache: it is one or the other.
-    """
+    The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
+    the last boundary of the curve, where this has as many as there are reported caches. Of a sweep that ended before,
+    other workloads may have used all of the last-level cache: it is one or the other."""
     known = [cache.size_bytes for cache in os_sizes(machine)]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
@@ -217,8 +214,8 @@ def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
 
 
 def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
-    """For each knee the number of a level, in order: as many as can be whose size lies in the knee's interval, and
-    otherwise the nearest levels first, since it is the far ones that neighbours hide."""
+    """For each knee the number of a level, in order: as many as possible whose size lies in the knee's interval, and
+    otherwise the nearest levels first, since other workloads hide the far ones."""
 
     def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees_found, numbers, strict=True)]
@@ -268,13 +265,13 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of what was asked for and has no number; empty where nothing was."""
+    """The first reason of a requested row without a number; empty where there is none."""
     without = [row.reason or row.status for row in asked if row.status != "ok"]
     return without[0] if without else "too few counts of chains were measured" if asked else ""
 
 
 def _not_apart(name: str, place: int, seen: _Seen) -> tuple[str, str]:
-    """The next level and why this one is not told from it; both empty where it is."""
+    """The next level, and why this one is not resolved from it; both empty where it is."""
     known = [cache.size_bytes for cache in os_sizes(seen.machine)]
     why = why_merged(seen.fit, place, seen.sweep, _os_size(name, seen.machine), known)
     return (f"L{_number(name) + 1}", why) if why else ("", "")
@@ -296,10 +293,10 @@ def _states(by_turns: Sequence[Row]) -> tuple[State, ...]:
     return tuple(
         State(
             state=ones[0].state,
-            share=median(one.share for one in ones),
-            median=median(one.median for one in ones),
-            low=median(one.low for one in ones),
-            high=median(one.high for one in ones),
+            share=median(state.share for state in ones),
+            median=median(state.median for state in ones),
+            low=median(state.low for state in ones),
+            high=median(state.high for state in ones),
         )
         for ones in zip(*pairs, strict=True)
     )

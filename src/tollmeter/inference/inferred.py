@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the rows beyond the hierarchy, computed once: line, ways, translation, write policy, prefetch,
-yardsticks, scaling and load, each with its interval and the system's word, or the reason why it cannot be told.
+"""Properties of the machine that follow from the rows besides the hierarchy, each computed once: line size,
+associativity, translation, write policy, prefetching, yardsticks, scaling and load. Each has its interval and the
+system's own value, or the reason why it is not resolved.
 
-Findings and report read these records, and compute none of them again.
-"""
+Findings and report read these records, and compute none of them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tollmeter.inference.answers import Answer, YesOrNo
 from tollmeter.inference.associativity import associativity
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.inference.line import line_bytes
-from tollmeter.inference.load import LoadCurve, LoadPoint, load_curves
+from tollmeter.inference.loaded_latency import LoadCurve, LoadPoint, load_curves
 from tollmeter.inference.prefetch import USUAL_LINE, prefetching
 from tollmeter.inference.scaling import Share, efficiency, slowdown
 from tollmeter.inference.tlb import translation
@@ -46,27 +46,27 @@ class _Seen(NamedTuple):
 
 
 def inferred(rows: Sequence[Row], probes: Probes, levels: Sequence[Level], machine: Machine) -> tuple[Inference, ...]:
-    """Nothing of what no row was measured for."""
+    """The properties that at least one row was measured for."""
     own = native(rows, machine.architecture)
     meanings = frozenset(filter(None, (meaning(row, probes) for row in own)))
     line = line_bytes(own, probes) if "line-pair-of-distance" in meanings else Answer()
     seen = _Seen(own, probes, levels, machine, meanings, line)
-    return tuple(one for part in PARTS for one in part(seen))
+    return tuple(inference for part in PARTS for inference in part(seen))
 
 
 def _line(seen: _Seen) -> Iterator[Inference]:
     if seen.has("line-pair-of-distance"):
-        told = sorted({cache.line_bytes for cache in os_sizes(seen.machine) if cache.line_bytes})
-        yield _of_answer("line", "line", seen.line, "B", system=", ".join(f"{one} B" for one in told) or None)
+        reported = sorted({cache.line_bytes for cache in os_sizes(seen.machine) if cache.line_bytes})
+        yield _of_answer("line", "line", seen.line, "B", system=", ".join(f"{size} B" for size in reported) or None)
 
 
 def _ways(seen: _Seen) -> Iterator[Inference]:
     if seen.has("conflict-of-lines"):
-        told = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(seen.machine) if cache.ways}
-        for found in associativity(seen.rows, seen.probes, seen.levels):
+        reported = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(seen.machine) if cache.ways}
+        for ways in associativity(seen.rows, seen.probes, seen.levels):
             yield _of_answer(
-                f"ways of {found.level}", "ways", found.ways, "count",
-                system=told.get(found.level.removesuffix("d")), level=found.level,
+                f"ways of {ways.level}", "ways", ways.ways, "count",
+                system=reported.get(ways.level.removesuffix("d")), level=ways.level,
             )  # fmt: skip
 
 
@@ -95,12 +95,14 @@ def _writes(seen: _Seen) -> Iterator[Inference]:
 
 
 def _prefetch(seen: _Seen) -> Iterator[Inference]:
-    for found in prefetching(seen.rows, seen.probes, seen.line_or_usual()) if seen.has("latency-of-stride") else ():
-        of: dict[str, Value] = {"direction": found.direction}
-        yield _of_verdict(f"walks {found.direction} are fetched ahead", "prefetched", found.verdict, parameters=of)
-        at = of | ({"stride": found.stride} if found.stride else {})
-        name = f"a prefetcher's help, {found.direction}"
-        yield from _judged_by(name, "prefetch_gain", found.verdict, parameters=at)
+    for prefetch in prefetching(seen.rows, seen.probes, seen.line_or_usual()) if seen.has("latency-of-stride") else ():
+        of: dict[str, Value] = {"direction": prefetch.direction}
+        yield _of_verdict(
+            f"walks {prefetch.direction} are fetched ahead", "prefetched", prefetch.verdict, parameters=of
+        )
+        at = of | ({"stride": prefetch.stride} if prefetch.stride else {})
+        name = f"a prefetcher's help, {prefetch.direction}"
+        yield from _judged_by(name, "prefetch_gain", prefetch.verdict, parameters=at)
 
 
 def _yardsticks(seen: _Seen) -> Iterator[Inference]:
@@ -151,8 +153,8 @@ def _at(point: LoadPoint) -> Answer:
     return Answer(value=point.latency_ns, low=point.low, high=point.high)
 
 
-def _estimated(found: Estimate) -> Answer:
-    return Answer(value=found.value, low=found.low, high=found.high)
+def _estimated(estimate: Estimate) -> Answer:
+    return Answer(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _of_share(name: str, kind: InferenceKind, share: Share) -> Inference:
@@ -167,19 +169,19 @@ def _where(share: Share) -> str:
     return ", ".join(filter(None, (str(words.get("operation", "")), short(size, "B") if size else "")))
 
 
-def _of_answer(name: str, kind: InferenceKind, found: Answer, unit: str, **more: Any) -> Inference:
-    reason = found.why if found.value is None else None
+def _of_answer(name: str, kind: InferenceKind, answer: Answer, unit: str, **more: Any) -> Inference:
+    reason = answer.why if answer.value is None else None
     return Inference(
-        name=name, kind=kind, value=found.value, low=found.low, high=found.high, unit=unit, reason=reason, **more
+        name=name, kind=kind, value=answer.value, low=answer.low, high=answer.high, unit=unit, reason=reason, **more
     )
 
 
-def _of_verdict(name: str, kind: InferenceKind, found: YesOrNo, **more: Any) -> Inference:
-    reason = found.why if found.holds is None else None
-    return Inference(name=name, kind=kind, value=found.holds, low=None, high=None, unit=None, reason=reason, **more)
+def _of_verdict(name: str, kind: InferenceKind, answer: YesOrNo, **more: Any) -> Inference:
+    reason = answer.why if answer.holds is None else None
+    return Inference(name=name, kind=kind, value=answer.holds, low=None, high=None, unit=None, reason=reason, **more)
 
 
-def _judged_by(name: str, kind: InferenceKind, found: YesOrNo, **more: Any) -> Iterator[Inference]:
-    """The number behind a yes or no, where there is one."""
-    if found.ratio is not None:
-        yield _of_answer(name, kind, _estimated(found.ratio), "ratio", **more)
+def _judged_by(name: str, kind: InferenceKind, answer: YesOrNo, **more: Any) -> Iterator[Inference]:
+    """The number that a yes or no rests on, where there is one."""
+    if answer.ratio is not None:
+        yield _of_answer(name, kind, _estimated(answer.ratio), "ratio", **more)

@@ -32,7 +32,7 @@ LEAST_TRUST = 6.0
 ROUNDS = 3
 WAYS_OF_COLOUR = 16
 LEAST_OF_LUCK = 1 << 20
-"""What smaller caches do with a visit's pages is no more luck than what this does."""
+"""Page placement in smaller caches has no greater effect on a visit than this."""
 MISFIT = 0.15
 """No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
 OF_MODEL = 1.05
@@ -66,20 +66,19 @@ class Fit(Record, frozen=True):
 
 def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> Fit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
-    page_bytes: of what the buffer lies in, by which a cache has few colours or many.
+    page_bytes: size of the pages of the buffer, by which a cache has few colours or many.
 
-    Fitted anew with less trust in points that are far off, and in those where a visit's luck with pages tells; from the
-    knees that either kind of coarse shapes finds, of which those stand that explain the curve better.
-    """
+    The fit is repeated with lower weights for outliers, and for points whose visits depend on page placement. It starts
+    from the knees of both kinds of coarse shapes, and the fit with the lower BIC is kept."""
     even = msgspec.structs.replace(points, noise=_spikes_doubted(points))
     starts = [_coarse(even, points, shapes, most_levels, page_bytes) for shapes in COARSE_SHAPES]
     shapes = SHAPES if page_bytes == USUAL_PAGE else SHAPES + OF_LARGE_PAGES
     judge = Search(even, FINE_STEPS, shapes, page_bytes)
-    found = [(trusted, _at(Search(trusted, FINE_STEPS, shapes, page_bytes), knees)) for trusted, knees in starts]
+    fits = [(trusted, _at(Search(trusted, FINE_STEPS, shapes, page_bytes), knees)) for trusted, knees in starts]
     trusted, knees = min(
-        found, key=lambda one: bic(judge.solve(one[1])[1], judge.count, PARAMETERS_OF_KNEE * len(one[1]))
+        fits, key=lambda fit: bic(judge.solve(fit[1])[1], judge.count, PARAMETERS_OF_KNEE * len(fit[1]))
     )
-    search, wide = (Search(one, FINE_STEPS, shapes, page_bytes) for one in (trusted, _misfit(judge, trusted, knees)))
+    search, wide = (Search(fit, FINE_STEPS, shapes, page_bytes) for fit in (trusted, _misfit(judge, trusted, knees)))
     return _fit(search, wide, knees)
 
 
@@ -104,7 +103,7 @@ def _at(search: Search, rough: Rough) -> list[Place]:
 
 
 def stripped(search: Search, most_levels: int) -> list[Place]:
-    """The knees that stand, from those where the curve's flat pieces meet."""
+    """The knees that remain, starting from the places where the curve's flat pieces meet."""
     sizes = search.points.sizes
     middles = [float(np.sqrt(sizes[start - 1] * sizes[start])) for start in segments(search.points)[1:]]
     knees = search.settled([search.place(middle, search.shapes[-1]) for middle in middles] if len(sizes) > 3 else [])
@@ -114,10 +113,9 @@ def stripped(search: Search, most_levels: int) -> list[Place]:
 
 
 def _spikes_doubted(points: NoisyCurve) -> Array:
-    """The noise of each point, raised for those that stand off from both neighbours.
+    """The noise of each point, raised for points that differ from both neighbours.
 
-    Where a curve only rises, each value is the median of itself and its neighbours; what is left is noise.
-    """
+    Where a curve only rises, each value is the median of itself and its neighbours; the rest is noise."""
     logs = np.log(points.values)
     padded = np.concatenate([logs[:1], logs, logs[-1:]])
     middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)

@@ -21,8 +21,8 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Answer:
     interval holds the powers of two between the distances at which it may rise instead."""
     pairs = sorted(asked(rows, probes, "line-pair-of-distance"), key=lambda row: number(row, "distance"))
     distances = [number(row, "distance") for row in pairs]
-    found = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
-    ends = [jump for jump in found if jump.after > LEAST_CONTRAST * max(jump.before, 0) and _powers(jump, distances)]
+    steps = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
+    ends = [jump for jump in steps if jump.after > LEAST_CONTRAST * max(jump.before, 0) and _powers(jump, distances)]
     if not ends:
         return Answer(
             why="the second access costs the same at every distance that was timed: no line's end is among them"

@@ -27,10 +27,10 @@ def parallelism(rows: Sequence[Row]) -> float | None:
 
 def _splits(logs: np.ndarray, widths: np.ndarray) -> list[tuple[float, float]]:
     """For each number of counts on the falling side: the squares left, and log of L / g there."""
-    found = []
+    splits = []
     for falling in range(1, len(logs) + 1):
         latency = float((logs[:falling] + widths[:falling]).mean())
         gap = float(logs[falling:].mean()) if falling < len(logs) else float(logs[-1])
         fitted = np.maximum(latency - widths, gap)
-        found.append((float(((logs - fitted) ** 2).sum()), latency - gap))
-    return found
+        splits.append((float(((logs - fitted) ** 2).sum()), latency - gap))
+    return splits

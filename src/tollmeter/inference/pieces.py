@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A series cut into flat pieces by weighted least squares, exactly, for every number of pieces.
 
-Dynamic programming over all places of all cuts (Bellman and Roth 1969). How many pieces there are is for the caller to
-say, who knows what a cut must pay for.
-"""
+Dynamic programming over all places of all cuts (Bellman and Roth 1969). The caller chooses the number of pieces, since
+it knows the cost of a cut."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ def best_cuts(cost: Array, most: int) -> list[Pieces]:
     """The best cut into one piece, two, and so on up to `most`, or as many as there are values."""
     best = cost[0]
     back: list[Array] = []
-    found = [Pieces(squares=float(best[-1]), starts=())]
+    cuts = [Pieces(squares=float(best[-1]), starts=())]
     for _ in range(1, min(most, len(cost))):
         through = best[:-1, None] + cost[1:, :]
         back.append(np.argmin(through, axis=0) + 1)
         best = np.min(through, axis=0)
-        found.append(Pieces(squares=float(best[-1]), starts=_starts(back)))
-    return found
+        cuts.append(Pieces(squares=float(best[-1]), starts=_starts(back)))
+    return cuts
 
 
 def _starts(back: Sequence[Array]) -> tuple[int, ...]:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a constant stride gains over random order, for each direction: the prefetchers' help.
+"""The gain of a constant stride over random order, for each direction: the prefetchers' help.
 
-Compared are walks over the same places, through more than any cache holds, at strides of a few lines: below a line,
-the order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines
-are fetched in pairs, which has no direction. Where there is a walk in page-local order, it stands in for random order
-if it is quicker, so that what random order pays for translation is not counted as prefetching.
-"""
+Compared are walks over the same places, through more than any cache holds, at strides of a few lines. Below a line, the
+order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines are
+fetched in pairs, which has no direction. A walk in page-local order replaces random order if it is faster, so that the
+cost of translation in random order is not counted as prefetching."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def _fits(row: Row, line_bytes: int) -> bool:
 
 
 def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
-    """The quickest walk over the same bytes whose order nothing can foresee."""
+    """The fastest walk over the same bytes whose order no prefetcher can predict."""
     size, stride = number(walk, "size"), number(walk, "stride")
     others = asked(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
     local = [row for row in asked(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]

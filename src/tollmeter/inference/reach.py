@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Up to which size a cache serves by what reading from it says, beside what latency says.
+"""The size up to which a cache serves reads, as distinct from its size by latency.
 
-Reading goes at a cache's own rate while its lines are there, and falls where they are not. It goes round many times
-sooner than a walk of dependent loads does, so that neighbours have less time to push its lines out: what it says of a
-shared cache's end needs not be what latency says, and neither is wrong. Sizes in bytes, rates in bytes a second.
+Reading runs at a cache's own rate while its lines are there, and falls where they are not. A read loop returns to a
+line much sooner than a walk of dependent loads does, so that other workloads have less time to evict it: the end of a
+shared cache by reading need not be its end by latency, and neither is wrong. Sizes in bytes, rates in bytes a second.
 """
 
 from __future__ import annotations

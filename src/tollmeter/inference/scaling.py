@@ -24,8 +24,8 @@ class Share(Record, frozen=True):
 def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
     """Of each number of instances above one, from rows that mean `bandwidth-of-instances`, of one ABI and target.
     Nothing where one instance alone was not timed."""
-    found = _beside_one(asked(rows, probes, "bandwidth-of-instances"))
-    return tuple(msgspec.structs.replace(share, of_one=_divided(share.of_one, share.instances)) for share in found)
+    shares = _beside_one(asked(rows, probes, "bandwidth-of-instances"))
+    return tuple(msgspec.structs.replace(share, of_one=_divided(share.of_one, share.instances)) for share in shares)
 
 
 def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
@@ -34,16 +34,16 @@ def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, .
 
 
 def _beside_one(rows: Sequence[Row]) -> list[Share]:
-    found = []
+    shares = []
     for others, points in series(rows, "instances").items():
         alone = next((row for row in points if number(row, "instances") == 1), None)
         if alone is not None:
-            found += [
+            shares += [
                 Share(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))  # type: ignore[arg-type]
                 for row in points
                 if row is not alone
             ]
-    return found
+    return shares
 
 
 def _divided(estimate: Estimate, by: int) -> Estimate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knees as places on a grid of capacities and shapes, and which of them a curve asks for."""
+"""Knees as places on a grid of capacities and shapes, and which of them a curve supports."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Search:
         return costs, float(left @ left)
 
     def scale(self, squares: float, knees: int) -> float:
-        """By how much the points scatter more than their noise says; at least one."""
+        """The ratio of the points' scatter to their noise; at least one."""
         return max(squares / max(self.count - 1 - PARAMETERS_OF_KNEE * knees, 1), 1.0)
 
     def settled(self, knees: Sequence[Place]) -> list[Place]:
-        """Moves one knee after the other to its best place, between its neighbours, until all stay."""
+        """Moves one knee after the other to its best place, between its neighbours, until none moves."""
         moved = sorted(knees)
         for _ in range(MOST_TURNS):
             before = list(moved)
@@ -94,7 +94,7 @@ class Search:
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
 
     def weakest(self, knees: Sequence[Place], most_levels: int) -> int | None:
-        """Which knee to take out next, or None where all stand."""
+        """The knee to remove next, or None where all remain."""
         if not knees:
             return None
         costs, squares = self.solve(knees)
@@ -142,7 +142,8 @@ class Search:
 
     def _doubtful(self, knees: list[Place], squares: float, levels: Array) -> int | None:
         """The knee at a level that too few points show; or at one smaller than two caches in a row are sold, unless the
-        evidence is beyond doubt: neighbours may leave of a shared cache hardly more than the one before it has."""
+        evidence is very strong: other workloads may leave of a shared cache hardly more than the size of the one before
+        it."""
         steps, sizes = levels[1:] / levels[:-1], self.capacities[[knee[0] for knee in knees]]
         unseen = np.flatnonzero(self._shown(levels) < LEAST_POINTS)
         if len(unseen):

@@ -113,10 +113,15 @@ def _usual_of_two(x: Array, ways: float) -> Array:
     several = np.maximum(np.round(2 * ways * x), 1).astype(int)
     factorials = log_factorials(several[-1])
     for pages in several:
-        one = np.arange(pages + 1)
-        share = np.where(one > ways, one, 0) / pages + np.where(pages - one > ways, pages - one, 0) / pages
+        first_colour = np.arange(pages + 1)
+        share = (
+            np.where(first_colour > ways, first_colour, 0) / pages
+            + np.where(pages - first_colour > ways, pages - first_colour, 0) / pages
+        )
         order = np.argsort(share, kind="stable")
-        chance = np.exp(factorials[pages] - factorials[one] - factorials[pages - one] - pages * log(2))
+        chance = np.exp(
+            factorials[pages] - factorials[first_colour] - factorials[pages - first_colour] - pages * log(2)
+        )
         reached = np.cumsum(chance[order])
         usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
     return np.maximum.accumulate(usual)

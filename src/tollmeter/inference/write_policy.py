@@ -65,11 +65,11 @@ def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Seq
 
 
 def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
-    """Those well inside the first cache; where none is, those that just fit."""
+    """The rows of sizes well inside the first cache; where there is none, those that just fit."""
     first = _sizes(levels)[0] if _sizes(levels) else 0.0
     for share in (WELL_INSIDE, JUST_INSIDE):
-        if found := [row for row in rows if number(row, "size") <= share * first]:
-            return found
+        if well_inside := [row for row in rows if number(row, "size") <= share * first]:
+            return well_inside
     return []
 
 

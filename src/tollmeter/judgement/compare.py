@@ -26,7 +26,7 @@ from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
-from tollmeter.numbers.stats import Estimate, adjusted_chances
+from tollmeter.numbers.stats import Estimate, benjamini_hochberg
 
 FALSE_DISCOVERIES = 0.05
 _ALIKE = {
@@ -81,8 +81,8 @@ def compare(old: Index, new: Index, least: float = 0.01) -> Comparison:
     control = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
     differences = _machines_apart(old.machine, new.machine)
-    found = of_rows(before, after, control, least, same_machine=not differences)
-    return msgspec.structs.replace(found, differences=(*differences, *_verdicts_apart(old.run, new.run)))
+    comparison = of_rows(before, after, control, least, same_machine=not differences)
+    return msgspec.structs.replace(comparison, differences=(*differences, *_verdicts_apart(old.run, new.run)))
 
 
 def _machines_apart(old: Machine, new: Machine) -> list[str]:
@@ -105,10 +105,10 @@ def of_rows(
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = control is not None and abs(control - 1) > least
     ratios = [_at_one_clock(*pair, control) for pair in pairs]
-    chances = [_chance(ratio) for ratio in ratios]
-    adjusted = adjusted_chances(chances)
+    p_values = [_p_value(ratio) for ratio in ratios]
+    adjusted = benjamini_hochberg(p_values)
     verdicts = [
-        _verdict(pair, *told, least) for pair, told in zip(pairs, zip(ratios, adjusted, strict=True), strict=True)
+        _verdict(pair, *numbers, least) for pair, numbers in zip(pairs, zip(ratios, adjusted, strict=True), strict=True)
     ]
     changes = tuple(
         Change(
@@ -143,17 +143,17 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
     another time follows it is unknown where the clock hardly moved within a run: it changed if it did in ns and in
     cycles alike, and the ratio nearer to 1 is used; where one view is slower and the other faster, the interval holds
     both."""
-    found = ratio_of(old, new)
+    ratio = ratio_of(old, new)
     if old.unit != "ns" and old.unit not in RATES:
-        return found
+        return ratio
     clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else control or 1.0
     scale = clocks if old.unit == "ns" else 1 / clocks
-    cycles = Estimate(value=found.value * scale, low=found.low * scale, high=found.high * scale)
+    cycles = Estimate(value=ratio.value * scale, low=ratio.low * scale, high=ratio.high * scale)
     if new.clock_hz and old.clock_hz:
         return cycles
-    if log(found.value) * log(cycles.value) < 0:
-        return Estimate(value=1.0, low=min(found.low, cycles.low), high=max(found.high, cycles.high))
-    return min(found, cycles, key=_distance)
+    if log(ratio.value) * log(cycles.value) < 0:
+        return Estimate(value=1.0, low=min(ratio.low, cycles.low), high=max(ratio.high, cycles.high))
+    return min(ratio, cycles, key=_distance)
 
 
 def _distance(ratio: Estimate) -> float:
@@ -174,7 +174,7 @@ def _half(row: Row) -> float:
     return log(row.high / row.low) / 2
 
 
-def _chance(ratio: Estimate) -> float:
+def _p_value(ratio: Estimate) -> float:
     """That the two are the same, two-sided."""
     if ratio.low <= 0:
         return 1.0

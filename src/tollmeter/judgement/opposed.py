@@ -15,7 +15,7 @@ from tollmeter.model import RATIO_PRECISION, Clock, Metric, Opposed, OpposedVerd
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
-from tollmeter.numbers.stats import adjusted_chances
+from tollmeter.numbers.stats import benjamini_hochberg as adjusted_chances
 
 MOST_CHANCE, MOST_CHANCE_WHEN_PRECISE = 0.002, 0.0007
 """The chances up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a

@@ -16,8 +16,8 @@ from tollmeter.numbers.rows import told_of
 from tollmeter.numbers.series import Series
 
 TELLING = 6
-"""Visits that tell how far a point scatters. Of three, one odd one is in two of the three pairs that the scatter is
-read from, and such a point looks as if hundreds were wanted; and fewer cannot fall into two heaps (two_states.py)."""
+"""Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
+the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (two_states.py)."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
@@ -30,17 +30,17 @@ def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     by their scatter alone, which is what may be promised; without, by what the next visits may well show, which is
     nothing where the interval is what runs differ by.
     """
-    told = told_of(outcomes, probe, known) if outcomes else None
-    if not isinstance(told, Told):
+    visited = told_of(outcomes, probe, known) if outcomes else None
+    if not isinstance(visited, Told):
         return len(outcomes) + LEAST_VISITS
     used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
-    return max((_wanted(told, metric, known, sober=sober) for metric in used), default=0.0)
+    return max((_wanted(visited, metric, known, sober=sober) for metric in used), default=0.0)
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
-    """Whether a visit said all: a count has no noise. In a guest whose clock counts too a program is run for what that
-    kernel accounts to it, which repeats (numbers.row_of.is_counted)."""
-    kinds = {told.clock.kind for told in outcomes if told.status == "ok"}
+    """Whether one visit is enough: a count has no noise. In a guest whose clock counts too, a program runs for the
+    kernel's accounting, which repeats (numbers.row_of.is_counted)."""
+    kinds = {outcome.clock.kind for outcome in outcomes if outcome.status == "ok"}
     accounted = any(metric.means == "resident-peak" for metric in probe.metrics)
     return "instructions" in kinds or ("virtual" in kinds and accounted)
 
@@ -49,16 +49,16 @@ def _is_used(metric: Metric) -> bool:
     return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
 
 
-def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
+def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> float:
     """A number that physics refused may be sound after as many visits again."""
-    visits = len(told.readings)
+    visits = len(visited.readings)
     if metric.source == "gauge":
-        row = gauge_row(told, metric, known)
+        row = gauge_row(visited, metric, known)
         return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
-    found = speech(told, metric, known)
-    if found.complaint or not found.said:
+    stated = speech(visited, metric, known)
+    if stated.complaint or not stated.said:
         return visits + max(LEAST_VISITS, visits)
-    head = found.said[0]
+    head = stated.said[0]
     seen = len(head.part.visits)
     if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
@@ -68,27 +68,27 @@ def _wanted(told: Told, metric: Metric, known: Known, *, sober: bool) -> float:
         return visits
     if sober:
         return max(visits + 1, visits / seen * wanted)
-    return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(found.series, told)))
+    return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(stated.series, visited)))
 
 
-def _half_width(found: Estimate) -> float:
-    """Of a logarithm; what is not told from nothing has none, and is as wide as a share of its value."""
-    return log(found.high / found.low) / 2 if found.low > 0 else found.half_width()
+def _half_width(estimate: Estimate) -> float:
+    """Half-width of a logarithm; a value whose interval includes zero has none, so it is a share of the value."""
+    return log(estimate.high / estimate.low) / 2 if estimate.low > 0 else estimate.half_width()
 
 
 def _believed(wanted: float, seen: int) -> float:
-    """What visits of one state say of their number: fewer than tell it by as much as they are, since an odd one among
-    them is either that or the point."""
+    """The visits wanted, limited for few visits of one state: one outlier among them may be an outlier or the point
+    itself."""
     return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
 
 
-def _to_see_it_whole(series: Series | None, told: Told) -> float:
+def _to_see_it_whole(series: Series | None, visited: Told) -> float:
     """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
     there scatters by far less. Infinite where it was, or the core's state was not measured."""
     if series is None or series.state is None or "whole" in series.parts:
         return inf
-    visits = len(told.readings)
-    seen = sum(bool((read.states == "whole").any()) for read in told.readings)
+    visits = len(visited.readings)
+    seen = sum(bool((read.states == "whole").any()) for read in visited.readings)
     return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
 
 

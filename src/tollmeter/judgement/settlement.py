@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a run is known well enough, what is known worst, and what would mend it."""
+"""How much of a run has converged, its widest rows, and what would narrow them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ LIMITED = (
 
 
 class Settlement(NamedTuple):
-    """points: that can have a number; settled: of these, known to the precision. timed_share: of wall time, in timed
-    batches. shared_share: of samples whose core's state was seen; None where none was. open_s: what each open point
-    still wants, in wall time, the least first; infinite where runs differ by more.
-    """
+    """points: that can have a number; settled: of these, converged to the precision. timed_share: of wall time, in
+    timed batches. shared_share: of samples whose core's state was seen; None where none was. open_s: wall time that
+    each open point still wants, the least first; infinite where between-run variance is wider."""
 
     points: int
     settled: int
@@ -82,27 +81,27 @@ def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
     return seen["shared"] / told_apart if told_apart else None
 
 
-def sentence(found: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
-    """What the run knows, what it knows worst, and what would mend it."""
-    said = f"{found.settled} of {found.points} points within {100 * precision:g} %"
+def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
+    """How many points have converged, the widest row, and what would narrow it."""
+    said = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
     worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
-    if found.settled == found.points or worst is None:
+    if summary.settled == summary.points or worst is None:
         return said
     assert worst.low is not None and worst.high is not None
     said += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
-    mend = _mend(found, seconds)
+    mend = _mend(summary, seconds)
     return f"{said}; {mend}" if mend else said
 
 
-def _mend(found: Settlement, seconds: float) -> str:
+def _mend(summary: Settlement, seconds: float) -> str:
     """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
-    if found.open_s and found.limited == len(found.open_s):
+    if summary.open_s and summary.limited == len(summary.open_s):
         return LIMITED
-    reach = {budget: found.settled + _settled_in(found.open_s, budget - seconds) for budget in BUDGETS_S}
-    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > found.settled]
+    reach = {budget: summary.settled + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
+    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.settled]
     most = max((reach[budget] for budget in longer), default=0)
     for budget in longer:
-        if most - reach[budget] <= _WORTH_NAMING * found.points:
+        if most - reach[budget] <= _WORTH_NAMING * summary.points:
             return f"--budget {budget_text(budget)} would let {reach[budget]} converge"
     return ""
 

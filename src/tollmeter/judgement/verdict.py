@@ -20,7 +20,7 @@ MOST_SET_ASIDE = 0.1
 LEAST_SETTLED = 0.5
 MOST_SHARED = 0.5
 MOST_QUIET_SHARED = 0.2
-"""Of the time, for which a quiet run's core may be somebody else's too without a word of it beside the verdict."""
+"""Share of the time for which a quiet run's core may be contended without a note beside the verdict."""
 MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
 STATUS = "/proc/self/status"
@@ -32,8 +32,9 @@ LEAST_JUDGED = 0.5
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """The gravest that holds. run: with its points, settled and shared_share. A count has no noise, and says nothing of
-    the time that it took; nor has an emulator's time, which others slow down and don't change."""
+    """The gravest verdict that applies. run: with its points, settled and shared_share. A count has no noise, and
+    carries no information about its duration; nor does an emulator's time, which other workloads slow down and do not
+    change."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
@@ -81,8 +82,8 @@ def _times_the_kernel(rows: Iterable[Row]) -> bool:
 
 
 def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The sources that told nothing and whose evidence these rows need: a seccomp filter and a tracer slow only system
-    calls, and an emulator's time has nothing to be disturbed by."""
+    """The unreadable sources whose evidence these rows need: a seccomp filter and a tracer slow only system calls, and
+    an emulator's time cannot be disturbed."""
     of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
     others = [name for name in seen.unreadable if name != STATUS and not is_emulated(rows)]
     return (*of_calls, *others)
@@ -94,7 +95,7 @@ def _is_blind(seen: Surroundings, rows: Sequence[Row]) -> bool:
 
 
 def is_unseen(seen: Surroundings) -> bool:
-    """Whether nothing tells who else worked meanwhile: that is not the same as nobody."""
+    """Whether there is no evidence about other workloads: that is not the same as no other workload."""
     return seen.others is None and seen.pressure is None
 
 
@@ -104,7 +105,8 @@ def is_emulated(rows: Sequence[Row]) -> bool:
 
 
 def is_shared(run: RunInfo) -> bool:
-    """Called quiet since its points settled, or few enough did not, though somebody else was on its core for long."""
+    """Whether a run is called quiet since its points converged, or few enough did not, though its core was contended
+    for long."""
     return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_SHARED
 
 
@@ -155,5 +157,5 @@ def set_aside_share(rows: Sequence[Row]) -> float:
 
 
 def _is_unsettled(run: RunInfo) -> bool:
-    """Too few points settled on a core that somebody else used for most of the time."""
+    """Whether too few points converged on a core that was contended for most of the time."""
     return run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_SHARED

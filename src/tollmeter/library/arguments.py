@@ -20,7 +20,7 @@ def text(name: str, value: object) -> str | None:
 def texts(name: str, value: object) -> tuple[str, ...]:
     """One text, or several."""
     several = (value,) if isinstance(value, str) else value
-    if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
+    if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
         raise Failure(f"{name}={value!r}: expected text or a list of texts")
     return tuple(several)
 
@@ -36,7 +36,7 @@ def budget_text(value: object) -> str | None:
 
 
 def cpus_text(value: object) -> str | None:
-    if isinstance(value, Sequence) and all(isinstance(one, int) for one in value):
+    if isinstance(value, Sequence) and all(isinstance(cpu, int) for cpu in value):
         return ",".join(map(str, value))
     return text("cpus", value)
 

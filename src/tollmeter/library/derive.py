@@ -19,7 +19,7 @@ from tollmeter.store import index
 from tollmeter.store.export import Table, of_run, rows_table, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
-from tollmeter.store.profiles import kept, kept_distances, kept_modelled
+from tollmeter.store.profile_files import kept, kept_distances, kept_modelled
 from tollmeter.store.request import Request, places_of, read_request
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
-    from tollmeter.inference.lengths import lengths
+    from tollmeter.inference.rate_falls import lengths
     from tollmeter.judgement.opposed import opposed
     from tollmeter.judgement.settlement import missing, sentence, settlement
     from tollmeter.judgement.uncompared import uncompared

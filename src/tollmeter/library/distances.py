@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart the loads of a study's programs lie, from an emulator that sees their addresses: what each cache would
-miss of them, whatever its size. Kept in the run's folder beside the journal: it is of the program alone, and no time.
+"""Stack distances of the loads of a study's programs, from an emulator that sees their addresses: the misses of each
+cache, whatever its size. Stored in the run's folder beside the journal: it is a property of the program alone, and no
+time.
 
-It is as exact as a count, and what an executable told once is not asked again: it is kept beside the emulators' files.
-"""
+It is as exact as a count, so the result for one executable is stored beside the emulator's files and not measured
+again."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from tollmeter.library.profiling import wanted_by
 from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import Distances, Failure, Suite
 from tollmeter.plan.points import Ground
-from tollmeter.store.profiles import keep_distances, kept_distances
-from tollmeter.targets.distances import DISTANCES, apart
+from tollmeter.store.profile_files import keep_distances, kept_distances
+from tollmeter.targets.distance_visit import DISTANCES, measure_distances
 from tollmeter.toolchain.abis import open_here
 
 LASTS_MS = 20
@@ -29,9 +30,8 @@ _KEPT = _EMULATOR / "distances"
 
 
 def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
-    """Of every program of a suite that is counted at several sizes, which is what it takes to attribute its time; what
-    there is of them also after a Ctrl-C. tell: is told how many are done, of how many.
-    """
+    """Measures every program of a suite that is counted at several sizes, as attribution of its time requires; also
+    stores what there is after a Ctrl-C. tell: is called with the number that is done, and of all."""
     taken: list[Distances] = []
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
     sizes = Counter(map(_program, every))
@@ -55,15 +55,15 @@ def _program(wanted: Wanted) -> tuple[object, ...]:
 
 
 def distances(wanted: Wanted, over: Over) -> Distances:
-    """Of one point, by an emulator that sees its loads. What went wrong is its reason: it keeps no other from being
-    taken. Once it is over, only what is kept is told."""
+    """The distances of one point. A failure becomes its reason, and does not stop the others. Once time is over, only
+    stored results are returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:
         open_here(ROOT, point.target, (DISTANCES,)).close()
         kept = _KEPT / _fingerprint(wanted)
-        if found := next(iter(_read(kept)), None):
-            return found
+        if known := next(iter(_read(kept)), None):
+            return known
         if why := over():
             return msgspec.structs.replace(empty, reason=why)
         return _taken(empty, wanted, kept)
@@ -87,11 +87,11 @@ def _read(kept: Path) -> Sequence[Distances]:
 
 def _taken(empty: Distances, wanted: Wanted, kept: Path) -> Distances:
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
-    told = apart(wanted.point.target, [wanted.executable.path, *words], LASTS_MS, _EMULATOR)
-    last, work = read_profile(told.ended)
+    measured = measure_distances(wanted.point.target, [wanted.executable.path, *words], LASTS_MS, _EMULATOR)
+    last, work = read_profile(measured.ended)
     operations = last.iterations * (work.operations or 1.0)
-    loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in told.loads)
-    found = msgspec.structs.replace(empty, loads=loads)
+    loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in measured.loads)
+    result = msgspec.structs.replace(empty, loads=loads)
     kept.mkdir(parents=True, exist_ok=True)
-    keep_distances(kept, [found])
-    return found
+    keep_distances(kept, [result])
+    return result

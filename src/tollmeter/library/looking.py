@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a suite wants looked at once all is measured: profiles, a cache that is modelled, how far apart loads lie. All
-of it under emulators or samplers, in what is left of the budget; what was not reached says so.
-"""
+"""The further measurements that a suite wants after the run: profiles, a modelled cache, stack distances. All run under
+emulators or samplers, in the remaining budget; each that did not fit is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from tollmeter.library.sampled import SPENT, STOPPED
 from tollmeter.saying import say
 
 PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
-"""Of each profile of a suite: some 17,000 samples in 14 slices; half of them still tell a share to 1.1 points."""
+"""Time of each profile of a suite: some 17,000 samples in 14 slices; half of them still give a share to 1.1 points."""
 _TURNS = 1.5
 """Of all its slices a profile may get half as many again."""
 
@@ -47,4 +46,4 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
 
 
 def _silently(done: int, total: int) -> None:
-    """For whoever asked for quiet."""
+    """Prints nothing, for --quiet."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a plan to a run folder: a new run, or one that is gone on with."""
+"""From a plan to a run folder: a new run, or one that is resumed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, Watch, alone, before_others, conduct, kept_on
-from tollmeter.conduct.ahead import beside
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to, realtime_priority
+from tollmeter.conduct.prestaging import beside
 from tollmeter.library import places
 from tollmeter.library.derive import learned
-from tollmeter.library.judging import AnalysisJudge
+from tollmeter.library.live_judge import AnalysisJudge
 from tollmeter.library.looking import look
 from tollmeter.library.option_values import names
 from tollmeter.library.options import Options
@@ -81,16 +81,15 @@ class _Work(NamedTuple):
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
 ) -> Measured:
-    """A new run. observing: what sees it go by. stopping: entered, and left when there is nothing more to stop.
-    in_passing: nobody will ask for it as the last one.
-    """
+    """A new run. observing: is informed of its progress. stopping: is entered, and left when there is nothing more to
+    stop. in_passing: the run does not become the last one."""
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    found = reused(ready, executables)
-    request = msgspec.structs.replace(ready.request, reused=found.sentence) if found else ready.request
+    earlier = reused(ready, executables)
+    request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
-        taken = _taken_over(found, journal) if found else ()
+        taken = _taken_over(earlier, journal) if earlier else ()
         work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
         if not in_passing:
             places.remember(journal.folder)
@@ -100,12 +99,12 @@ def measured(
     return done
 
 
-def _taken_over(found: Reused, journal: Journal) -> Sequence[Outcome]:
+def _taken_over(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
     """The other run's visits, now in this journal too."""
-    say(found.sentence)
-    for stream in found.streams:
+    say(earlier.sentence)
+    for stream in earlier.streams:
         journal.append(stream)
-    return found.outcomes
+    return earlier.outcomes
 
 
 class Interrupted(NamedTuple):
@@ -189,7 +188,7 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
 
 
 def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
-    """With a folder for the probes' files, and the other end of a network where one was asked for."""
+    """The plan with a folder for the probes' files, and the other end of a network where one was requested."""
     own = journal.folder.resolve()
     folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
     return work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=request.peer))
@@ -209,7 +208,7 @@ def _go(work: _Work, journal: Journal, options: Options, observing: Observing, s
 
 
 class _Eyes(NamedTuple):
-    """Who looks on: at what is done, for a wish to stop, and at what else goes on."""
+    """What observes a run: its progress, requests to stop, and other activity on the machine."""
 
     observing: Observing
     stopping: Stopping
@@ -221,8 +220,8 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision, work.plan.suite)
     with (
         _targets(work.plan, paths, started) as targets,
-        kept_on(work.plan.host_cpu) as complaint,
-        before_others(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
+        pinned_to(work.plan.host_cpu) as complaint,
+        realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
         eyes.stopping.reach(targets.values())
         if complaint:
@@ -242,13 +241,13 @@ def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch
     if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
         yield None
         return
-    with alone(say, lambda: stopping.asked, beside=options.beside) as company:
+    with hold_machine_lock(say, lambda: stopping.asked, beside=options.beside) as company:
         yield Watch(plan.cpus, company=company)
 
 
 @contextmanager
 def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> Iterator[dict[str, Target]]:
-    """Every place that the plan names, told what it will be asked for, while the budget lasts; closed afterwards."""
+    """Opens every target of the plan and prepares its executables, within the budget; closed afterwards."""
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None

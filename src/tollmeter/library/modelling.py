@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study's cache would miss, where there is none: points run under an emulator that tells their addresses to a
-model of that cache. Kept in the run's folder beside the journal, since it is no measurement.
-"""
+"""The misses of a study's cache on a machine without it: points run under an emulator that passes their addresses to a
+model of that cache. Stored in the run's folder beside the journal, since it is no measurement."""
 
 from __future__ import annotations
 
@@ -15,17 +14,16 @@ from tollmeter.library.profiling import wanted_by
 from tollmeter.library.sampled import Over, Wanted, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
-from tollmeter.store.profiles import keep_modelled
-from tollmeter.targets.modelled import MISSES, missed
+from tollmeter.store.profile_files import keep_modelled
+from tollmeter.targets.modelled_visit import MISSES, model_misses
 from tollmeter.toolchain.abis import open_here
 
 LASTS_MS = 50
 
 
 def model_suite(folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
-    """What a suite wants modelled, until it is over; what there is of it also after a Ctrl-C. tell: is told how
-    many are done, of how many.
-    """
+    """Models what a suite wants, until time is over; also stores what there is after a Ctrl-C. tell: is called with the
+    number that is done, and of all."""
     taken: list[Modelled] = []
     every = wanted_by(cache.select, ground)
     try:
@@ -44,13 +42,15 @@ def model(wanted: Wanted, cache: CacheModel) -> Modelled:
     words = [f"{name}={value}" for name, value in point.parameters]
     try:
         open_here(ROOT, point.target, (MISSES,)).close()
-        told = missed(point.target, [wanted.executable.path, *words], LASTS_MS, cache, ROOT / "build/emulator")
-        last, work = read_profile(told.ended)
+        modelled = model_misses(
+            point.target, [wanted.executable.path, *words], LASTS_MS, cache, ROOT / "build/emulator"
+        )
+        last, work = read_profile(modelled.ended)
     except (Failure, OSError) as error:
         return _without(wanted, error.sentence if isinstance(error, Failure) else str(error))
     operations = last.iterations * (work.operations or 1.0)
     return msgspec.structs.replace(
-        _without(wanted, None), misses=told.misses / operations, flushes=told.flushes / operations
+        _without(wanted, None), misses=modelled.misses / operations, flushes=modelled.flushes / operations
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new probe: a file of its own that compiles and measures as it stands."""
+"""A new probe: a file of its own that compiles and measures without further edits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def new_probe(tree: Path, name: str) -> Path:
     """Writes probes/FAMILY/NAME.c. Raises Failure (2) for what is no probe's name or one already, and (5) where there
     is no checkout to write it in.
     """
-    found = _NAME.fullmatch(name)
-    if found is None or found[1] == _RUNTIME:
+    match = _NAME.fullmatch(name)
+    if match is None or match[1] == _RUNTIME:
         raise Failure(f"{clean(name)!r} is no name of a probe: expected FAMILY.NAME, as in kernel.getrandom")
     if name in probe_names(tree / "probes"):
         raise Failure(f"there is a probe {name} already")
     if not root.IS_CHECKOUT:
         raise Failure("a probe is added to a checkout, and this was installed: git clone is the way", 5)
-    path = tree / "probes" / found[1] / f"{found[2]}.c"
+    path = tree / "probes" / match[1] / f"{match[2]}.c"
     try:
         path.parent.mkdir(exist_ok=True)
         with path.open("x", encoding="utf-8") as made:

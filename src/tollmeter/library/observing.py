@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody looks on while a run measures."""
+"""An observer that does nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def unseen(plan: Plan, machine: Machine) -> Iterator[Observer]:
 
 
 class Blind:
-    """Implements conduct.Observer for those who asked for quiet, and for programs."""
+    """Implements conduct.Observer for --quiet, and for programs."""
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
         del visit, fraction, seconds_left

@@ -15,9 +15,9 @@ _LONGEST_TOLD = 60
 
 def seconds(text: str) -> float:
     """30, 30s, 500ms, 2m, 1h. Raises Failure (2)."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
-    unit = _SECONDS.get(found[2].lower()) if found else None
-    asked_s = float(found[1]) * unit if found and unit else 0.0
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
+    unit = _SECONDS.get(match[2].lower()) if match else None
+    asked_s = float(match[1]) * unit if match and unit else 0.0
     if not 0 < asked_s <= _LONGEST_S:
         raise Failure(f"--budget {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
     return asked_s
@@ -29,10 +29,10 @@ def _short(text: str) -> str:
 
 def share(text: str) -> float:
     """3%, 0.5 %. Raises Failure (2)."""
-    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
-    if not found or not 0 < float(found[1]) <= 100:
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
+    if not match or not 0 < float(match[1]) <= 100:
         raise Failure(f"--precision {_short(text)}: expected a share such as 2%")
-    return float(found[1]) / 100
+    return float(match[1]) / 100
 
 
 def priority_named(text: str) -> Priority:
@@ -45,14 +45,14 @@ def priority_named(text: str) -> Priority:
 
 def numbers(text: str | None) -> tuple[int, ...]:
     """CPUs: 0,2 or 4-7. Raises Failure (2)."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.split(",") if text is not None else ():
         span = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part)
         first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
         if first > last:
             raise Failure(f"--cpus {_short(text or '')}: numbers such as 0,2 or 4-7 are meant")
-        found += range(first, last + 1)
-    return tuple(found)
+        cpus += range(first, last + 1)
+    return tuple(cpus)
 
 
 def names(text: str | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ DEFAULT_BUDGET = "110s"
 
 
 def usual_precision(against: Sequence[str]) -> float:
-    """What is wanted of a row; of a ratio, where points stand against each other."""
+    """The precision that is wanted of a row; of a ratio, in an interleaved comparison."""
     return RATIO_PRECISION if against else PRECISION
 
 

@@ -21,9 +21,8 @@ _MOST_BYTES = 4096
 
 @contextmanager
 def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
-    """Where the first of the executables serves on the host, as a probe reads it; empty where nobody asked, or none
-    does. Raises Failure where the host cannot be reached, or doesn't serve.
-    """
+    """The address of the first executable that serves on the host, as a probe reads it; empty where none was requested,
+    or none serves. Raises Failure where the host cannot be reached, or does not serve."""
     if not host or not executables:
         yield ""
         return
@@ -41,12 +40,12 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
 def _place(host: str, process: commands.Popen[bytes]) -> str:
     """ADDRESS,PORT,..."""
     said = _said(process)
-    found = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", said)
-    if found is None:
+    match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", said)
+    if match is None:
         raise Failure(f"--peer {host}: it does not serve: {clean(said.strip())[:200] or 'it says nothing'}", 5)
-    if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", found[1]):
-        raise Failure(f"--peer {host}: ssh reaches it at {found[1] or 'no address'}, and an IPv4 address is needed", 5)
-    return f"{found[1]}{found[2]}"
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", match[1]):
+        raise Failure(f"--peer {host}: ssh reaches it at {match[1] or 'no address'}, and an IPv4 address is needed", 5)
+    return f"{match[1]}{match[2]}"
 
 
 def _said(process: commands.Popen[bytes]) -> str:

@@ -54,7 +54,7 @@ RUNS = _runs()
 
 
 def sources() -> dict[str, tuple[str, ...]]:
-    """Every probe that can be asked for, and the libraries that it is built with."""
+    """Every probe that can be requested, and the libraries that it is built with."""
     return libraries.named_by(ROOT / "probes", sorted(probe_names(ROOT / "probes")))
 
 
@@ -67,11 +67,10 @@ def built(*, brings: bool = False) -> Catalog:
 def made_ready(
     abis: Sequence[str], targets: Sequence[str], asked: Asking, may_install: bool = True, *, may_start: bool = True
 ) -> Catalog:
-    """What is asked for, built and described: for the ABIs that were named, else for those of the selections; on the
-    targets that were named, if any. may_start: else what is not built is a gap.
+    """The requested probes, built and described: for the named ABIs, else for those of the selections; on the named
+    targets, if any. may_start: else what is not built is a gap.
 
-    Raises Failure where a name is no target's or no ABI's, or where none of the ABIs can be made ready.
-    """
+    Raises Failure where a name is no target's or no ABI's, or where none of the ABIs can be made ready."""
     for target in targets:
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
@@ -133,12 +132,14 @@ def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Fail
         for failure in failures.values():
             if not isinstance(failure, NoCompiler):
                 raise failure
-        raise Failure(f"no ABI can be built here: {'; '.join(one.sentence for one in failures.values())}", NOTHING_RAN)
+        raise Failure(
+            f"no ABI can be built here: {'; '.join(cause.sentence for cause in failures.values())}", NOTHING_RAN
+        )
 
 
 def _bring_libraries(wanted: Wanted, known: Libraries) -> None:
-    """What cannot be had is told, and the rows of its probes say so too."""
-    names = {one for probes in wanted.values() for probe in probes for one in known.get(probe, ())}
+    """A library that cannot be had is reported, also in the rows of its probes."""
+    names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     for name in libraries.missing(ROOT, sorted(names), wanted):
         library = libraries.known(ROOT)[name]
         say(f"bringing {library.summary}, once")
@@ -151,8 +152,8 @@ def _bring_libraries(wanted: Wanted, known: Libraries) -> None:
 def _check_known(abis: Iterable[str]) -> None:
     """Before anything is installed or built for the others. Raises Failure (2) with the nearest names."""
     abis = list(abis)
-    found = find(ROOT, abis)
-    known = [*found.abis, *found.refused]
+    readable = find(ROOT, abis)
+    known = [*readable.abis, *readable.refused]
     for abi in abis:
         if abi not in known:
             raise catalog.unknown("ABI", abi, known)
@@ -194,7 +195,8 @@ def say_left_out(loaded: Catalog, suite: Suite) -> None:
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
-    """An ABI of this CPU that a suite names and nobody asked for is no hole in the answer but a row that says so."""
+    """An ABI of this CPU that a suite names and that was not requested is no hole in the answer but a row that states
+    it."""
     named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
     own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
     gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
@@ -234,7 +236,7 @@ def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Ca
 
 
 def opened(names: Iterable[str]) -> dict[str, Target]:
-    """Targets by their names. One that cannot be opened says so in each of its visits."""
+    """Targets by their names. One that cannot be opened reports it in each of its visits."""
     targets: dict[str, Target] = {}
     for name in names:
         try:
@@ -294,9 +296,9 @@ def run_names() -> list[str]:
 
 def run_folders() -> list[Path]:
     """The person's runs and those of the checkout, the oldest first. Of two with one name the person's is meant."""
-    found = {path.parent.name: path.parent for place in (ROOT / "runs", RUNS) for path in place.glob(f"*/{JOURNAL}")}
-    found.pop(LAST, None)
-    return sorted(found.values(), key=lambda folder: ((folder / JOURNAL).stat().st_mtime, folder))
+    folders = {path.parent.name: path.parent for place in (ROOT / "runs", RUNS) for path in place.glob(f"*/{JOURNAL}")}
+    folders.pop(LAST, None)
+    return sorted(folders.values(), key=lambda folder: ((folder / JOURNAL).stat().st_mtime, folder))
 
 
 def remember(folder: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From words to a plan: what is asked, what is built, which machine it is, and what its earlier runs said."""
+"""From command words to a plan: the request, the built probes, the machine, and the history of its earlier runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.arguments import check_seed
-from tollmeter.library.asked import asked
+from tollmeter.library.command_words import asked
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.wanted import asking
@@ -59,15 +59,15 @@ class Prepared(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What a run is gone on with."""
+    """What a resumed run starts from."""
 
     catalog: Catalog
     machine: Machine
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
-    """Everything that is settled before the first visit. Raises Failure: 2 for a name that is not there, 6 where
-    nothing can run."""
+    """Everything that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 where nothing can
+    run."""
     check_seed(options.seed)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
@@ -83,8 +83,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     places.say_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_abis(catalog, abis)
-    told, clock = machine_of(catalog, targets)
-    machine = measured_caches(told, numbers(options.cpus))
+    reported, clock = machine_of(catalog, targets)
+    machine = measured_caches(reported, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
         id=folder.name,
@@ -123,8 +123,8 @@ def _own_folder(out: Path) -> Path:
 
 
 def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
-    """What this machine's earlier runs say, written down with what was asked, since the numbers rest on it. probes:
-    whose rows are asked for."""
+    """The request with the results of this machine's earlier runs, since the numbers rest on them. probes: whose rows
+    are requested."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -133,12 +133,12 @@ def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Reque
                 held = widths.setdefault(target, {})
                 held[abi] = max(width, held.get(abi, 0.0))
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
-    told = [
+    earlier = [
         Run(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
         for run in runs
     ]
-    of_probes = shipped | runs_sd(told, shipped)
-    return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(told, of_probes), widths=widths)
+    of_probes = shipped | runs_sd(earlier, shipped)
+    return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(earlier, of_probes), widths=widths)
 
 
 def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
@@ -158,7 +158,8 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 
 
 def _narrowed(plan: Plan, request: Request, planned_s: int) -> str:
-    """That the budget is too short for most of what was asked, what is measured in it, and what would mend that."""
+    """A sentence: the budget is too short for most of the requested points, what is measured in it, and which budget
+    would suffice."""
     points = len(plan.points())
     several = f"{plan.asked or points} points are requested, and need about {_minutes(plan.asked_s)} to converge"
     is_less = 0 < points < plan.asked
@@ -188,8 +189,10 @@ def _fewer_words(plan: Plan) -> str:
     probe = plan.probes.get(select.probe)
     if more or probe is None:
         return ""
-    free = (one for one in probe.parameters if one.typical and one.name not in select.parameters)
-    return " ".join(f"{one.name}={one.typical}" for one in free)
+    free = (
+        parameter for parameter in probe.parameters if parameter.typical and parameter.name not in select.parameters
+    )
+    return " ".join(f"{parameter.name}={parameter.typical}" for parameter in free)
 
 
 def folder_for_files(folder: Path) -> Path:
@@ -224,16 +227,15 @@ def for_measuring(budget_seconds: float) -> float:
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
-    """Of the places that were asked for, or else this one: the first that answers, in the order in which `main_place`
-    prefers them, since machine and rows are to be of the same.
-    """
+    """The machine of the requested targets, or else this one: the first that answers, in the order in which
+    `main_place` prefers them, since machine and rows belong together."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
         place = places.opened([name])[name]
         try:
             for path in paths:
                 try:
-                    return _told(place, path)
+                    return _asked_machine(place, path)
                 except Failure as failure:
                     failures.append(failure)
         finally:
@@ -243,22 +245,23 @@ def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, Clock
 
 def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, list[str]]:
     """By place, the hardware's first: an executable of each ABI, since a place may run one and not another."""
-    found: dict[str, dict[str, str]] = {}
+    by_place: dict[str, dict[str, str]] = {}
     for made in sorted(catalog.executables.values(), key=lambda made: catalog.abis.index(made.build.abi)):
         for name in (made.target, *made.also):
             if targets or name == LOCAL:
-                found.setdefault(name, {}).setdefault(made.build.abi, made.path)
-    ordered = sorted(found, key=lambda name: (clock_of(name) != "hardware", name != LOCAL, name))
-    return {name: list(found[name].values()) for name in ordered}
+                by_place.setdefault(name, {}).setdefault(made.build.abi, made.path)
+    ordered = sorted(by_place, key=lambda name: (clock_of(name) != "hardware", name != LOCAL, name))
+    return {name: list(by_place[name].values()) for name in ordered}
 
 
-def _told(place: Target, path: str) -> tuple[Machine, ClockReading]:
-    """Any executable that runs there can tell; it alone, since a place that boots with all of them boots longer."""
+def _asked_machine(place: Target, path: str) -> tuple[Machine, ClockReading]:
+    """The machine as one executable there describes it; only one, since a target that boots with all of them boots
+    longer."""
     place.prepare([path])
-    told = protocol.head(place.machine(path))
-    if told.machine is None or told.clock is None:
+    answer = protocol.head(place.machine(path))
+    if answer.machine is None or answer.clock is None:
         raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)
-    return told.machine, told.clock
+    return answer.machine, answer.clock
 
 
 def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
@@ -293,7 +296,7 @@ def check_machine(folder: Path, request: Request, contents: Contents) -> Machine
 
 
 def _name_here() -> tuple[str, str] | None:
-    """Host and kernel, as a probe tells them. None where the system refuses to."""
+    """Host and kernel, as a probe reports them. None where the system refuses."""
     try:
         here = os.uname()
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: points run under a sampler, their addresses made functions, kept in the run's folder beside the journal.
+"""Profiles: points run under a sampler, their addresses resolved to functions, stored in the run's folder beside the
+journal.
 
-The journal holds what was measured, and is the truth of the rows. A profile is of the executable as it was then, which
-nobody keeps: so it is written as functions at once.
-"""
+The rows come from the journal alone. A profile is of the executable at that time, which is not kept: so its addresses
+are resolved to functions at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.library import places
-from tollmeter.library.asked import asked
+from tollmeter.library.command_words import asked
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.sampled import Over, Wanted, never, sampled
 from tollmeter.library.turns import Tell, Turns
@@ -21,23 +21,23 @@ from tollmeter.library.wanted import asking
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
 from tollmeter.plan.points import Ground, check_abis, resolve
-from tollmeter.store.profiles import keep
-from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.store.profile_files import keep
+from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.toolchain.symbols import Met, Symbols
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[Wanted]:
-    """What the words come to; a parameter that they do not name takes its typical value. Raises Failure: 2 for a name
-    that is not there, 6 where nothing of it runs here."""
+    """The points of the command words; a parameter that they do not name takes its typical value. Raises Failure: 2 for
+    an unknown name, 6 where nothing of it runs here."""
     catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
     suite = asked(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_abis(catalog, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], abis)
-    found = wanted_by(selects, ground)
-    if not found:
+    points = wanted_by(selects, ground)
+    if not points:
         raise Failure(f"nothing of {suite.name} runs here", 6)
-    return found
+    return points
 
 
 def wanted_by(selects: Iterable[Select], ground: Ground) -> list[Wanted]:
@@ -55,8 +55,8 @@ def profile_suite(
     *,
     over: Over = never,
 ) -> None:
-    """Takes the profiles that a suite wants, and keeps them in the run's folder, also what there is of them after a
-    Ctrl-C. seconds: for each. tell: is told how far it is. widths: of the whole core, as earlier runs saw it."""
+    """Takes the profiles that a suite wants, and stores them in the run's folder, also those that there are after a
+    Ctrl-C. seconds: for each. tell: is called with the progress. widths: of the uncontended core, from earlier runs."""
     turns = Turns(wanted, Sampling(round(1000 * seconds)), widths)
     try:
         turns.take(tell, over)

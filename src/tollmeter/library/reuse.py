@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tollmeter.catalog import Executable
 from tollmeter.library import places
-from tollmeter.library.asked import DEFAULT
+from tollmeter.library.command_words import DEFAULT
 from tollmeter.library.prepare import Prepared
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.protocol import head, outcome

@@ -18,19 +18,21 @@ _KEYWORDS = {"metric": "metric", "abi": "abi", "target": "place"}
 def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], parameters: Mapping[str, Value]) -> Row:
     """fields: metric, abi and target of the row; None for any, of metrics for the first. Raises Failure (2): with the
     nearest names for a name or value that no row has, and with what the rows differ in where several match."""
-    found = _having(rows, attrgetter("probe"), probe, "probe of this run")
+    matching = _having(rows, attrgetter("probe"), probe, "probe of this run")
     for field, name in fields.items():
         if name is not None:
-            found = _having(found, attrgetter(field), name, f"{field} of {probe}")
+            matching = _having(matching, attrgetter(field), name, f"{field} of {probe}")
     for name, value in parameters.items():
-        if not any(name in row.parameters for row in found):
-            raise unknown(f"parameter of {probe}", name, sorted({own for row in found for own in row.parameters}))
-        found = _having(found, partial(_parameter, name), value, f"{name} of {probe}")
+        if not any(name in row.parameters for row in matching):
+            raise unknown(f"parameter of {probe}", name, sorted({own for row in matching for own in row.parameters}))
+        matching = _having(matching, partial(_parameter, name), value, f"{name} of {probe}")
     if fields["metric"] is None:
-        found = [row for row in found if row.metric == found[0].metric]
-    if len(found) > 1:
-        raise Failure(f"{len(found)} rows of {probe} match; they differ in {' and in '.join(_differences(found))}")
-    return found[0]
+        matching = [row for row in matching if row.metric == matching[0].metric]
+    if len(matching) > 1:
+        raise Failure(
+            f"{len(matching)} rows of {probe} match; they differ in {' and in '.join(_differences(matching))}"
+        )
+    return matching[0]
 
 
 def _parameter(name: str, row: Row) -> Value | None:
@@ -38,9 +40,9 @@ def _parameter(name: str, row: Row) -> Value | None:
 
 
 def _having(rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: Value, kind: str) -> list[Row]:
-    found = [row for row in rows if field(row) == wanted]
-    if found:
-        return found
+    matching = [row for row in rows if field(row) == wanted]
+    if matching:
+        return matching
     there = dict.fromkeys(value for row in rows if (value := field(row)) is not None)
     numbers = [value for value in there if isinstance(value, int)]
     if isinstance(wanted, int) and numbers:

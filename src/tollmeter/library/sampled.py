@@ -15,8 +15,8 @@ from tollmeter.model import Point, Record, Work
 from tollmeter.numbers.slices import Look
 from tollmeter.protocol import Damaged, Line, find_lines
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiled import Asked as Sampling
-from tollmeter.targets.profiled import profiled
+from tollmeter.targets.profiling_visit import Asked as Sampling
+from tollmeter.targets.profiling_visit import profiled
 from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Over = Callable[[], str | None]
 
 
 def never() -> str | None:
-    """For whoever waits until all is looked at, or ends it by an exception."""
+    """No time limit: for callers that wait for the end, or end it by an exception."""
     return None
 
 
@@ -56,9 +56,9 @@ class Slice(NamedTuple):
 
     @property
     def own_ns(self) -> float:
-        """What the program itself took. ns passed on the wall, where others may have had the CPU for most of it: perf's
-        clock stands still then, and so each of its samples is a period of the program's own time. Where it may not look
-        into the kernel some are missing, and the wall's time is all that there is."""
+        """The program's own time. On the wall clock other tasks may have had the CPU for most of it. perf's clock stops
+        then, so each of its samples is a period of the program's own time. Where it may not look into the kernel some
+        are missing, and the wall's time is all that there is."""
         if not self.last.sees_kernel:
             return self.last.ns
         return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)
@@ -86,10 +86,10 @@ class Wanted(NamedTuple):
 def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
     """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
-    told = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
-    last, work = read_profile(told.ended)
-    records = _read(list(find_lines(told.ended.output)), "profile", Sampled)
-    return Slice(last, work, told.counted or dict(hit for record in records for hit in record.hits))
+    visit = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
+    last, work = read_profile(visit.ended)
+    records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
+    return Slice(last, work, visit.counted or dict(hit for record in records for hit in record.hits))
 
 
 def read_profile(ended: Ended) -> tuple[Sampled, Work]:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runs of this machine in a browser of this machine: a list, and each run's page, renewed while it is measured.
 
-It listens on the loopback alone, answers nobody who does not know the token of its address, and only reads. A page
-asks for nothing, so that a browser needs no more than to be told when to come again.
-"""
+It listens on the loopback only, answers only requests with the token of its address, and only reads. A page loads
+nothing else, so that a browser needs only a time for its next reload."""
 
 from __future__ import annotations
 
@@ -154,7 +153,7 @@ def _status(error: Failure | OSError, names: Sequence[str]) -> HTTPStatus:
 
 
 def _renewed(measuring: bool) -> dict[str, str]:
-    """What tells the browser to come again."""
+    """The header that makes the browser reload."""
     return {"Refresh": str(RENEW_S)} if measuring else {}
 
 
@@ -197,8 +196,8 @@ def _line(folder: Path) -> str:
 
 
 def serve(port: int, tell: Any) -> None:
-    """Serves until it is interrupted. tell: called once with the address. Whatever is measured meanwhile comes first:
-    this process asks for the least of the CPU."""
+    """Serves until it is interrupted. tell: called once with the address. Measurements have precedence: this process
+    runs at the lowest CPU priority."""
     with Server(port) as server:
         os.nice(19)
         tell(server.address)

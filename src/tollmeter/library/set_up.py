@@ -55,7 +55,8 @@ def _set_up(brings: bool) -> int:
 
 
 def _compile() -> None:
-    """What Python compiles when a module is imported first could not be kept by a person who may only read."""
+    """Compiles at set-up what Python would compile at the first import: a user with read access alone could not store
+    it."""
     for module in pkgutil.walk_packages(tollmeter.__path__, "tollmeter."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

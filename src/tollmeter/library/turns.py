@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in short slices, every point's in turns: whoever comes to use the core, or leaves it, does so to all points.
+"""Profiles in short slices, interleaved over all points: a workload that comes to use the core, or leaves it, does so
+for all points.
 
 A slice is a process of its own. Of the points' slices those are put together in which the core was in one state, the
-same for all points; where no state has slices enough of each, all are.
-"""
+same for all points; where no state has enough slices of each point, all are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tollmeter.model import Failure, Profile, Share, StateName
 from tollmeter.numbers.known import Place
 from tollmeter.numbers.slices import LEAST_SLICES, common_state, is_of, likeliest, shared_parts, within
 from tollmeter.plan.effort import is_counted
-from tollmeter.targets.profiled import Asked as Sampling
+from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.toolchain.symbols import Symbols
 
 KERNEL = "(kernel)"
@@ -47,26 +47,27 @@ class Turns:
     """sampling: for how long each point. widths: of the whole core, as earlier runs saw it."""
 
     def __init__(self, wanted: Sequence[Wanted], sampling: Sampling, widths: Mapping[Place, float] = {}) -> None:
-        points = [_Point(one, [], []) for one in wanted]
+        points = [_Point(point, [], []) for point in wanted]
         self._points, self._widths = points, widths
-        self._counted = [one for one in points if is_counted(one.wanted.point)]
-        self._sampled = [one for one in points if not is_counted(one.wanted.point)]
+        self._counted = [point for point in points if is_counted(point.wanted.point)]
+        self._sampled = [point for point in points if not is_counted(point.wanted.point)]
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
     def take(self, tell: Tell, over: Over = never) -> None:
-        """Half as many turns again where a state would have slices enough of all, for the points that lack them."""
-        for number, one in enumerate(self._counted, start=1):
+        """Takes half as many rounds again where a state would then have enough slices of all points, for the points
+        that lack them."""
+        for number, point in enumerate(self._counted, start=1):
             if over():
                 return
-            tell(f"profile by counting {number} of {len(self._counted)}: {one.wanted.point.probe}")
-            one.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
+            tell(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
+            point.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
         part = self._whole._replace(ms=max(1, self._whole.ms // self._count))
         for turn, points in enumerate(self._turns(), start=1):
             if over():
                 return
             tell(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
-            for one in points:
-                one.add(part)
+            for point in points:
+                point.add(part)
 
     def _turns(self) -> Iterator[list[_Point]]:
         for _ in range(self._count if self._sampled else 0):
@@ -81,32 +82,32 @@ class Turns:
             return []
         best, _ = likeliest(shared)
         met = [sum(is_of(part, best) for part in parts) for parts in shared]
-        return [one for one, count in zip(self._taken(), met, strict=True) if count < LEAST_SLICES]
+        return [point for point, count in zip(self._taken(), met, strict=True) if count < LEAST_SLICES]
 
     def profiles(self) -> list[Profile]:
         """Of what was taken until now; a point of which there is nothing has a reason."""
         taken, shared = self._taken(), self._shared()
         state = common_state(shared)
-        told = {id(one): _profile(one, one.slices, None) for one in self._points if one not in taken}
-        for one, parts in zip(taken, shared, strict=True):
-            kept = [each for each, part in zip(one.slices, parts, strict=True) if is_of(part, state)]
-            told[id(one)] = _profile(one, kept, state)
-        return [told[id(one)] for one in self._points]
+        by_id = {id(point): _profile(point, point.slices, None) for point in self._points if point not in taken}
+        for point, parts in zip(taken, shared, strict=True):
+            kept = [each for each, part in zip(point.slices, parts, strict=True) if is_of(part, state)]
+            by_id[id(point)] = _profile(point, kept, state)
+        return [by_id[id(point)] for point in self._points]
 
     def _taken(self) -> list[_Point]:
-        return [one for one in self._sampled if one.slices]
+        return [point for point in self._sampled if point.slices]
 
     def _shared(self) -> list[list[float | None]]:
-        """By point that was sampled and slice, for how much of it somebody else used the core."""
+        """For each sampled point and slice the share of its looks that saw the core contended."""
         places: dict[Place, list[_Point]] = defaultdict(list)
-        for one in self._taken():
-            places[one.wanted.point.target, one.wanted.point.abi].append(one)
-        told: dict[int, list[float | None]] = {}
+        for point in self._taken():
+            places[point.wanted.point.target, point.wanted.point.abi].append(point)
+        by_id: dict[int, list[float | None]] = {}
         for place, points in places.items():
-            looks = [each.last.looks for one in points for each in one.slices]
+            looks = [each.last.looks for point in points for each in point.slices]
             parts = iter(shared_parts(looks, self._widths.get(place, 0.0)))
-            told |= {id(one): [next(parts) for _ in one.slices] for one in points}
-        return [told[id(one)] for one in self._taken()]
+            by_id |= {id(point): [next(parts) for _ in point.slices] for point in points}
+        return [by_id[id(point)] for point in self._taken()]
 
 
 # ---- slices to a profile --------------------------------------------------------------------------------------------
@@ -117,19 +118,19 @@ def _profile(point: _Point, slices: Sequence[Slice], state: StateName | None) ->
     empty = Profile(probe=asked.probe, abi=asked.abi, target=asked.target, parameters=asked.values())
     if not slices:
         return msgspec.structs.replace(empty, reason=(point.reasons or ["it was interrupted"])[0])
-    operations = sum(one.operations for one in slices)
+    operations = sum(part.operations for part in slices)
     return msgspec.structs.replace(
         empty, source=slices[0].last.source, state=state, shares=_shares(point.wanted, slices),
-        lost=sum(one.last.lost for one in slices),
-        operation_ns=sum(one.own_ns for one in slices) / operations if operations else 0.0,
+        lost=sum(part.last.lost for part in slices),
+        operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
 
 
 def _shares(wanted: Wanted, slices: Sequence[Slice]) -> tuple[Share, ...]:
-    """Addresses as functions, at once: nobody keeps an executable."""
+    """Addresses as functions, resolved at once: the executable is not kept."""
     symbols = Symbols(Path(wanted.executable.path))
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
-    parts = [_functions(symbols, one, inlined) for one in slices]
+    parts = [_functions(symbols, part, inlined) for part in slices]
     whole = sum(parts, Counter[str]())
     exact = is_counted(wanted.point)
     return tuple(
@@ -139,10 +140,10 @@ def _shares(wanted: Wanted, slices: Sequence[Slice]) -> tuple[Share, ...]:
     )  # fmt: skip
 
 
-def _functions(symbols: Symbols, one: Slice, inlined: dict[str, Counter[str]]) -> Counter[str]:
+def _functions(symbols: Symbols, part: Slice, inlined: dict[str, Counter[str]]) -> Counter[str]:
     """How often each was met. inlined: is added to, by the function that another was put into."""
-    whole: Counter[str] = Counter({KERNEL: one.last.kernel} if one.last.kernel else {})
-    for address, count in one.hits.items():
+    whole: Counter[str] = Counter({KERNEL: part.last.kernel} if part.last.kernel else {})
+    for address, count in part.hits.items():
         name, inner = symbols.function(address), symbols.inlined(address)
         whole[name] += count
         if inner:

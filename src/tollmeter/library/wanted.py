@@ -18,8 +18,8 @@ Libraries = Mapping[str, Collection[str]]
 
 
 class Asking(NamedTuple):
-    """against: what the points of the selections stand against: ABIs, probes, and NAME=VALUE. brings: whether the
-    libraries come that probes are built with; without them a probe says so in its rows."""
+    """against: the counterparts of the selections' points: ABIs, probes, and NAME=VALUE. brings: whether libraries are
+    downloaded that probes are built with; without them a probe reports it in its rows."""
 
     selects: Sequence[Select]
     against: Sequence[str] = ()
@@ -30,7 +30,7 @@ def asking(
     words: Sequence[str], suites: Mapping[str, Suite], sources: Libraries, against: Sequence[str] = ()
 ) -> Asking:
     """Of the words of a command. Raises Failure (2) for one that names neither a suite nor a probe."""
-    from tollmeter.library.asked import parsed  # brings numpy, which what only reads can do without
+    from tollmeter.library.command_words import parsed  # brings numpy, which what only reads can do without
 
     _, named = parsed(words)
     return Asking([select for word in named for select in _named(word.name, suites, sources)], against)
@@ -61,17 +61,16 @@ def selects_of(suite: Suite) -> list[Select]:
 
 def wanted(asked: Asking, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
     """named: ABIs in place of the selections' own. own: those of this machine, the native one first; an ABI that is
-    neither is not built. A probe of the native ABI is always there: it tells what machine this is. So is one of each
-    ABI that only workloads are for: they run where it runs.
-    """
-    found: dict[str, set[str]] = {abi: set() for abi in own[:1]}
+    neither is not built. A probe of the native ABI is always included: it describes this machine. So is one of each ABI
+    that only workloads need: they run where it runs."""
+    by_abi: dict[str, set[str]] = {abi: set() for abi in own[:1]}
     for select in asked.selects:
         probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}
         for abi in _abis(named or select.abi, asked.against, own):
             if abi in own or abi in named:
-                found.setdefault(abi, set()).update(probes)
-    any_one = {min(set().union(*found.values()) or sources)}
-    return {abi: probes or any_one for abi, probes in found.items()}
+                by_abi.setdefault(abi, set()).update(probes)
+    any_one = {min(set().union(*by_abi.values()) or sources)}
+    return {abi: probes or any_one for abi, probes in by_abi.items()}
 
 
 def _chosen(select: Select, sources: Libraries) -> Iterator[str]:

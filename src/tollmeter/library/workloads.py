@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite's workloads among what is built: each a probe of its own, for every ABI that is asked for and runs here."""
+"""A suite's workloads among the built probes: each a probe of its own, for every requested ABI that runs here."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
 from tollmeter.toolchain.build import Gap, find_compiler
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.trusted import complaint
-from tollmeter.toolchain.workloads import made
+from tollmeter.toolchain.workload_build import made
 
 
 def selected(suite: Suite) -> Suite:
     """The suite, with a selection for each of its workloads."""
-    more = (Select(probe=_name(one), abi=one.abi, target=one.target) for one in suite.workload)
+    more = (Select(probe=_name(workload), abi=workload.abi, target=workload.target) for workload in suite.workload)
     return msgspec.structs.replace(suite, select=(*suite.select, *more))
 
 
@@ -61,7 +61,7 @@ def _name(workload: Workload) -> str:
 
 def _abis(loaded: Catalog, wanted: Sequence[str]) -> Iterator[str]:
     yield from dict.fromkeys(
-        name for one in wanted if (name := loaded.abis[0] if one == NATIVE else one) in loaded.abis
+        name for name_ in wanted if (name := loaded.abis[0] if name_ == NATIVE else name_) in loaded.abis
     )
 
 
@@ -83,25 +83,25 @@ def _standing(workload: Workload, abi: str) -> Path:
 
 def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
     """It runs where the other executables of its ABI run."""
-    like = next(one for (_, of_abi), one in loaded.executables.items() if of_abi == abi)
+    like = next(executable for (_, of_abi), executable in loaded.executables.items() if of_abi == abi)
     probe, build = description(_described(path, like.target))
     whole = msgspec.convert({**msgspec.to_builtins(build), **fingerprint(path)}, Build)
     return msgspec.structs.replace(like, path=f"{path}", probe=probe, build=whole)
 
 
 def _described(path: Path, target: str) -> bytes:
-    """What it says of itself, asked once."""
-    told = path.with_name(f"{path.name}.describe")
+    """The description that it prints; it is run once and the output stored."""
+    description = path.with_name(f"{path.name}.describe")
     if _is_described(path):
-        return told.read_bytes()
+        return description.read_bytes()
     stream = _asked_here(path) if target == LOCAL else _asked_there(path, target)
-    told.write_bytes(stream)
+    description.write_bytes(stream)
     return stream
 
 
 def _is_described(path: Path) -> bool:
-    told = path.with_name(f"{path.name}.describe")
-    return path.is_file() and told.is_file() and told.stat().st_mtime_ns > path.stat().st_mtime_ns
+    description = path.with_name(f"{path.name}.describe")
+    return path.is_file() and description.is_file() and description.stat().st_mtime_ns > path.stat().st_mtime_ns
 
 
 def _asked_here(path: Path) -> bytes:

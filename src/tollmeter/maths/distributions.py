@@ -117,11 +117,11 @@ def log_factorials(most: int) -> Array:
 def survivors(mean: Array) -> Array:
     """The largest m with m = 1 - exp(-mean m), for means above 1: Newton's method from 1 falls to it and never passes
     it, since 1 - exp(-mean m) - m is concave in m."""
-    found = np.ones_like(mean)
+    root = np.ones_like(mean)
     for _ in range(_MOST_TERMS):
-        rest = -np.expm1(-mean * found) - found
-        slope = np.minimum(mean * np.exp(-mean * found) - 1, -_TINY)
-        before, found = found, np.clip(found - rest / slope, 0, found)
-        if np.all(before - found <= _EXACT * before):
+        rest = -np.expm1(-mean * root) - root
+        slope = np.minimum(mean * np.exp(-mean * root) - 1, -_TINY)
+        before, root = root, np.clip(root - rest / slope, 0, root)
+        if np.all(before - root <= _EXACT * before):
             break
-    return found
+    return root

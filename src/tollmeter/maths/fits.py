@@ -23,38 +23,38 @@ def bounded(terms: Array, wanted: Array, low: Sequence[float], high: Sequence[fl
     """
     least, most = np.asarray(low, float), np.asarray(high, float)
     lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(wanted)
-    found: Array = np.clip(np.linalg.lstsq(terms, wanted, rcond=None)[0], least, most)
-    free = (found > least) & (found < most)
-    for _ in range(_TURNS_EACH * len(found)):
-        found, free = _settled(terms, wanted, (least, most), found, free)
-        slope = terms.T @ (wanted - terms @ found)
-        gain = np.where(free, 0.0, np.where(found <= least, slope, -slope))
+    solution: Array = np.clip(np.linalg.lstsq(terms, wanted, rcond=None)[0], least, most)
+    free = (solution > least) & (solution < most)
+    for _ in range(_TURNS_EACH * len(solution)):
+        solution, free = _settled(terms, wanted, (least, most), solution, free)
+        slope = terms.T @ (wanted - terms @ solution)
+        gain = np.where(free, 0.0, np.where(solution <= least, slope, -slope))
         gain[(least == most) | (gain <= _EXACT * lengths)] = 0.0
         if not gain.any():
             break
         free[int(np.argmax(gain))] = True
-    return found
+    return solution
 
 
 def _settled(
-    terms: Array, wanted: Array, bounds: tuple[Array, Array], found: Array, free: NDArray[np.bool_]
+    terms: Array, wanted: Array, bounds: tuple[Array, Array], start: Array, free: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
     """The solution of the free unknowns, less those that meet a bound on the way from `found` to it."""
     least, most = bounds
-    found, free = found.copy(), free.copy()
+    start, free = start.copy(), free.copy()
     while free.any():
-        rest = wanted - terms[:, ~free] @ found[~free]
-        aim = found.copy()
+        rest = wanted - terms[:, ~free] @ start[~free]
+        aim = start.copy()
         aim[free] = np.linalg.lstsq(terms[:, free], rest, rcond=None)[0]
         met = np.where(aim < least, least, np.where(aim > most, most, np.nan))
         if np.isnan(met).all():
             return aim, free
-        shares = (met - found) / np.where(aim == found, 1.0, aim - found)
+        shares = (met - start) / np.where(aim == start, 1.0, aim - start)
         share = float(np.nanmin(shares))
         stopped = shares <= share
-        found = np.where(stopped, met, found + share * (aim - found))
+        start = np.where(stopped, met, start + share * (aim - start))
         free &= ~stopped
-    return found, free
+    return start, free
 
 
 def not_negative(terms: Array, wanted: Array) -> Array:

@@ -6,28 +6,6 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.asked import (
-    Archive,
-    Bend,
-    Beside,
-    BreakEven,
-    CacheModel,
-    FigureLine,
-    FigureMark,
-    Listed,
-    Option,
-    Pair,
-    Point,
-    Program,
-    Published,
-    PublishedShare,
-    RowOf,
-    Select,
-    StudyFigure,
-    Suite,
-    Visit,
-    Workload,
-)
 from tollmeter.model.base import (
     INDEX_FORMAT,
     PRECISION,
@@ -85,6 +63,28 @@ from tollmeter.model.measured import (
     Work,
 )
 from tollmeter.model.profiled import Distances, Modelled, Profile, Share
+from tollmeter.model.requested import (
+    Archive,
+    Bend,
+    Beside,
+    BreakEven,
+    CacheModel,
+    FigureLine,
+    FigureMark,
+    Listed,
+    Option,
+    Pair,
+    Point,
+    Program,
+    Published,
+    PublishedShare,
+    RowOf,
+    Select,
+    StudyFigure,
+    Suite,
+    Visit,
+    Workload,
+)
 from tollmeter.model.samples import Columns, Lanes, Room, Samples
 
 __all__ = [

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tollmeter.model.asked import Suite
 from tollmeter.model.base import (
     Better,
     ClaimVerdict,
@@ -26,6 +25,7 @@ from tollmeter.model.base import (
 from tollmeter.model.described import Build, Machine, Probe
 from tollmeter.model.measured import Outcome, RunInfo
 from tollmeter.model.profiled import Distances, Modelled, Profile
+from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):

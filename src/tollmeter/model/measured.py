@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from tollmeter.model.asked import Point
 from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, Status
+from tollmeter.model.requested import Point
 
 
 class Witness(Record, frozen=True, gc=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of what a probe said itself: one value a visit, which no clock and no state of the core is part of."""
+"""Rows of values that a probe measured itself: one value a visit, independent of the clock and of the core's state."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ _OF_THE_EMULATOR = (
 )
 
 
-def gauge_row(told: Told, metric: Metric, known: Known) -> Row:
-    first, note = told.readings[0].outcome, told.note
-    outcomes = [read.outcome for read in told.readings if metric.name in read.outcome.gauges]
+def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
+    first, note = visited.readings[0].outcome, visited.note
+    outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
     said = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
     finite = [(value, layout) for value, layout in said if np.isfinite(value)]
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
-        return bare(first, told.probe, metric, "unsupported", _OF_THE_EMULATOR)
+        return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
     if not finite:
-        return bare(first, told.probe, metric, "unstable", "the probe gave no value")
+        return bare(first, visited.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
     alone = len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS
-    found = _counted_once(values[0], metric) if alone else _within_steps(_estimate(values, layouts), metric)
+    estimate = _counted_once(values[0], metric) if alone else _within_steps(_estimate(values, layouts), metric)
     row = bare(
-        first, told.probe, metric, "ok", note, median=found.value, low=found.low, high=found.high, minimum=min(values),
+        first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
+        minimum=min(values),
         quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
         samples=len(values),
     )  # fmt: skip
@@ -58,19 +59,21 @@ def _counted_once(value: float, metric: Metric) -> Estimate:
     return _within_steps(Estimate(value=value, low=value - half, high=value + half), metric)
 
 
-def _within_steps(found: Estimate, metric: Metric) -> Estimate:
-    """The interval reaches two pages or one fault to either side at least: so much the kernel's counts of one program
-    differ between runs, though all visits of one run agree. What is no whole number is a mean, and what the probe says
-    of its own layout is not made of pages: neither has such steps."""
-    is_whole = found.value > 0 and isclose(found.value, round(found.value))  # a mean of logarithms is not exact
+def _within_steps(estimate: Estimate, metric: Metric) -> Estimate:
+    """Widens the interval to two pages or one fault to either side: the kernel's counts of one program differ by so
+    much between runs, though all visits of one run agree. A value that is not a whole number is a mean, and a probe's
+    own layout is not made of pages: neither has such steps."""
+    is_whole = estimate.value > 0 and isclose(
+        estimate.value, round(estimate.value)
+    )  # a mean of logarithms is not exact
     step = _STEP[metric.unit] if metric.means in BY_KERNEL and is_whole else 0.0
-    low, high = min(found.low, max(0.0, found.value - step)), max(found.high, found.value + step)
-    return Estimate(value=found.value, low=low, high=high)
+    low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
+    return Estimate(value=estimate.value, low=low, high=high)
 
 
 def _estimate(values: Sequence[float], layouts: Sequence[int]) -> Estimate:
-    """A number that never differs is known; what differs is not scattered by a clock, so that only its own visits say
-    by how much."""
+    """A value that never differs is exact; one that differs does not scatter with the clock, so that only its own
+    visits show its scatter."""
     if min(values) == max(values):
         return Estimate(value=values[0], low=values[0], high=values[0])
     if min(values) <= 0:

@@ -24,8 +24,8 @@ Place = tuple[str, str]
 
 
 class Learned(NamedTuple):
-    """What earlier runs of the same machine say: how much runs differ, as the standard deviation of logarithms, by
-    probe, and by the name of a row that differs by more than its probe; and the widths of its core."""
+    """Results of earlier runs of the same machine: the between-run standard deviation of logarithms, by probe, and by
+    row where it exceeds its probe's; and the widths of its core."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -36,8 +36,8 @@ Who = tuple[int, ...]
 
 
 class Made(NamedTuple):
-    """Readings by the identity of their outcome, which lives as long as they; of each point what the same readings made
-    last: its scatter, its rows and its settlement ask for it."""
+    """A cache of readings by the identity of their outcome, which lives as long as they do; and of each point the last
+    results from the same readings, which scatter, rows and settlement share."""
 
     readings: dict[int, Reading]
     overheads: dict[Point, tuple[Who, Overheads]]
@@ -68,29 +68,29 @@ class Known(NamedTuple):
         better than that."""
         return self.made is not None and _alike(self.widths, other.widths) and _alike(self.clocks_hz, other.clocks_hz)
 
-    def readings(self, told: Sequence[Outcome], probe: Probe) -> list[Reading]:
-        """Of visits of one probe. Rows, settlement and pairs all ask for them."""
+    def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
+        """The readings of visits of one probe, which rows, settlement and pairs share."""
         if self.made is None:
-            return self.read(told, [probe] * len(told))
-        unread = self.unread(told)
+            return self.read(outcomes, [probe] * len(outcomes))
+        unread = self.unread(outcomes)
         self.read(unread, [probe] * len(unread))
-        return [self.made.readings[id(one)] for one in told]
+        return [self.made.readings[id(outcome)] for outcome in outcomes]
 
-    def unread(self, told: Sequence[Outcome]) -> list[Outcome]:
-        """Those of which nothing was made."""
-        return [one for one in told if not self._held(one)]
+    def unread(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes without readings."""
+        return [outcome for outcome in outcomes if not self._held(outcome)]
 
-    def _held(self, one: Outcome) -> Reading | None:
-        read = self.made.readings.get(id(one)) if self.made is not None else None
-        return read if read and read.outcome is one else None
+    def _held(self, outcome: Outcome) -> Reading | None:
+        read = self.made.readings.get(id(outcome)) if self.made is not None else None
+        return read if read and read.outcome is outcome else None
 
-    def read(self, told: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
-        """Of any visits, which together take less time than one by one. probes: of each."""
-        widths = [self.widths.get((one.point.target, one.point.abi)) for one in told]
-        found = readings(told, probes, widths)
+    def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
+        """The readings of any visits: together they take less time than one by one. probes: of each."""
+        widths = [self.widths.get((outcome.point.target, outcome.point.abi)) for outcome in outcomes]
+        new = readings(outcomes, probes, widths)
         if self.made is not None:
-            self.made.readings.update((id(read.outcome), read) for read in found)
-        return found
+            self.made.readings.update((id(read.outcome), read) for read in new)
+        return new
 
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
         """Of one point."""
@@ -119,12 +119,12 @@ class Known(NamedTuple):
         return learned.get(name, learned.get(probe, USUAL_RUNS_SD))
 
 
-def _alike(one: Mapping[Any, float], other: Mapping[Any, float]) -> bool:
-    return one.keys() == other.keys() and all(isclose(one[key], other[key], rel_tol=_ALIKE) for key in one)
+def _alike(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
+    return first.keys() == second.keys() and all(isclose(first[key], second[key], rel_tol=_ALIKE) for key in first)
 
 
 def row_name(row: Row, state: StateName | None) -> str:
-    """What a row stands for in one state, in words that begin with its probe: how earlier runs are asked for it."""
+    """The name of a row in one state, beginning with its probe, by which the history of earlier runs stores it."""
     parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
@@ -138,9 +138,9 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
     """Core clock of each target: median over its visits by a real clock."""
-    told = [one for one in outcomes if one.status == "ok" and one.clock.kind in REAL_CLOCKS]
+    timed = [candidate for candidate in outcomes if candidate.status == "ok" and candidate.clock.kind in REAL_CLOCKS]
     rates: dict[str, list[float]] = {}
-    for outcome, rate in zip(told, cores_hz(told).tolist(), strict=True):
+    for outcome, rate in zip(timed, cores_hz(timed).tolist(), strict=True):
         if rate > 0:
             rates.setdefault(outcome.point.target, []).append(rate)
     return {target: float(np.median(seen)) for target, seen in rates.items()}
@@ -152,5 +152,5 @@ def core_widths(outcomes: Iterable[Outcome]) -> dict[Place, float]:
     for outcome in outcomes:
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
-    found = {place: full_width(group) for place, group in groups.items()}
-    return {place: width for place, width in found.items() if width}
+    widths = {place: full_width(group) for place, group in groups.items()}
+    return {place: width for place, width in widths.items() if width}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking for rows by what they mean. Nobody outside a probe's own file names a probe."""
+"""Selects rows by their meaning. Only a probe's own file names the probe."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
     "operation-of-n": ("n",),
 }  # fmt: skip
-"""The numbers that a meaning is of, by the names of parameters: whoever reads the meaning reads them."""
+"""The numbers that a meaning rests on, by the names of parameters."""
 
 BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
 """Pages and faults that the system accounts to a process."""
 
 ACCOUNTS = ("cpu-time", *BY_KERNEL, "footprint")
-"""What the system accounts to a process, and what that wanders through: told beside a time."""
+"""What the system accounts to a process, and what that depends on: shown beside a time."""
 
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
-    """What the probe says of this row's metric; None where no description came with the row."""
+    """The description of this row's metric; None where no description came with the row."""
     probe = probes.get(row.probe)
     return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
 
@@ -71,7 +71,7 @@ def native_outcomes(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def main_abi(rows: Sequence[Row], architecture: str = "") -> str | None:
-    """Name of the ABI that stands for the machine itself; None without rows."""
+    """Name of the machine's own ABI; None without rows."""
     counts = Counter(row.abi for row in rows if row.status == "ok")
     wished = WORD_FAMILIES.get(architecture.lower(), architecture)
     if wished in counts:

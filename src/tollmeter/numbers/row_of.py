@@ -21,7 +21,7 @@ from tollmeter.experiment.precision import (
     in_plain_numbers,
     middle_of,
 )
-from tollmeter.experiment.two_states import parting
+from tollmeter.experiment.two_states import bimodal_split as parting
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost

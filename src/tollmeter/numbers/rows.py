@@ -80,8 +80,9 @@ def known_of(
     precision: float = PRECISION,
     before: Known = Known(),
 ) -> Known:
-    """From all outcomes of a run. How the points of a probe scatter is taken over all that is timed of it. before: what
-    was known of fewer of them: where the machine looks the same, what was made of their visits stays."""
+    """What all outcomes of a run tell about scatter and clocks. The scatter of a probe's points is taken over all its
+    timed points. before: the result for fewer outcomes: where the machine's clocks and widths are the same, the
+    readings are kept."""
     known = machine_known(outcomes, learned, precision)
     known = before if before.is_of_like_machine(known) else known
     return _scattered(known, by_point(outcomes), probes)
@@ -90,15 +91,15 @@ def known_of(
 def _scattered(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
     """Of the points of whole probes."""
     # In the order in which they stand in the journal, and in memory.
-    every = sorted((told for group in groups for told in group), key=attrgetter("visit"))
-    for part in parts(known.unread([told for told in every if told.status == "ok"])):
-        known.read(part, [probes[told.point.probe] for told in part])
-    found: dict[tuple[str, str], list[Logs]] = defaultdict(list)
+    every = sorted((outcome for group in groups for outcome in group), key=attrgetter("visit"))
+    for part in parts(known.unread([outcome for outcome in every if outcome.status == "ok"])):
+        known.read(part, [probes[outcome.point.probe] for outcome in part])
+    logs_of: dict[tuple[str, str], list[Logs]] = defaultdict(list)
     for group in groups:
         probe = probes[group[0].point.probe]
         for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known):
-            found[probe.probe, metric].append(logs)
-    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in found.items()}
+            logs_of[probe.probe, metric].append(logs)
+    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in logs_of.items()}
     return known._replace(scatter=scatter)
 
 
@@ -113,7 +114,7 @@ def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> 
 
 
 def row_key(row: Row) -> Key:
-    """What a row stands for, whichever run it is from: probe, ABI, target, metric, parameters by name."""
+    """The identity of a row across runs: probe, ABI, target, metric, parameters by name."""
     return row.probe, row.abi, row.target, row.metric, tuple(sorted(row.parameters.items()))
 
 
@@ -128,21 +129,21 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
     """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
-    told = told_of(outcomes, probe, known)
-    if not isinstance(told, Told):
-        return [bare(outcomes[0], probe, metric, *told) for metric in probe.metrics]
+    visited = told_of(outcomes, probe, known)
+    if not isinstance(visited, Told):
+        return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
     made = [
-        gauge_row(told, metric, known) if metric.source == "gauge" else row_of(told, metric, known)
+        gauge_row(visited, metric, known) if metric.source == "gauge" else row_of(visited, metric, known)
         for metric in probe.metrics
     ]
-    ratio = own_ratio([one for one in outcomes if one.status == "ok"])
+    ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
-    lacks = {what for told in outcomes if told.status == "ok" for what in unseen(told, probe)}
+    lacks = {what for visited in outcomes if visited.status == "ok" for what in unseen(visited, probe)}
     return [_said_of_evidence(row, lacks) for row in made] if lacks else made
 
 
 def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
-    """What the visits of one point told; or the status of all its rows, and the reason."""
+    """The usable visits of one point; or the status of all its rows, and the reason."""
     good = [outcome for outcome in outcomes if outcome.status == "ok"]
     if len({outcome.clock.kind for outcome in good}) > 1:
         return "unstable", "its visits were timed by clocks of different kinds"
@@ -158,8 +159,8 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
 
 
 def _said_of_evidence(row: Row, lacks: Iterable[str]) -> Row:
-    """Where nobody could see what disturbed a batch, any half of them may have been: the interval reaches over the
-    middle half at least, and the row's state is unknown."""
+    """Where the system provided no evidence, any half of the batches may have been disturbed: the interval covers at
+    least the middle half, and the row's state is unknown."""
     if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all visits of one point say of one metric: their values, by state of the core, at one clock."""
+"""The values of one metric from all visits of one point, by state of the core, at one clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
     def where(self, masks: Sequence[NDArray[np.bool_]]) -> Part:
         """Some values of each visit; those of visits that have enough of them, where there are enough of these."""
-        visits, raw = ([found[mask] for found, mask in zip(of, masks, strict=True)] for of in (self.visits, self.raw))
+        visits, raw = ([array[mask] for array, mask in zip(of, masks, strict=True)] for of in (self.visits, self.raw))
         medians = tuple(middle_of(values) if len(values) else 0.0 for values in visits)
         some = Part(tuple(visits), self.layouts, tuple(raw), medians).chosen([bool(mask.any()) for mask in masks])
         seen = sum(int(mask.sum()) for mask in masks) / sum(len(mask) for mask in masks)
@@ -68,32 +68,32 @@ def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
     """None where no visit has a usable value."""
-    told = [(read, found) for read in readings if (found := costs(read, metric, paid)) is not None and len(found)]
-    if not told:
+    costed = [(read, array) for read in readings if (array := costs(read, metric, paid)) is not None and len(array)]
+    if not costed:
         return None
-    stated = _stated_clock(told, metric, clocks_hz)
-    shifts = [read.clock_hz / stated if stated and read.clock_hz else 1.0 for read, _ in told]
-    flat = [found.ravel() for _, found in told]
-    layouts = [read.outcome.seed or -read.outcome.visit - 1 for read, _ in told]
+    stated = _stated_clock(costed, metric, clocks_hz)
+    shifts = [read.clock_hz / stated if stated and read.clock_hz else 1.0 for read, _ in costed]
+    flat = [array.ravel() for _, array in costed]
+    layouts = [read.outcome.seed or -read.outcome.visit - 1 for read, _ in costed]
     everything = _part(flat, shifts, layouts)
-    seen = np.repeat(np.concatenate([read.states for read, _ in told]), told[0][1].shape[1])
+    seen = np.repeat(np.concatenate([read.states for read, _ in costed]), costed[0][1].shape[1])
     if (seen == "unknown").all():
         return Series(everything, {}, None, stated)
     names: tuple[StateName, ...] = ("whole", "shared")
     parts = {name: _telling(_part(flat, shifts, layouts, seen == name)) for name in names}
-    enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
+    enough = {name: part for name, part in parts.items() if _is_enough(part, len(costed))}
     return Series(everything, enough, usual(seen), stated)
 
 
 def _stated_clock(
-    told: Sequence[tuple[Reading, Array]], metric: Metric, clocks_hz: Mapping[str, float]
+    costed: Sequence[tuple[Reading, Array]], metric: Metric, clocks_hz: Mapping[str, float]
 ) -> float | None:
     """The clock that a time is stated at, if it follows the clock."""
-    outcome = told[0][0].outcome
+    outcome = costed[0][0].outcome
     stated = clocks_hz.get(outcome.point.target)
     if stated is None or metric.unit == "cycle" or outcome.clock.kind not in REAL_CLOCKS:
         return None
-    clocked = [(middle_of(found), read.clock_hz) for read, found in told if read.clock_hz]
+    clocked = [(middle_of(array), read.clock_hz) for read, array in costed if read.clock_hz]
     return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None
 
 

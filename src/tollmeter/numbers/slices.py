@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of profiles: in which the core was whole or shared, which of them make a profile, and how well it is known.
+"""Slices of profiles: in which the core was contended, which of them make a profile, and how precise it is.
 
-Whoever uses the core's other hardware thread takes more from some functions than from others: on a guest of two CPUs
-shares moved by up to nine points (docs/decisions/0029-profiles.md).
-"""
+A workload on the sibling hyperthread takes more from some functions than from others: on a guest of two CPUs shares
+moved by up to nine points (docs/decisions/0029-profiles.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tollmeter.experiment.core_states import WHOLE_FROM, highest_heap, reached
+from tollmeter.experiment.core_states import WHOLE_FROM, highest_mode, reached
 from tollmeter.model import StateName
 
 Look = tuple[float, float]
@@ -25,13 +24,15 @@ _STATES: tuple[StateName, ...] = ("whole", "shared")
 
 
 def shared_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
-    """Of each slice, in how many of its looks somebody else used the core; None where nothing tells. All slices are of
-    one target and ABI. known_width: of the whole core, in additions a cycle, as earlier runs saw it.
-    """
+    """For each slice the share of its looks that saw the core contended; None where nothing was seen. All slices are of
+    one target and ABI. known_width: of the uncontended core, in additions a cycle, from earlier runs."""
     widths = [_widths(looks) for looks in slices]
-    seen = highest_heap(np.array([width for one in widths for width in one]))
+    seen = highest_mode(np.array([width for seen_widths in widths for width in seen_widths]))
     whole = max(seen or 0.0, known_width)
-    return [sum(width < WHOLE_FROM * whole for width in one) / len(one) if one and whole else None for one in widths]
+    return [
+        sum(width < WHOLE_FROM * whole for width in seen_widths) / len(seen_widths) if seen_widths and whole else None
+        for seen_widths in widths
+    ]
 
 
 def _widths(looks: Sequence[Look]) -> list[float]:
@@ -47,17 +48,19 @@ def is_of(shared: float | None, state: StateName | None) -> bool:
 
 
 def common_state(shared: Sequence[Sequence[float | None]]) -> StateName | None:
-    """The state that every point has slices enough of, since points are held against each other; "unknown" where there
-    is none, None where nobody looked. shared: by point and slice."""
+    """The state of which every point has enough slices, since points are compared; "unknown" where there is none, None
+    where the state was not observed. shared: by point and slice."""
     best, fewest = likeliest(shared)
-    if any(part is None for one in shared for part in one) or not shared:
+    if any(part is None for parts in shared for part in parts) or not shared:
         return None
     return best if fewest >= LEAST_SLICES else "unknown"
 
 
 def likeliest(shared: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
     """The state that the point that has least of it has most of, and how many slices those are."""
-    fewest = {state: min((sum(is_of(part, state) for part in one) for one in shared), default=0) for state in _STATES}
+    fewest = {
+        state: min((sum(is_of(part, state) for part in parts) for parts in shared), default=0) for state in _STATES
+    }
     best = max(_STATES, key=lambda state: fewest[state])
     return best, fewest[best]
 
@@ -67,11 +70,13 @@ def within(hits: Sequence[Mapping[str, int]], function: str) -> float | None:
     (Cochran 1977, section 2.11, a ratio of totals), and no less than so many samples would by chance. None where there
     is one slice. hits: by slice and function.
     """
-    wholes = [sum(one.values()) for one in hits]
+    wholes = [sum(slice_hits.values()) for slice_hits in hits]
     every, count = sum(wholes), len(hits)
     if count < 2 or not every:
         return None
-    share = sum(one.get(function, 0) for one in hits) / every
-    residuals = sum((one.get(function, 0) - share * whole) ** 2 for one, whole in zip(hits, wholes, strict=True))
+    share = sum(slice_hits.get(function, 0) for slice_hits in hits) / every
+    residuals = sum(
+        (slice_hits.get(function, 0) - share * whole) ** 2 for slice_hits, whole in zip(hits, wholes, strict=True)
+    )
     between = residuals * count / (count - 1) / every**2
     return 100 * _SURE * math.sqrt(max(between, share * (1 - share) / every))

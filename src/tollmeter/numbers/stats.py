@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tollmeter.experiment.pairwise import of_rank
 from tollmeter.experiment.precision import Estimate
 
-__all__ = ["Array", "Estimate", "adjusted_chances", "hodges_lehmann_ratio", "modes", "quartiles"]
+__all__ = ["Array", "Estimate", "benjamini_hochberg", "hodges_lehmann_ratio", "modes", "quartiles"]
 
 Array = NDArray[np.float64]
 
@@ -27,14 +27,14 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-def adjusted_chances(chances: Sequence[float]) -> list[float]:
-    """Of chances under no difference: the least share of false discoveries at which each still counts as one (Benjamini
-    and Hochberg 1995)."""
-    order = np.argsort(chances)[::-1]
-    ranks = np.arange(len(chances), 0, -1)
-    adjusted = np.empty(len(chances))
-    adjusted[order] = np.minimum.accumulate(np.asarray(chances, dtype=float)[order] * len(chances) / ranks)
-    return [float(chance) for chance in np.minimum(adjusted, 1.0)]
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for the false discovery rate: for each the least rate at which it counts as a discovery
+    (Benjamini and Hochberg 1995)."""
+    order = np.argsort(p_values)[::-1]
+    ranks = np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum.accumulate(np.asarray(p_values, dtype=float)[order] * len(p_values) / ranks)
+    return [float(p_value) for p_value in np.minimum(adjusted, 1.0)]
 
 
 def modes(visits: Sequence[Sequence[float]]) -> tuple[float, ...]:
@@ -46,9 +46,9 @@ def modes(visits: Sequence[Sequence[float]]) -> tuple[float, ...]:
     filled = [np.asarray(visit, dtype=float) for visit in visits if len(visit)]
     if not filled:
         return ()
-    found = _two_modes(np.concatenate(filled))
-    if not found or _visits_with_both(filled, found) >= min(2, len(filled)):
-        return found
+    pair = _two_modes(np.concatenate(filled))
+    if not pair or _visits_with_both(filled, pair) >= min(2, len(filled)):
+        return pair
     return _two_modes(np.array([np.median(visit) for visit in filled]))
 
 
@@ -72,9 +72,9 @@ def _two_modes(values: Array) -> tuple[float, ...]:
     return (exp(left), exp(right)) if apart and right - left > log(1.05) and _valley(logs, left, right) < 0.25 else ()
 
 
-def _visits_with_both(visits: Sequence[Array], found: tuple[float, ...]) -> int:
+def _visits_with_both(visits: Sequence[Array], pair: tuple[float, ...]) -> int:
     """How many visits hold at least 10 % of their values on either side of the middle between two modes."""
-    middle = sqrt(found[0] * found[1])
+    middle = sqrt(pair[0] * pair[1])
     shares = [float((visit > middle).mean()) for visit in visits]
     return sum(0.1 <= share <= 0.9 for share in shares)
 

@@ -28,8 +28,7 @@ def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float 
 
     Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value;
     any other that has a typical value must be at it, since the template's words are about that. Where the typical value
-    was not asked for, the only value that was stands under its own name.
-    """
+    was not requested, the only value that was has its own name."""
     lines = []
     for row, typical in _chosen(native(rows), probes):
         ns_per_unit = _ns_per_unit(row, core_clock_hz)
@@ -45,7 +44,7 @@ def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row,
     for row in rows:
         if _template(row, probes):
             groups.setdefault((row.probe, row.metric), []).append(row)
-    return [found for group in groups.values() for found in _standing(group, probes)]
+    return [standing for group in groups.values() for standing in _standing(group, probes)]
 
 
 def _standing(group: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
@@ -87,13 +86,13 @@ def _ns_per_unit(row: Row, core_clock_hz: float | None) -> float | None:
 
 def _label(template: str, row: Row) -> str:
     """The template with {parameter} replaced; underscores of a word that names a choice become blanks."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(row.parameters.get(found[1], found[0])).replace("_", " "), template)
+    return re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])).replace("_", " "), template)
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
-    """The probe, and the values that tell this point from the one that the words are about."""
-    told = _off_typical(row, probes) | _named(_template(row, probes))
-    values = (f"{name} {value}".replace("_", " ") for name, value in row.parameters.items() if name in told)
+    """The probe, and the values in which this point differs from the one that the words describe."""
+    shown = _off_typical(row, probes) | _named(_template(row, probes))
+    values = (f"{name} {value}".replace("_", " ") for name, value in row.parameters.items() if name in shown)
     return ", ".join((row.probe, *values))
 
 

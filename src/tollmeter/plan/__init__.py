@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suite on this machine: which points, in which order, with how much effort each. Nothing here runs anything.
+"""A suite on this machine: its points, their order, and the effort for each. This package runs nothing.
 
-The same suite, machine, catalog, budget and seed give the same plan, so that an interrupted run can be gone on with.
-"""
+The same suite, machine, catalog, budget and seed give the same plan, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
 from tollmeter.plan.against import groups, in_turns, opposed
 from tollmeter.plan.claims import claim_rank
-from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, told_bytes, visits_wanted
+from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
 from tollmeter.plan.points import Curve, Entry, Ground, Scope, check_abis, resolve
 
 __all__ = [
@@ -54,12 +53,12 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """cpus: to measure on, the preferred first. host_cpu: where the host itself stays, None where it has no choice.
+    """cpus: the CPUs to measure on, the preferred first. host_cpu: the CPU of the host process, None where it has no
+    choice.
 
-    folder: where probes on this machine may make files. peer: where another machine serves them. asked: points that
-    were asked for, where only the typical ones of them are planned, and else 0; asked_s: the time for measuring in
-    which most of the points asked for would converge.
-    """
+    folder: where probes on this machine may create files. peer: the machine that serves the network probes. asked:
+    number of requested points where the plan has only the typical ones, else 0; asked_s: the measuring time in which
+    most of the requested points would converge."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -82,7 +81,7 @@ class Plan(Record, frozen=True):
         return in_turns(self.against, 0) if self.against else _all_points(self.entries)
 
     def curves(self) -> list[Curve]:
-        """None where points stand against each other: another point would be none's opposite."""
+        """None in an interleaved comparison: an added point would have no counterpart."""
         several = () if self.against else self.entries
         return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
 
@@ -104,9 +103,9 @@ class Plan(Record, frozen=True):
         return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """A layout's seed is its own: what is laid out at random differs between layouts, and can be had again. A point
-        has it in common under all ABIs and in all places, which so work on the same data; and points that stand against
-        each other, which takes what layouts differ by out of their ratio."""
+        """A layout has a seed of its own: random placement differs between layouts, and can be repeated. A point has
+        the same seed under all ABIs and in all places, so that they work on the same data; so have the points of an
+        interleaved comparison, which takes the variance between layouts out of their ratio."""
         whose = "in turns" if self.against else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(
@@ -120,7 +119,7 @@ class Plan(Record, frozen=True):
         """A visit's: a run of few points and a long budget may have long visits, and a large layout takes long to set
         up. A probe that hangs costs the run this much."""
         share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
-        set_up_ms = int(_DEADLINE_MS_PER_GIB * told_bytes(point, self.probes[point.probe]) / (1 << 30))
+        set_up_ms = int(_DEADLINE_MS_PER_GIB * stated_bytes(point, self.probes[point.probe]) / (1 << 30))
         return max(share_ms, _DEADLINE_MS + set_up_ms)
 
 
@@ -157,11 +156,10 @@ def make(
     against: Sequence[str] = (),
     all_points: bool = False,
 ) -> Plan:
-    """Raises Failure: 2 for a name that is not there, 6 where nothing of the suite can run.
+    """The plan of a suite. Raises Failure: 2 for an unknown name, 6 where no point of the suite can run.
 
-    Where the budget does not reach for most of what is asked, selections that narrow give fewer points. all_points:
-    all of them, all the same.
-    """
+    Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
+    all_points: all of them nevertheless."""
     measured, host_cpu = _cpus(machine, cpus)
     ground = Ground(catalog, machine, abis)
 
@@ -190,9 +188,9 @@ def _least_seconds(plan: Plan) -> float:
 
 
 def _with_effort(plan: Plan) -> Plan:
-    """With the best effort whose visits end in time."""
+    """The plan with the greatest effort whose visits end in time."""
     several = (msgspec.structs.replace(plan, effort=effort) for effort in EFFORTS)
-    best = next((one for one in several if expected_seconds(one) <= plan.budget_seconds), None)
+    best = next((candidate for candidate in several if expected_seconds(candidate) <= plan.budget_seconds), None)
     return best or msgspec.structs.replace(plan, effort=EFFORTS[-1])
 
 
@@ -228,11 +226,11 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
     wanted = set(points)
     if plan.against:
         return [point for point in in_turns(plan.against, round_) if point in wanted]
-    chance = random.Random(f"{plan.seed} order {round_}")
+    rng = random.Random(f"{plan.seed} order {round_}")
     placed: list[tuple[float, int, Point]] = []
     for number, group in enumerate(_groups(plan, wanted)):
-        chance.shuffle(group)
-        placed += [((place + chance.random()) / len(group), number, point) for place, point in enumerate(group)]
+        rng.shuffle(group)
+        placed += [((place + rng.random()) / len(group), number, point) for place, point in enumerate(group)]
     learned = costs or plan.costs()
     ordered = [point for _, _, point in sorted(placed, key=lambda item: (learned.is_large(item[2]), *item[:2]))]
     return sorted(ordered, key=lambda point: (claim_rank(plan.suite, point), not is_typical(plan, point)))
@@ -242,7 +240,11 @@ def is_typical(plan: Plan, point: Point) -> bool:
     """Whether a line of the toll table is about this point: its probe has one, and every parameter that has a typical
     value is at it."""
     probe, values = plan.probes[point.probe], point.values()
-    usual = ((one.typical, str(values.get(one.name))) for one in probe.parameters if one.typical is not None)
+    usual = (
+        (parameter.typical, str(values.get(parameter.name)))
+        for parameter in probe.parameters
+        if parameter.typical is not None
+    )
     return any(metric.toll for metric in probe.metrics) and all(typical == value for typical, value in usual)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which point stands against which: the same with another value of a parameter, another ABI, or another probe."""
+"""Pairs of an interleaved comparison: a point, and the same with another value of a parameter, another ABI, or another
+probe."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from tollmeter.plan import values
 
 
 def opposed(points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine) -> dict[Point, Point]:
-    """What stands against each point: itself with every word applied. A point that the words leave as it is is itself
-    what others stand against. Raises Failure (2) for a word that names nothing, or where they change no point.
-    """
-    found = {point: reduce(lambda one, word: _changed(one, word, catalog, machine), words, point) for point in points}
-    pairs = {point: other for point, other in found.items() if other != point}
+    """The counterpart of each point: the point with every word applied. A point that the words leave unchanged is the
+    counterpart of others. Raises Failure (2) for a word that names nothing, or where the words change no point."""
+    changed = {
+        point: reduce(lambda so_far, word: _changed(so_far, word, catalog, machine), words, point) for point in points
+    }
+    pairs = {point: other for point, other in changed.items() if other != point}
     if words and not pairs:
         raise Failure(f"--against {' '.join(words)}: this changes no point")
     return pairs
@@ -61,11 +63,11 @@ def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine
 
 
 def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
-    """All that stand against the same point, and that point last."""
-    found: dict[Point, list[Point]] = {}
+    """The points that are compared with the same reference point, and that reference point last."""
+    by_reference: dict[Point, list[Point]] = {}
     for point, other in pairs.items():
-        found.setdefault(other, []).append(point)
-    return [(*several, other) for other, several in found.items()]
+        by_reference.setdefault(other, []).append(point)
+    return [(*several, other) for other, several in by_reference.items()]
 
 
 def in_turns(pairs: Mapping[Point, Point], round_: int) -> list[Point]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a visit costs in wall time, how many samples it takes, and how many visits one layout serves.
+"""The wall time of a visit, its number of samples, and the number of visits that one layout serves.
 
-A visit has a price of its own - asking for it, proving, the control loops, the journal - and so has a layout: a process
-that starts, touches its memory and threads a walk through it. What is dear is used for longer, by the square root of
-the ratio of costs times that of variances, which is where a given time tells most (Cochran 1977, section 10.6).
-"""
+A visit has a fixed cost - the request, the checks, the control loops, the journal - and so has a layout: a process
+starts, touches its memory and links a pointer cycle through it. What is expensive is used for longer, by the square
+root of (ratio of costs x ratio of variances), which gives the most information in a given time (Cochran 1977, section
+10.6)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ VISITS_WANTED = 6
 _LAYOUT_SERVES = (2, 8)
 _MOST_SAMPLES = 64
 _VARIANCES, _LAYOUT_VARIANCES = 4.0, (1 - LEAST_SHARED) / LEAST_SHARED
-"""Of samples over that of visits: a standard deviation of 1.2 % beside one of 0.6 % was seen where nobody disturbed.
-And of visits of one layout over that of layouts (experiment/precision.py)."""
+"""Variance of samples over that of visits: standard deviations of 1.2 % and 0.6 % were seen without disturbance. And
+variance of visits of one layout over that of layouts (experiment/precision.py)."""
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003
@@ -31,7 +31,7 @@ _EMULATING_A_SYSTEM_S = 0.7
 _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
-"""Of memory that a point is laid out in: more than most private caches, and dear to get (targets/residents.py)."""
+"""Memory of a large layout: more than most private caches, and expensive to get (targets/residents.py)."""
 _DEAR_S, _SLOW_S = 0.05, 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
@@ -46,8 +46,8 @@ _EMULATED = ("guest:", "bare:")
 
 
 def visits_wanted(point: Point) -> int:
-    """By which a run's time is planned: a count has no noise, and one visit says all of it; an emulated clock has
-    little."""
+    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
+    clock has little."""
     return 1 if is_counted(point) else LEAST_VISITS if point.target.startswith(_EMULATED) else VISITS_WANTED
 
 
@@ -83,9 +83,9 @@ EFFORTS = (
     Effort(samples=6, sample_ns=200_000),
     Effort(samples=4, sample_ns=200_000),
 )
-"""From the best to the least. More samples than sixteen tell little more of a point, and leave less of the time to what
-surrounds a visit: a few are taken late, where the budget reaches for all visits that are wanted. Shorter batches save
-no time: what stands beside a sample and around a visit takes as long as they do. All counts are even, so that n and 2n
+"""From the greatest to the least. More than sixteen samples add little information, and leave less time for what
+surrounds a visit: a few are added late, where the budget suffices for all wanted visits. Shorter batches save no time:
+the evidence beside a sample and the work around a visit take as long as they do. All counts are even, so that n and 2n
 come first equally often."""
 
 
@@ -94,26 +94,26 @@ _NEARLY = 0.9
 
 
 def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
-    """Those that the visits of a round may be made with, the best first. seen: visits of each of its points so far.
+    """The efforts that the visits of a round may use, the greatest first. seen: visits of each of its points so far.
 
-    None beyond the usual till nearly all points have as many as the run was planned by, since more visits tell more
-    than longer ones; and then any: what is still open scatters, and has the rest of the time.
-    """
+    None beyond the usual one until nearly all points have as many visits as the run was planned with, since more visits
+    add more information than longer ones. After that any: the points that have not converged scatter, and have the
+    remaining time."""
     nearly_all = sorted(seen)[int((1 - _NEARLY) * len(seen))]
     if nearly_all >= VISITS_WANTED:
         return EFFORTS
     return EFFORTS[EFFORTS.index(max(planned, USUAL, key=EFFORTS.index)) :]
 
 
-def told_bytes(point: Point, probe: Probe | None) -> int:
-    """Of memory, as the point's sizes say; 0 where it has none."""
+def stated_bytes(point: Point, probe: Probe | None) -> int:
+    """Memory that the point's sizes state; 0 where it has none."""
     sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"} if probe else set()
     return sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))
 
 
 class Costs:
-    """Wall time of a visit to each point, and memory that it is laid out in: guessed from its sizes, then learned from
-    the visits made."""
+    """Wall time of a visit to each point, and memory of its layout: first estimated from its sizes, then learned from
+    the visits."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         self._probes = probes
@@ -136,15 +136,15 @@ class Costs:
             self._alone[point] = self._starting[point]
 
     def learn_layout(self, point: Point, bytes_: int, seconds: float) -> None:
-        """What a process that has visited the point holds, and took to lay it out; 0 where that is not known. Some
-        programs work on more than their sizes say."""
+        """Records the memory that a process of the point holds, and the time of its set-up; 0 where it is unknown. Some
+        programs use more memory than their sizes state."""
         self._held[point] = max(self.held_bytes(point), bytes_)
         self._serve_once.discard(point)
         if seconds:
             self._alone[point] = seconds
 
     def learn_that_it_ends(self, point: Point) -> None:
-        """With its first visit: nobody stays for another."""
+        """Records that the process ends with its first visit: none becomes resident."""
         self._serve_once.add(point)
 
     def of(self, point: Point, effort: Effort) -> float:
@@ -158,13 +158,14 @@ class Costs:
         return started + self.samples(point, effort) * self._sample_s(point, effort)
 
     def samples(self, point: Point, effort: Effort) -> int:
-        """An even number, more where what surrounds them is dear."""
+        """An even number of samples; more where the rest of the visit is expensive."""
         fixed = self._asking_s(point) + self._starting_s(point) / _LAYOUT_SERVES[1]
         best = sqrt(_VARIANCES * fixed / self._sample_s(point, effort))
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
-        """By what it takes alone: who prepares it ahead has no time for another meanwhile."""
+        """Visits that a layout serves, from the cost of its own set-up: during a pre-staged set-up no other one can
+        run."""
         if point in self._serve_once:
             return 1
         visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
@@ -183,21 +184,22 @@ class Costs:
         return self._starting[point] if point in self._starting else self._guess(point)
 
     def _guess(self, point: Point) -> float:
-        return _STARTING_S + told_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE
+        return _STARTING_S + stated_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE
 
-    def is_dear(self, point: Point) -> bool:
-        """To lay out, and soon to go for others: large, or its start was seen to last."""
+    def is_expensive(self, point: Point) -> bool:
+        """Whether the set-up is expensive and its layout soon ends for others: it is large, or its start was seen to
+        take long."""
         return self.is_large(point) or self._alone.get(point, 0.0) > _DEAR_S
 
     def is_slow(self, point: Point) -> bool:
-        """To lay out, as its sizes say or was seen: what is prepared ahead takes no time to be seen."""
+        """Whether the set-up is slow, by the point's sizes or as seen: the time of a pre-staged set-up is not seen."""
         return max(self._guess(point), self._alone.get(point, 0.0)) > _SLOW_S
 
     def is_large(self, point: Point) -> bool:
         return self.held_bytes(point) > LARGE_BYTES
 
     def held_bytes(self, point: Point) -> int:
-        """Of memory that it is laid out in, as its sizes say or was seen."""
+        """Memory of the layout, as the point's sizes state or as it was seen."""
         if point not in self._held:
-            self._held[point] = told_bytes(point, self._probes.get(point.probe))
+            self._held[point] = stated_bytes(point, self._probes.get(point.probe))
         return self._held[point]

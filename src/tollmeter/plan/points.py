@@ -64,7 +64,7 @@ is drawn over, and of the others the typical one; or the typical one of all. Wha
 
 
 def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
-    """The points that a selection begins with. Raises Failure (2) for a parameter or value that is not there."""
+    """The points that a selection begins with. Raises Failure (2) for an unknown parameter or value."""
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
         return Entry()
@@ -168,7 +168,7 @@ def _whole(some: Sequence[Value]) -> tuple[int, ...]:
 
 
 def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
-    """Names of ABIs for one probe. An ABI of another CPU, of which the build says nothing, has no row."""
+    """Names of ABIs for one probe. An ABI of another CPU that the build does not list has no row."""
     chosen: dict[str, None] = {}
     for abi in wanted:
         name = (catalog.first_abi(probe) or catalog.abis[0]) if abi == NATIVE else abi
@@ -211,7 +211,7 @@ def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: 
 
 
 def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
-    """Raises Failure (2), with the nearest names, for an ABI that is not there."""
+    """Raises Failure (2), with the nearest names, for an unknown ABI."""
     for abi in abis:
         if abi != NATIVE and abi not in catalog.abis and abi not in catalog.gaps:
             raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])

@@ -14,7 +14,7 @@ from tollmeter.catalog import unknown
 from tollmeter.model import Failure, Machine, Parameter, Value
 
 UNKNOWN_CACHE_BYTES = 32 << 20
-"""Stands for the last cache where the system does not tell: as large as most have."""
+"""Size assumed for the last-level cache where the system does not report it: a common size."""
 _LEAST_SHARE = 4
 """No buffer over a quarter of the memory: a probe may need two, and the system something."""
 
@@ -63,7 +63,7 @@ def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def typical(parameter: Parameter, machine: Machine) -> Value:
-    """The one value that stands for the parameter."""
+    """The one value that represents the parameter."""
     if parameter.typical is not None:
         return read(parameter, parameter.typical, machine)[0]
     return sweep(parameter, machine)[0]
@@ -88,7 +88,7 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
 
 
 def cache_bytes(machine: Machine, level: str) -> int:
-    """Size of the data cache L1 .. L9 or LAST; the last one's for a level that is not there."""
+    """Size of the data cache L1 .. L9 or LAST; the last-level cache's for a level that does not exist."""
     sizes = {cache.level: cache.size_bytes for cache in machine.caches if cache.kind != "instruction"}
     last = max(sizes.values(), default=UNKNOWN_CACHE_BYTES)
     return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)

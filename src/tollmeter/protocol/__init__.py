@@ -18,7 +18,7 @@ from tollmeter.protocol.framing import (
     seal,
     sealed,
 )
-from tollmeter.protocol.marks import MARK, NotTimed, Stamp, retimed
+from tollmeter.protocol.line_marks import MARK, NotTimed, Stamp, retimed
 from tollmeter.protocol.reading import Head, Outcomes, clean, clean_suite, description, head, outcome
 from tollmeter.protocol.words import words
 

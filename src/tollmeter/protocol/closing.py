@@ -18,30 +18,29 @@ Trouble = tuple[Status, str]
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
-    """One whole stream for the visit that was asked, from all that its process printed.
+    """One whole stream for the requested visit, from all that its process printed.
 
-    trouble: how the process ended, where that was not well. A stream that itself says why it failed outweighs it.
-    """
-    found = list(find_lines(raw))
+    trouble: how the process ended, where that was not well. A stream that itself says why it failed outweighs it."""
+    lines = list(find_lines(raw))
     try:
-        told = _told(found, visit)
+        answer = _answered(lines, visit)
     except Damaged as error:
-        return _cut(_in_order(found), visit, revision, trouble or ("infrastructure", error.sentence))
-    if trouble and told.status == "ok":
-        return _cut(found, visit, revision, trouble)
-    return joined(found)
+        return _cut(_in_order(lines), visit, revision, trouble or ("infrastructure", error.sentence))
+    if trouble and answer.status == "ok":
+        return _cut(lines, visit, revision, trouble)
+    return joined(lines)
 
 
 def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     """A stream for a visit whose process printed nothing that could be kept."""
-    told = {"k": "skip"} if status == "unsupported" else {"k": "fail", "status": status}
-    return seal([_visit_record(visit, revision), {**told, "reason": reason}])
+    record = {"k": "skip"} if status == "unsupported" else {"k": "fail", "status": status}
+    return seal([_visit_record(visit, revision), {**record, "reason": reason}])
 
 
-def _in_order(found: Iterable[Line]) -> list[Line]:
+def _in_order(given: Iterable[Line]) -> list[Line]:
     """The records from the first on, up to `end` or to the first gap."""
     lines: list[Line] = []
-    for line in found:
+    for line in given:
         if line.number != len(lines):
             break
         lines.append(line)
@@ -50,16 +49,16 @@ def _in_order(found: Iterable[Line]) -> list[Line]:
     return lines
 
 
-def _told(lines: Sequence[Line], visit: Visit) -> Outcome:
-    told = outcome(lines)
-    if told.visit != visit.id or told.round != visit.round or not _same_place(told, visit):
-        raise Damaged(f"it answered for visit {told.visit} at another point than the one that was asked")
-    return told
+def _answered(lines: Sequence[Line], visit: Visit) -> Outcome:
+    answer = outcome(lines)
+    if answer.visit != visit.id or answer.round != visit.round or not _same_place(answer, visit):
+        raise Damaged(f"it answered for visit {answer.visit} at another point than the one that was asked")
+    return answer
 
 
-def _same_place(told: Outcome, visit: Visit) -> bool:
+def _same_place(answer: Outcome, visit: Visit) -> bool:
     asked = visit.point
-    place = (told.point.probe, told.point.abi, told.point.target, told.point.values())
+    place = (answer.point.probe, answer.point.abi, answer.point.target, answer.point.values())
     return place == (asked.probe, asked.abi, asked.target, asked.values())
 
 
@@ -69,7 +68,7 @@ def _cut(lines: Sequence[Line], visit: Visit, revision: int, trouble: Trouble) -
     stream = [*kept, fail, sealed({"k": "end", "records": len(kept) + 1}, len(kept) + 1)]
     try:
         check_order(stream)
-        _told(stream, visit)
+        _answered(stream, visit)
     except Damaged:
         return refused(visit, revision, *trouble)
     return joined(stream)

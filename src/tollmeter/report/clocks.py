@@ -25,7 +25,7 @@ def clocks_table(book: Book) -> Table | None:
 
 
 def _marks(book: Book, row: Row) -> list[Marks]:
-    return [told.marks for told in outcomes_of(book, row) if told.marks]
+    return [outcome.marks for outcome in outcomes_of(book, row) if outcome.marks]
 
 
 def _line(row: Row, seen: list[Marks]) -> Line:

@@ -40,8 +40,8 @@ def wrapped(console: Console, text: str, width: int, *, style: str = "", hanging
 def with_command(console: Console, words: str, command: str, width: int, *, first: int = 0, hanging: int = 4) -> None:
     """Words and a command behind them; on a line of its own where both are too long for one. It is never broken."""
     line = f"{'':{first}}{words} {clean(command)}"
-    for one in [line] if len(line) <= width else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
-        out(console, Text(one))
+    for printed in [line] if len(line) <= width else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
+        out(console, Text(printed))
 
 
 def out(console: Console, line: Text) -> None:
@@ -152,7 +152,7 @@ def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
 
 
 def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width: int) -> list[Text]:
-    """One line, more where words are wrapped; a note stands behind it, or below where it does not fit."""
+    """One line, more where words are wrapped; a note is at its end, or below where it does not fit."""
     wrapped = [_in_column(cell, wide) for cell, wide in zip(cells, widths, strict=True)]
     lines = [_line([cell[turn] if turn < len(cell) else "" for cell in wrapped], widths, gap, turn)
              for turn in range(max(map(len, wrapped)))]  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says of each probe, of each finding's chart, and of where the numbers come from."""
+"""The page's text about each probe, each finding's chart, and the origin of the numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
 TYPED = ("command", "anew", "places")
-"""Of what was asked: what is part of one command, which stands by itself."""
+"""Parts of the request that one command contains."""
 HINTS = (
     (r"cache|huge|page|tlb|latency|l[123]", "latency"),
     (r"bandwidth|prefetch|stream", "bandwidth"),
@@ -96,7 +96,7 @@ def dossiers(book: Book, drawn: Sequence[Chart], aside: Aside) -> tuple[Dossier,
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
-    """folded: charts of the whole machine that stand with the family of their first probe."""
+    """folded: charts of the whole machine that are shown with the family of their first probe."""
     groups: dict[str, list[Dossier]] = {}
     for probe in probes:
         groups.setdefault(probe.name.split(".")[0], []).append(probe)
@@ -167,26 +167,26 @@ def _value(value: Value, is_size: bool) -> str:
 
 
 def _aside(aside: Aside, name: str) -> str:
-    """How many of its samples were set aside and on what evidence; empty where none was taken."""
+    """How many of its samples were discarded and on what evidence; empty where no sample was taken."""
     taken, why = aside.get(name, (0, Counter[str]()))
     if not taken or not why:
         return f"none of {count(taken)} samples discarded" if taken else ""
-    told = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
-    return f"{count(why.total())} of {count(taken)} samples discarded: {told}"
+    reasons = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
+    return f"{count(why.total())} of {count(taken)} samples discarded: {reasons}"
 
 
-def linked(book: Book, found: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
+def linked(book: Book, findings: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
     return tuple(
         Linked(finding.name, finding.severity, SIGNS[finding.severity], finding.claim,
                tuple(evidence(item, book) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
-        for finding in found
+        for finding in findings
     )  # fmt: skip
 
 
 def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
     """The chart of a probe that the evidence names, else of what the finding's own name is about."""
-    told = " ".join(item.what for item in finding.evidence)
-    named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", told) for probe in chart.probes)]
+    evidence = " ".join(item.what for item in finding.evidence)
+    named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", evidence) for probe in chart.probes)]
     if named:
         return min(named, key=lambda chart: len(chart.probes))
     by_name = {chart.name: chart for chart in drawn}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How surely a number is said: with its interval, as one of two, as a range, or as a guess that says of what."""
+"""The uncertainty of a number in words: its interval, one of two modes, a range, or an estimate of too few visits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HEAPS = ("first", "second")
 def of_row(row: Row) -> Figure:
     if not is_known(row):
         return roughly(row.median, row.unit, row.samples)
-    heaps = _heaps(row.states) if row.state in HEAPS else ()
+    heaps = _two_modes(row.states) if row.state in HEAPS else ()
     return either(*heaps, row.unit) if heaps else quantity(row.median, row.unit, row.low, row.high)
 
 
 def of_toll(toll: Toll) -> Figure:
     if toll.visits < LEAST_VISITS:
         return roughly(toll.value, toll.unit, toll.samples)
-    heaps = _heaps(toll.states)
+    heaps = _two_modes(toll.states)
     return either(*heaps, toll.unit) if heaps else quantity(toll.value, toll.unit, toll.low, toll.high)
 
 
@@ -84,11 +84,11 @@ def guess(value: float, unit: str) -> Figure:
 
 
 def in_a_sentence(figure: Figure) -> str:
-    """With the digits that stand in the tables, and without how sure it is: 130 ns, 114 to 187 ns, about 96 ns."""
+    """With the digits of the tables, and without its uncertainty: 130 ns, 114 to 187 ns, about 96 ns."""
     return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
 
 
-def _heaps(states: Sequence[State]) -> tuple[float, float] | tuple[()]:
+def _two_modes(states: Sequence[State]) -> tuple[float, float] | tuple[()]:
     """What a number is by turns, the less first."""
-    found = sorted(state.median for state in states if state.state in HEAPS)
-    return (found[0], found[1]) if len(found) == 2 else ()
+    medians = sorted(state.median for state in states if state.state in HEAPS)
+    return (medians[0], medians[1]) if len(medians) == 2 else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tolls stand together, and which few of them stand for all: by what probes say of themselves, never by name."""
+"""Groups of tolls, and the few that represent all: by the probes' descriptions, never by name."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ def grouped(book: Book) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
 
 
 def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
-    """By family; of the kernel's, what gives the CPU to somebody else is of other processes."""
+    """By family; tolls of the kernel that hand the CPU to another process have a group of their own."""
     group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
     probe = probes.get(toll.probe)
     return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
 
 
 def best_known(book: Book) -> tuple[Toll, ...]:
-    """At most nine lines that stand for the table, cheapest first: of each meaning those in the middle, and of what has
-    no meaning that analysis uses the dearest that are one line alone.
-    """
+    """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
+    without a meaning that analysis uses the most expensive single lines."""
     paid = [toll for toll in book.index.tolls if toll.value is not None and toll.typical]
     chosen = []
     for means, most in BEST_KNOWN.items():

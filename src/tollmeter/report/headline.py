@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentence that stands first, before any table: what was asked, answered."""
+"""The first sentence, before any table: the answer to the question of the run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def _answer(book: Book) -> str:
         return study.worth
     if in_turns.of_one_ratio(book):
         return f"{in_turns.of_one_ratio(book)}."
-    found = ways_out(book, book.suite) if book.suite is not None else []
-    return found[0].best if found else tables.answer(book) or of_few_probes(book)
+    advice = ways_out(book, book.suite) if book.suite is not None else []
+    return advice[0].best if advice else tables.answer(book) or of_few_probes(book)
 
 
 def of_few_probes(book: Book) -> str:
     """The first metric of each probe, in its own words. Empty for many probes, and for a study or a comparison, which
     have sentences of their own."""
-    told = book.index.opposed or book.index.run.uncompared or (book.suite is not None and book.suite.published)
+    is_compared = book.index.opposed or book.index.run.uncompared or (book.suite is not None and book.suite.published)
     own = native(book.index.rows, book.index.machine.architecture) or book.index.rows
     rows = [row for row in own if row.status == "ok" and row.median is not None]
     probes = {row.probe: book.probes[row.probe] for row in rows if row.probe in book.probes}
-    if told or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
+    if is_compared or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
         return ""
     parts = [_of_probe(name, probe, [row for row in rows if row.probe == name]) for name, probe in probes.items()]
     return f"{'; '.join(parts)}." if parts else ""
@@ -46,7 +46,7 @@ def of_few_probes(book: Book) -> str:
 
 def _of_probe(name: str, probe: Probe, rows: list[Row]) -> str:
     metric = next(metric for metric in probe.metrics if any(row.metric == metric.name for row in rows))
-    found = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
-    ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (found[0], found[-1]))
-    points = f" at {len(found)} points" if len(found) > 1 else ""
+    ordered = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
+    ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (ordered[0], ordered[-1]))
+    points = f" at {len(ordered)} points" if len(ordered) > 1 else ""
     return f"{name} measures {' to '.join(ends)}{points}: {metric.summary}"

@@ -34,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark is None for a toll without a number, whose reason note then says. known: it stands for others where there is
+    """mark is None for a toll without a number; note then has the reason. known: it represents others where there is
     little room."""
 
     toll: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
-from tollmeter.inference.lengths import ALLOWANCE, AXIS, RATE, times_as_fast
+from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.modelled import modelled_of, modelled_said, modelled_table

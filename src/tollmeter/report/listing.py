@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a small run, as they are: whoever asked for a few points wants to see those numbers and no digest."""
+"""The rows of a small run, unsummarised: a user who requests a few points wants to see those numbers."""
 
 from __future__ import annotations
 
@@ -56,19 +56,22 @@ def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[
 
 
 def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
-    """Parameters that were asked for, or that tell the row from its neighbours."""
+    """Parameters that were requested, or that distinguish the row from its neighbours."""
     return [name for name in row.parameters if _varies(name, row.probe, rows) or _is_asked(name, row, book)]
 
 
 def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
-    """Those at the values that were asked for, and else at those that their probes call typical; all where there are
-    none."""
+    """Rows at the requested values, and else at the typical values of their probes; all where there are none."""
     return [row for row in rows if _is_typical(row, book)] or rows
 
 
 def _is_typical(row: Row, book: Book) -> bool:
     probe = book.probes.get(row.probe)
-    usual = {one.name: one.typical for one in probe.parameters if one.typical is not None} if probe else {}
+    usual = (
+        {parameter.name: parameter.typical for parameter in probe.parameters if parameter.typical is not None}
+        if probe
+        else {}
+    )
     return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_asked(name, row, book))
 
 
@@ -80,7 +83,7 @@ def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
 
 
 def _place(row: Row) -> str:
-    """The clock is said where neither the place nor the unit tells it."""
+    """The clock is printed where neither the place nor the unit implies it."""
     return f"{row.target}, {row.clock}" if row.clock in ("virtual", "external") else row.target
 
 

@@ -38,7 +38,7 @@ def _section(index: Index, section: Section) -> str:
 
 
 def _place(machine: Machine) -> str:
-    """Who it is, and its system: the first word of it and its release."""
+    """The host, and its system: the first word of it and its release."""
     return f"{clean(machine.host)[:9]:<9} {_cut(' '.join(machine.kernel.split()[:2]), 13)}"
 
 

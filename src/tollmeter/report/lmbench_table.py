@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of lmbench 3's summary, and the row of a run that stands in each.
+"""The columns of lmbench 3's summary, and the row of a run for each.
 
-Titles, order and widths are those of scripts/getsummary of 3.0-a9. docs/lmbench.md tells where a row is not quite what
-lmbench measures.
-"""
+Titles, order and widths are those of scripts/getsummary of 3.0-a9. docs/lmbench.md lists where a row differs from what
+lmbench measures."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tollmeter.model.base import InferenceKind
 
 Number = Callable[[Index], float | None]
 _FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
-"""How lat_mem_rd walks unless it is told otherwise."""
+"""The default walk of lat_mem_rd."""
 
 
 class Column(NamedTuple):
@@ -33,7 +32,7 @@ class Column(NamedTuple):
 
 
 class Section(NamedTuple):
-    """head: what stands above its lines."""
+    """head: the lines above the table."""
 
     head: str
     columns: tuple[Column, ...]
@@ -44,13 +43,13 @@ class Section(NamedTuple):
 
 def _rows(index: Index, probe: str, parameters: dict[str, Value]) -> list[Row]:
     """Times of this machine, those of its own ABI first."""
-    found = [
+    rows = [
         row
         for row in index.rows
         if row.probe == probe and row.median and row.clock == "hardware"
         and parameters.items() <= row.parameters.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda row: row.abi != index.machine.architecture)
+    return sorted(rows, key=lambda row: row.abi != index.machine.architecture)
 
 
 def _read(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
@@ -75,8 +74,8 @@ def of_both(first: Number, second: Number) -> Number:
     """The mean of those that there are."""
 
     def number(index: Index) -> float | None:
-        found = [value for one in (first, second) if (value := one(index))]
-        return mean(found) if found else None
+        values = [value for side in (first, second) if (value := side(index))]
+        return mean(values) if values else None
 
     return number
 
@@ -98,9 +97,15 @@ def _size(row: Row) -> int:
 
 
 def _level(index: Index, name: str) -> Level | None:
-    """One that was told apart from its neighbours, by visits enough for an interval: else its latency may be theirs."""
+    """A level that is resolved from its neighbours, by visits enough for an interval: else its latency may be
+    theirs."""
     return next(
-        (one for one in index.hierarchy if one.level == name and not one.few_samples and not one.not_apart_from), None
+        (
+            level_
+            for level_ in index.hierarchy
+            if level_.level == name and not level_.few_samples and not level_.not_apart_from
+        ),
+        None,
     )
 
 
@@ -108,8 +113,8 @@ def level(name: str) -> Number:
     """ns of a load at random that waits for the one before."""
 
     def number(index: Index) -> float | None:
-        found = _level(index, name)
-        return found.latency_ns if found else None
+        known = _level(index, name)
+        return known.latency_ns if known else None
 
     return number
 
@@ -120,13 +125,15 @@ def mhz(index: Index) -> float | None:
 
 def inferred(kind: InferenceKind) -> Number:
     """What was found out about the nearest level."""
-    return lambda index: next((one.value for one in index.inferred if one.kind == kind and one.value), None)
+    return lambda index: next(
+        (inference.value for inference in index.inferred if inference.kind == kind and inference.value), None
+    )
 
 
 def parallel(index: Index) -> float | None:
     """Of loads from memory."""
-    found = _level(index, "memory")
-    return found.parallelism if found else None
+    memory = _level(index, "memory")
+    return memory.parallelism if memory else None
 
 
 def copies(index: Index) -> float | None:
@@ -135,7 +142,7 @@ def copies(index: Index) -> float | None:
 
 
 def nothing(index: Index) -> float | None:
-    """For what no row stands: docs/lmbench.md says why."""
+    """A column without a row: docs/lmbench.md has the reasons."""
     del index
     return None
 
@@ -409,4 +416,4 @@ SECTIONS = (
     _BASIC, _PROCESSES, _INTEGER, _UINT64, _FLOAT, _DOUBLE, _SWITCHES, _LOCAL, _REMOTE, _FILES, _BANDWIDTHS, _MEMORY,
 )  # fmt: skip
 DESCRIBED = _BASIC
-"""The one whose lines tell of the machine in words."""
+"""The section whose lines describe the machine in words."""

@@ -86,11 +86,11 @@ def places(names: Sequence[str]) -> list[int]:
     """Which colour each series takes: its thing's; else one by its name; and the next free one where that is taken.
     From 6 on the colours come again.
     """
-    found: dict[str, int] = {}
-    for name in sorted(names, key=lambda one: (_thing(one) is None, one)):
+    taken: dict[str, int] = {}
+    for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
         wished = _thing(name)
-        found[name] = _free(zlib.crc32(name.encode()) if wished is None else wished, list(found.values()))
-    return [found[name] for name in names]
+        taken[name] = _free(zlib.crc32(name.encode()) if wished is None else wished, list(taken.values()))
+    return [taken[name] for name in names]
 
 
 def _free(wished: int, taken: Sequence[int]) -> int:
@@ -101,7 +101,7 @@ def _free(wished: int, taken: Sequence[int]) -> int:
 
 
 def _thing(name: str) -> int | None:
-    """By the whole name, or by what stands before its first comma or blank."""
+    """By the whole name, or by the part before its first comma or blank."""
     starts = (name, name.partition(",")[0], name.partition(" ")[0])
     return next((THINGS[start] for start in starts if start in THINGS), None)
 
@@ -118,7 +118,7 @@ def by_variable(name: str) -> str:
 
 
 def by_value(name: str) -> str:
-    """The light colour itself, for pictures that stand alone."""
+    """The light colour itself, for picture files."""
     return LIGHT[name]
 
 

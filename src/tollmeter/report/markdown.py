@@ -15,7 +15,7 @@ from tollmeter.report.columns import clean
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
@@ -62,9 +62,9 @@ def _code(command: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.machine_facts(book)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    found = problems(book)
-    told = f"**{text(found.lead)}**{text(str(found).removeprefix(found.lead))}"
-    worthy = (text(headline(book)), told, text(tables.upper(worth.verdict(book))))
+    found_problems = problems(book)
+    problem_line = f"**{text(found_problems.lead)}**{text(str(found_problems).removeprefix(found_problems.lead))}"
+    worthy = (text(headline(book)), problem_line, text(tables.upper(worth.verdict(book))))
     return "\n\n".join([*lines, *filter(None, worthy)])
 
 
@@ -73,19 +73,19 @@ def _in_turns(book: Book) -> str:
 
 
 def _study(book: Book) -> list[str]:
-    """The question, what was published beside what is here, and what is to be said of that."""
+    """The question, what was published beside what is here, and the remarks."""
     suite = book.suite
     if suite is None or not suite.published:
         return []
-    found = told(book, suite)
+    answered = told(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    common = [text(sentence) for sentence in (found.tally, *found.common)]
-    said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
+    common = [text(sentence) for sentence in (answered.tally, *answered.common)]
+    said = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
     listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
     return [
         *asked,
         *common,
-        _table(claims_table(found.answers)),
+        _table(claims_table(answered.answers)),
         *said,
         *listed,
         *_programs(book),
@@ -108,15 +108,15 @@ def _programs(book: Book) -> list[str]:
     return [*map(_table, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
 
 
-def attribution(told: Sequence[Attribution]) -> list[str]:
-    if not told:
+def attribution(attributions: Sequence[Attribution]) -> list[str]:
+    if not attributions:
         return []
-    return [_table(attribution_table(told)), _listed([*map(in_words, told), *why_not(told)])]
+    return [_table(attribution_table(attributions)), _listed([*map(in_words, attributions), *why_not(attributions)])]
 
 
 def _lengths(book: Book) -> list[str]:
-    found = sections(book)
-    return [part for section in found for part in _section(section)]
+    parts = sections(book)
+    return [part for section in parts for part in _section(section)]
 
 
 def _section(section: Section) -> list[str]:
@@ -150,8 +150,8 @@ def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[
 
 
 def _findings(book: Book) -> str:
-    found = [_finding(book, finding) for finding in tables.findings(book)]
-    return "\n".join(["## Findings", "", *found]) if found else ""
+    findings = [_finding(book, finding) for finding in tables.findings(book)]
+    return "\n".join(["## Findings", "", *findings]) if findings else ""
 
 
 def _finding(book: Book, finding: Finding) -> str:

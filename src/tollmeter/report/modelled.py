@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.inference.lengths import AXIS
+from tollmeter.inference.rate_falls import AXIS
 from tollmeter.model import Book, Modelled
 from tollmeter.report.numbers import DASH, plain, size
 from tollmeter.report.tables import Column, Line, Table, table
@@ -13,34 +13,35 @@ from tollmeter.report.tables import Column, Line, Table, table
 
 def modelled_of(book: Book, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
     return tuple(
-        one
-        for one in book.index.modelled
-        if (one.probe, one.target, one.parameters.get("precision", "")) == (probe, target, precision)
+        model
+        for model in book.index.modelled
+        if (model.probe, model.target, model.parameters.get("precision", "")) == (probe, target, precision)
     )
 
 
-def modelled_table(kernel: str, told: Sequence[Modelled]) -> Table | None:
+def modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
     """Misses of an operation by length, a line for each way of each ABI."""
-    known = [one for one in told if one.reason is None]
-    lengths = sorted({int(str(one.parameters[AXIS])) for one in known})
+    known = [model for model in models if model.reason is None]
+    lengths = sorted({int(str(model.parameters[AXIS])) for model in known})
     by_name: dict[str, dict[int, Modelled]] = {}
-    for one in known:
-        name = " ".join(filter(None, (one.abi, str(one.parameters.get("way", "")))))
-        by_name.setdefault(name, {})[int(str(one.parameters[AXIS]))] = one
+    for model in known:
+        name = " ".join(filter(None, (model.abi, str(model.parameters.get("way", "")))))
+        by_name.setdefault(name, {})[int(str(model.parameters[AXIS]))] = model
     lines = [
-        Line((name, *(_misses(found[n]) if n in found else DASH for n in lengths))) for name, found in by_name.items()
+        Line((name, *(_misses(by_length[n]) if n in by_length else DASH for n in lengths)))
+        for name, by_length in by_name.items()
     ]
     columns = [Column(f"N = {n:,}" if n == lengths[0] else f"{n:,}", True) for n in lengths]
     title = f"{kernel}, modelled misses an operation"
     return table(title, [Column(title), *columns], lines) if lines else None
 
 
-def modelled_said(book: Book, told: Sequence[Modelled]) -> str:
+def modelled_said(book: Book, models: Sequence[Modelled]) -> str:
     """What the model is, and why a part of it is missing."""
     cache = book.suite.modelled if book.suite else None
-    if not told or cache is None:
+    if not models or cache is None:
         return ""
-    reasons = dict.fromkeys(one.reason for one in told if one.reason)
+    reasons = dict.fromkeys(model.reason for model in models if model.reason)
     missing = f" Not modelled: {'; '.join(filter(None, reasons))}." if reasons else ""
     return (
         f"Modelled, not measured: lines that a data cache of {size(cache.bytes)} would load, {cache.line} bytes each "
@@ -48,5 +49,5 @@ def modelled_said(book: Book, told: Sequence[Modelled]) -> str:
     )
 
 
-def _misses(one: Modelled) -> str:
-    return plain(one.misses) if one.misses else "0"
+def _misses(model: Modelled) -> str:
+    return plain(model.misses) if model.misses else "0"

@@ -78,11 +78,11 @@ def plus_minus(median: float | None, low: float | None, high: float | None) -> s
 
 
 WIDE = 0.2
-"""Half of an interval, as a share, from which on its ends stand in its place: nobody reads +-302 %."""
+"""Half-width of an interval, as a share, from which on its ends are printed in its place: +-302 % is unreadable."""
 
 
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
-    """With its interval: as a percentage; or where that is wide its ends in place of a middle that nobody knows."""
+    """With its interval: as a percentage; or where that is wide its ends in place of an uncertain middle."""
     half = half_width(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
@@ -112,10 +112,10 @@ def roughly(value: float | None, unit: str, samples: int) -> Figure:
 
 def either(first: float, second: float, unit: str) -> Figure:
     """A number that is one or the other of two, in the unit of the second: 14 or 137 ns."""
-    one, other = two_digits(first, unit), two_digits(second, unit)
-    if one.unit == other.unit:
-        return Figure(f"{one.number} or {other.number}", other.unit)
-    return Figure(f"{one.number} {one.unit} or {other.number}", other.unit)
+    smaller, larger = two_digits(first, unit), two_digits(second, unit)
+    if smaller.unit == larger.unit:
+        return Figure(f"{smaller.number} or {larger.number}", larger.unit)
+    return Figure(f"{smaller.number} {smaller.unit} or {larger.number}", larger.unit)
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def time(median: float | None, low: float | None = None, high: float | None = No
 
 
 def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. Without an interval it is exact, and said so: 960 KiB, 1500 B."""
+    """A size given in bytes, in powers of two. Without an interval it is exact, and printed so: 960 KiB, 1500 B."""
     if median is None or not math.isfinite(median):
         return NOTHING
     if low is None or high is None:
@@ -151,7 +151,7 @@ def size(median: float | None, low: float | None = None, high: float | None = No
 
 
 def _exact_size(size_bytes: float) -> Figure:
-    """In the largest unit that says it without rounding; a large odd one is rounded to four digits."""
+    """In the largest unit that needs no rounding; a large odd one is rounded to four digits."""
     for step, unit in SIZES[:-1]:
         if abs(size_bytes) >= step:
             number = plain(size_bytes / step, 4)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of both.
+"""The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of
+both.
 
-It claims no verdict: it says ratios, and no "faster" or "slower".
-"""
+It has no verdict: it prints ratios, and no "faster" or "slower"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tollmeter.model import Book, Failure, Row, Toll
 from tollmeter.report import tables, worth
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches
-from tollmeter.report.charts.files import pictures
+from tollmeter.report.charts.chart_files import pictures
 from tollmeter.report.charts.overlaid import SIDES, comparable, revisions
 from tollmeter.report.doubt import HEAPS, guess, of_toll
 from tollmeter.report.groups import best_known
@@ -82,13 +82,15 @@ def save(pair: Two, folder: Path) -> tuple[Path, ...]:
 
 
 def labels(books: tuple[Book, Book]) -> tuple[str, str]:
-    """By what tells the two apart first: the CPU, the kernel, or the run."""
+    """By the first difference of the two: the CPU, the kernel, or the run."""
     first, second = (
         [tables.short_cpu(book.index.machine.cpu), book.index.machine.kernel, _name(book), book.index.run.started]
         for book in books
     )
-    told = next((both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2]))
-    return f"{SIDES[0]} · {told[0]}", f"{SIDES[1]} · {told[1]}"
+    first_difference = next(
+        (both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2])
+    )
+    return f"{SIDES[0]} · {first_difference[0]}", f"{SIDES[1]} · {first_difference[1]}"
 
 
 def _name(book: Book) -> str:
@@ -116,7 +118,7 @@ def _words(pair: Two) -> dict[str, Any]:
         "differ": differ,
         "others": others,
         "same": same,
-        "apart": apart(pair.books),
+        "apart": not_compared(pair.books),
         "tolls": tolls_table(pair.books, whole=False),
         "all_tolls": tolls_table(pair.books, whole=True),
         "groups": [group for group in pair.drawn.groups if group[0].general],
@@ -139,15 +141,16 @@ def _side(book: Book, letter: str, label: str) -> Side:
 
 
 def differences(books: tuple[Book, Book]) -> tuple[Table | None, Table | None, str]:
-    """What differs between the runs, what else the two systems say of themselves that does, and what is the same."""
+    """What differs between the runs, other differences between the descriptions of the two systems, and what is the
+    same."""
     first, second = (_facts(book) for book in books)
     differ = [name for name in first if first[name] != second[name]]
     same = [f"{name} {value}" for name, value in first.items() if name not in differ and value]
-    told, also = (book.index.machine.facts for book in books)
-    others = [name for name in sorted({*told, *also}) if told.get(name) != also.get(name)]
+    facts, other_facts = (book.index.machine.facts for book in books)
+    others = [name for name in sorted({*facts, *other_facts}) if facts.get(name) != other_facts.get(name)]
     return (
         _side_by_side("What differs", differ, first, second),
-        _side_by_side("facts", others, told, also),
+        _side_by_side("facts", others, facts, other_facts),
         "; ".join(same),
     )
 
@@ -178,16 +181,18 @@ def _side_by_side(
     return table(title, [Column(title), *map(Column, SIDES)], lines) if lines else None
 
 
-def apart(books: tuple[Book, Book]) -> list[str]:
+def not_compared(books: tuple[Book, Book]) -> list[str]:
     """Which probes are not compared, and which executables of the same probes are not the same."""
     moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(books).items()]
-    told = [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
+    sentences = (
+        [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
+    )
     first, second = ({(build.probe, build.abi): build.sha256 for build in book.builds} for book in books)
     both = [key for key in first if key in second]
     other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
     if other:
-        told.append(f"{len(other)} of {len(both)} executables that both have are not the same: {_named(other)}.")
-    return told
+        sentences.append(f"{len(other)} of {len(both)} executables that both have are not the same: {_named(other)}.")
+    return sentences
 
 
 def _named(names: Sequence[str]) -> str:
@@ -232,10 +237,10 @@ def _ratio(books: tuple[Book, Book], first: Toll | None, second: Toll | None) ->
     if any(state in HEAPS for state in states):
         return DASH, "bimodal: one of two costs"
     note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
-    found = ratio_of(_in_ns(books[0], first), _in_ns(books[1], second))
-    if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(found.high):
-        return guess(found.value, "ratio"), note
-    return quantity(found.value, "ratio", found.low, found.high), note
+    ratio = ratio_of(_in_ns(books[0], first), _in_ns(books[1], second))
+    if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(ratio.high):
+        return guess(ratio.value, "ratio"), note
+    return quantity(ratio.value, "ratio", ratio.low, ratio.high), note
 
 
 def _in_ns(book: Book, toll: Toll) -> Row:

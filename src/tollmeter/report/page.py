@@ -28,7 +28,7 @@ from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
 from tollmeter.report.problems import problems
@@ -137,22 +137,22 @@ def _worth(book: Book) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
     verdict = worth.verdict(book)
     word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
-    told = {"word": word, "made_of": verdict.partition(": ")[2]}
-    return told | {"meaning": worth.meaning(book), "held": worth.held_back(book)}
+    words = {"word": word, "made_of": verdict.partition(": ")[2]}
+    return words | {"meaning": worth.meaning(book), "held": worth.held_back(book)}
 
 
 def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
-    """What a study asked and published beside what is here, and rates over length whoever asked for them."""
+    """A study's question and published figures beside what is here, and rates over length of any suite."""
     suite = book.suite if book.suite and book.suite.published else None
-    found = told(book, suite) if suite else None
+    answered = told(book, suite) if suite else None
     taken = largest(book)
     return {
         "study": suite,
-        "claims": claims_table(found.answers) if found else None,
-        "remarks": remarks(found.answers) if found else (),
+        "claims": claims_table(answered.answers) if answered else None,
+        "remarks": remarks(answered.answers) if answered else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(book, suite, [chart.name for chart in drawn]) if suite else [],
-        "common": (found.tally, *found.common) if found else (),
+        "common": (answered.tally, *answered.common) if answered else (),
         "listings": listings(book),
         "programs": program_tables(book),
         "blocks": ways_out.answer(book, suite) if suite else [],
@@ -163,7 +163,7 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
-    told = (
+    lines = (
         ("Set aside", tables.aside_in_words(aside)),
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
@@ -172,7 +172,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
         ("Left out", book.index.run.narrowed),
         ("Taken over", book.index.run.reused),
     )
-    return [(name, said) for name, said in told if said]
+    return [(name, said) for name, said in lines if said]
 
 
 def _config() -> dict[str, Any]:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the machine is set up right, in one line: the problems that were found, or why the run cannot tell.
+"""Whether the machine is set up well, in one line: the problems that were found, or why the run cannot show them.
 
-A finding is a problem by its severity: a note is none.
-"""
+A finding is a problem by its severity: a note is none."""
 
 from __future__ import annotations
 
@@ -32,19 +31,19 @@ class Problems:
 
 def problems(book: Book) -> Problems:
     """`No problem found` only of a run that could have found one."""
-    found = [finding for finding in tables.findings(book) if finding.severity != "note"]
+    findings = [finding for finding in tables.findings(book) if finding.severity != "note"]
     limit = _limit(book)
-    if not found:
+    if not findings:
         rest = f": {limit}" if limit else f" (measured: {', '.join(_families(book))})"
         return Problems(tables.upper(NOT_JUDGED) if limit else "No problem found", (), rest)
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    more = f"; and {len(findings) - MOST_NAMED} more" if len(findings) > MOST_NAMED else ""
     rest = f"{more}. Other {NOT_JUDGED}: {limit}" if limit else more
-    lead = f"{len(found)} problem{'' if len(found) == 1 else 's'}"
-    return Problems(lead, tuple(map(_brief, found[:MOST_NAMED])), rest)
+    lead = f"{len(findings)} problem{'' if len(findings) == 1 else 's'}"
+    return Problems(lead, tuple(map(_brief, findings[:MOST_NAMED])), rest)
 
 
 def _brief(finding: Finding) -> str:
-    """The claim without its explanation, which stands with the findings."""
+    """The claim without its explanation, which is printed with the findings."""
     return finding.claim.partition(": ")[0]
 
 

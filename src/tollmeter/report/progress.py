@@ -61,7 +61,7 @@ class Progress:
         self.stop()
 
     def start(self, machine: Machine, suite: Suite | str, seed: int, total_visits: int, budget_seconds: float) -> None:
-        """Says at once what is measured, and how long it may take."""
+        """Prints at once what is measured, and how long it may take."""
         self._machine, self._left = machine, budget_seconds
         name = suite if isinstance(suite, str) else suite.name
         facts = " · ".join(tables.facts_of(machine))
@@ -96,7 +96,7 @@ class Progress:
         return self._now() - self._numbered >= LEAST_SECONDS_BETWEEN_NUMBERS
 
     def stop(self) -> None:
-        """Takes the lines away, so that what follows stands where they stood. May be called again."""
+        """Removes the lines, so that the next output takes their place. May be called again."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -152,10 +152,10 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     toll table. Of the machine that the head line names, by its own clock, and of nothing that runs elsewhere.
     """
     own = native(rows, machine.architecture if machine else "")
-    found = _levels(with_meaning(own, probes, "latency-of-size"), machine)
+    lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):
-        found.setdefault(clean(toll.toll), _value(row))
-    return found
+        lines.setdefault(clean(toll.toll), _value(row))
+    return lines
 
 
 def _fame(means: str | None) -> int:
@@ -163,21 +163,20 @@ def _fame(means: str | None) -> int:
 
 
 def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
-    """Of each cache the row whose buffer lies midway between the one before and its own end, in logarithms:
-    neighbours may hold most of a shared cache. Of memory the largest buffer beyond the last cache.
-    """
+    """For each cache the row whose buffer lies midway between the end of the cache before and its own, in logarithms:
+    other workloads may hold most of a shared cache. For memory the largest buffer beyond the last-level cache."""
     caches = [cache for cache in (machine.caches if machine else ()) if cache.kind != "instruction"]
-    found: dict[str, str] = {}
+    by_level: dict[str, str] = {}
     below = 0
     for cache in sorted(caches, key=lambda cache: cache.level):
         inside = [row for row in rows if below < _bytes(row) <= cache.size_bytes * 0.75]
         if inside:
             name = f"L{cache.level}d" if cache.kind == "data" else f"L{cache.level}"
             middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
-            found[name] = _value(min(inside, key=lambda row: abs(math.log(_bytes(row) / middle))))
+            by_level[name] = _value(min(inside, key=lambda row: abs(math.log(_bytes(row) / middle))))
         below = cache.size_bytes
     beyond = [row for row in rows if below and _bytes(row) >= 2 * below]
-    return found | ({"memory": _value(max(beyond, key=_bytes))} if beyond else {})
+    return by_level | ({"memory": _value(max(beyond, key=_bytes))} if beyond else {})
 
 
 def _bytes(row: Row) -> int:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said first, as data: head line, memory table, toll table, findings, closing sentences.
+"""The first screen as data: head line, memory table, toll table, findings, closing sentences.
 
-Terminal, Markdown and page print the same words from here.
-"""
+Terminal, Markdown and page print the same words from here."""
 
 from __future__ import annotations
 
@@ -55,9 +54,8 @@ ENDED = ("ok", "settled", "budget")
 
 @dataclass(frozen=True)
 class Column:
-    """right: numbers stand in it; sure: some of them carry an interval; spare: where there is no room for all columns,
-    the one with the highest goes first, and one with 0 stays.
-    """
+    """right: it holds numbers; sure: some of them carry an interval; spare: where there is no room for all columns, the
+    one with the highest value is dropped first, and one with 0 stays."""
 
     name: str
     right: bool = False
@@ -109,7 +107,7 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
 
 
 def short_cpu(name: str) -> str:
-    """A CPU's name without marks of trade and without words that say nothing."""
+    """A CPU's name without trademarks and without words that carry no information."""
     return re.sub(r"\s+", " ", re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b", " ", name)).strip() or name
 
 
@@ -153,8 +151,8 @@ def not_apart(level: Level) -> str:
 def no_levels(book: Book) -> str:
     """Why a run that walked through memory of several sizes has no memory table, and what some of these sizes
     take, through huge pages where they were measured; empty where it has one, or walked through one size alone."""
-    found = with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, "latency-of-size")
-    sized = [row for row in found if isinstance(row.parameters.get("size"), int)]
+    walks = with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, "latency-of-size")
+    sized = [row for row in walks if isinstance(row.parameters.get("size"), int)]
     walked = [row for row in sized if row.parameters.get("pages") == "huge"] or sized
     if book.index.hierarchy or len({row.parameters["size"] for row in walked}) < 2:
         return ""
@@ -204,14 +202,14 @@ BESIDE = 2
 
 def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     """Lines with a number, cheapest first; then those that have none, with the reason. tolls: all, unless given."""
-    told = book.index.tolls if tolls is None else tolls
-    paid = [toll for toll in told if toll.value is not None]
+    tolls = book.index.tolls if tolls is None else tolls
+    paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
         return None
     both = any(shared_state(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
     columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
-    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in told if toll.value is None]
+    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
@@ -221,7 +219,7 @@ def _toll(toll: Toll, both: bool) -> Line:
 
 
 def beside(toll: Toll, *, both: bool) -> Figure | str:
-    """What stands next to its time: itself on a shared core, or in cycles."""
+    """The column next to the time: the time on a contended core, or in cycles."""
     if not both:
         return cycles_of_toll(toll)
     shared = shared_state(toll)
@@ -229,7 +227,7 @@ def beside(toll: Toll, *, both: bool) -> Figure | str:
 
 
 def shared_state(toll: Toll) -> State | None:
-    """What a toll of the whole core becomes beside somebody."""
+    """The toll on a contended core."""
     seen = {state.state: state for state in toll.states}
     return seen.get("shared") if "whole" in seen else None
 
@@ -276,7 +274,7 @@ def upper(sentence: str) -> str:
 
 
 Aside = Mapping[str, tuple[int, Counter[str]]]
-"""By probe: how many samples were taken, and the witnesses' reasons of those set aside."""
+"""By probe: how many samples were taken, and the reasons of the discarded ones."""
 
 
 def set_aside(book: Book) -> Aside:
@@ -307,7 +305,7 @@ def aside_in_words(aside: Aside) -> str:
 
 
 def steadiness(book: Book) -> str:
-    """How far the control loop of the visits wandered: nine of ten visits lie within what is said."""
+    """How far the control loop of the visits varied: nine of ten visits lie within the range."""
     rates = np.array([rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
     if len(rates) < 4:
@@ -317,7 +315,7 @@ def steadiness(book: Book) -> str:
 
 
 def sureness(book: Book) -> str:
-    """What was set aside and why, and how steady the machine stood."""
+    """What was discarded and why, and how steady the machine was."""
     return "; ".join(part for part in (aside_in_words(set_aside(book)), steadiness(book)) if part)
 
 
@@ -333,13 +331,13 @@ def missing(book: Book) -> str:
     if not without:
         return ""
     kinds = Counter(row.status for row in without)
-    told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
+    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
     have = "has" if len(without) == 1 else "have"
-    return f"{count(len(without))} of {count(len(book.index.rows))} rows {have} no number: {told}"
+    return f"{count(len(without))} of {count(len(book.index.rows))} rows {have} no number: {counts}"
 
 
 def unfinished(book: Book) -> str:
-    """Why the run is not whole; empty where it ended by itself, its numbers settled or its budget spent."""
+    """Why the run is not complete; empty where it ended by itself, converged or with its budget spent."""
     sentences = {
         "interrupted": "It was stopped before its end: what is here was measured until then.",
         "measuring": "It was cut off while it measured: what is here was kept until then.",

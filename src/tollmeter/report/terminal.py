@@ -20,7 +20,7 @@ from tollmeter.report import groups, in_turns, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
 from tollmeter.report.headline import headline
-from tollmeter.report.inferred import inferred_table
+from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.listing import listing
 from tollmeter.report.numbers import Figure, duration
 from tollmeter.report.problems import problems
@@ -31,7 +31,7 @@ from tollmeter.root import typed
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
 WORTH_A_REASON = 0.05
-"""Share of the rows that must lack a number before the first screen spends a line on why."""
+"""Share of the rows that must lack a number before the first screen has a line about the reason."""
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
@@ -98,21 +98,21 @@ def _few_tables(book: Book) -> list[Table]:
 
 
 def _brief(table: Table | None) -> Table | None:
-    """Without the notes, and without the column beside the time, unless it tells of most what they become on a shared
-    core: both are in the whole table, and a line that has to be wrapped is a line less of the answer."""
+    """Without the notes, and without the column beside the time, unless it has the contended time of most tolls: both
+    are in the whole table, and a wrapped line costs a line of the answer."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
-    told = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
-    return bare if 2 * len(told) >= len(table.rows) else tables.without_column(bare, BESIDE)
+    with_figure = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
+    return bare if 2 * len(with_figure) >= len(table.rows) else tables.without_column(bare, BESIDE)
 
 
 def _left_out(book: Book, console: Console, width: int) -> None:
     """How much more there is, and what has no number."""
     numbered = sum(row.status == "ok" for row in book.index.rows)
     if numbered:
-        told = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
-        with_command(console, f"{told}:", typed("show", book.index.run.folder, "--all"), width, first=INDENT)
+        all_numbers = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
+        with_command(console, f"{all_numbers}:", typed("show", book.index.run.folder, "--all"), width, first=INDENT)
     if tables.missing(book):
         wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
@@ -129,16 +129,16 @@ def _heading(book: Book, console: Console, width: int) -> None:
 
 def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
-    found, held = tables.findings(book), worth.held_back(book)
-    if found or held:
+    findings, held = tables.findings(book), worth.held_back(book)
+    if findings or held:
         out(console, Text("Findings", style="bold"))
-    for finding in found if whole else found[:FEW_FINDINGS]:
+    for finding in findings if whole else findings[:FEW_FINDINGS]:
         _finding(finding, console, width, whole)
-    if len(found) > FEW_FINDINGS and not whole:
-        _indented(console, [f"and {len(found) - FEW_FINDINGS} more findings with --all"], "dim")
+    if len(findings) > FEW_FINDINGS and not whole:
+        _indented(console, [f"and {len(findings) - FEW_FINDINGS} more findings with --all"], "dim")
     if held:
         wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
-    if found or held:
+    if findings or held:
         console.print()
 
 

@@ -16,7 +16,7 @@ from tollmeter.store.tail import is_written
 
 MOST_NAMED = 4
 LEAST_ASIDE = 0.02
-"""What is less changes nothing, and is told with how the run was measured."""
+"""A smaller share changes nothing, and is printed with how the run was measured."""
 UNDER_WAY = "measuring now"
 LONGER, LEAST_BUDGET_S = 3, 60
 LACKS_MEMORY = "MiB of memory, and "
@@ -47,7 +47,7 @@ WHY_WITHHELD = {
 
 
 def is_under_way(run: RunInfo) -> bool:
-    """Whether another process measures it now: the journal says no more than that it has not ended."""
+    """Whether another process measures it now: the journal shows only that it has not ended."""
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
 
 
@@ -56,7 +56,7 @@ def has_numbers(book: Book) -> bool:
 
 
 def called(run: RunInfo) -> str:
-    """The verdict's word, and what has to be said in the same breath."""
+    """The verdict's word, with the qualification that belongs to it."""
     if is_under_way(run):
         return UNDER_WAY
     return f"{run.verdict}, but {_sharing(run)}" if is_shared(run) else run.verdict
@@ -73,17 +73,19 @@ def verdict(book: Book) -> str:
     if not has_numbers(book) and not is_under_way(run):
         return ""
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
-    told = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
-    told += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
-    told += (
+    evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    evidence += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
+    evidence += (
         [f"core contended in {percent(run.shared_share)} of the samples"]
         if run.shared_share and not is_shared(run)
         else []
     )
-    told += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
+    evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     unknown = run.surroundings if run.verdict == "unknown" else None
-    told += [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, book.index.rows)) else []
-    return f"{called(run)}: {', '.join(told) if told else MEANINGS[run.verdict]}"
+    evidence += (
+        [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, book.index.rows)) else []
+    )
+    return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
 
 
 def meaning(book: Book) -> str:
@@ -106,7 +108,7 @@ def held_back(book: Book) -> str:
 
 
 def why_withheld(book: Book) -> str:
-    """Why the run cannot carry what its rows say, as a sentence's part."""
+    """Why the run does not support what its rows suggest, as part of a sentence."""
     run = book.index.run
     if run.verdict == "held back" and run.surroundings and not is_held_back(run.surroundings):
         return "its system calls were filtered or traced"

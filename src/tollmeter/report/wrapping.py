@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentences as lines: a number stays with its unit, and a command is never broken.
 
-A command inside a sentence stands between backticks, and is written `toll ...` where it is Tollmeter's own: what a
-person types here in its place is put in when the sentence is shown.
-"""
+A command inside a sentence is between backticks, and is written `toll ...` where it is Tollmeter's own: it is replaced
+by the command that the user types here when the sentence is printed."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def bound(text: str) -> str:
 def wrap(text: str, width: int, *, first: int = 0, hanging: int = 0) -> list[str]:
     """first, hanging: blanks before the first line and before the others. A word or a command longer than a line stays
     whole."""
-    held = WHOLE.sub(lambda found: found[0].replace(" ", UNBROKEN), bound(spoken(text)))
+    held = WHOLE.sub(lambda match: match[0].replace(" ", UNBROKEN), bound(spoken(text)))
     broken = textwrap.wrap(held, width, initial_indent=" " * first, subsequent_indent=" " * hanging,
                            break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return [line.replace(UNBROKEN, " ") for line in broken]

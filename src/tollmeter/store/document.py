@@ -39,7 +39,7 @@ _RULES: dict[str, dict[str, Any]] = {
 
 
 def read(document: bytes | str) -> Index:
-    """The index that a document holds. Raises Failure 5 where it is another format's, or says what none can say."""
+    """The index that a document holds. Raises Failure 5 where it has another format, or contradicts itself."""
     try:
         index = msgspec.json.decode(document, type=Index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as wrong:
@@ -63,10 +63,10 @@ def complaints(index: Index) -> Iterator[str]:
     for level in index.hierarchy:
         yield from _out_of_order(f"size of {level.level}", level.size_low, level.size_bytes, level.size_high)
         yield from _out_of_order(f"latency of {level.level}", level.latency_low, level.latency_ns, level.latency_high)
-    named: list[tuple[str, Inference | Toll]] = [(one.name, one) for one in index.inferred]
-    for name, told in [*named, *((toll.toll, toll) for toll in index.tolls)]:
-        yield from _out_of_order(name, told.low, told.value, told.high)
-        if told.value is None and not told.reason:
+    named: list[tuple[str, Inference | Toll]] = [(inference.name, inference) for inference in index.inferred]
+    for name, line in [*named, *((toll.toll, toll) for toll in index.tolls)]:
+        yield from _out_of_order(name, line.low, line.value, line.high)
+        if line.value is None and not line.reason:
             yield f"{name} has neither a value nor a reason"
 
     for claim in index.study.claims if index.study else ():
@@ -83,7 +83,8 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 
 
 def schema() -> dict[str, Any]:
-    """Of what is printed: every field of every record stands in it, also one whose value is the usual."""
+    """The JSON Schema of the printed document: it contains every field of every record, also one with its default
+    value."""
     made = msgspec.json.schema(Index)
     records = {name: _strict(name, record) for name, record in made["$defs"].items()}
     index = records.pop("Index")

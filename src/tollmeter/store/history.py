@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine's runs said, a line a run, so that the next one knows by how much runs differ. Derived from the runs,
-and kept beside them: without it the shipped values stand in."""
+"""Results of a machine's earlier runs, a line a run, so that the next one knows the between-run variance. Derived from
+the runs, and kept beside them: without it the shipped values are used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _MOST_BYTES = 64 << 20
 
 
 class Remembered(Record, frozen=True):
-    """One run. machine: as `machine_key` has it. place: host and kernel. rows: by what each stands for; none of a run
-    that is not believed. widths: of the whole core by target and ABI.
-    """
+    """One run. machine: as `machine_key` gives it. place: host and kernel. rows: by row name; none of a run whose
+    verdict forbids it. widths: of the uncontended core by target and ABI."""
 
     run: str
     machine: tuple[str, str, str]
@@ -44,10 +43,10 @@ def place_of(machine: Machine) -> str:
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of such machines, oldest first, those that tell no row before the others, which they do not put out
-    of mind; a line that cannot be read is passed over."""
-    found = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
-    silent, telling = ([run for run in found if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
+    """The last runs of this kind of machine, oldest first. Runs without rows come before the others and never displace
+    them; a line that cannot be read is skipped."""
+    runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
+    silent, telling = ([run for run in runs if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
     return [*silent, *telling]
 
 

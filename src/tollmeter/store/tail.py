@@ -24,7 +24,7 @@ class Tail:
 
     def new_streams(self) -> list[tuple[Line, ...]]:
         """Whole streams that were written since the last call; of one that is half written nothing yet."""
-        found: list[tuple[Line, ...]] = []
+        streams: list[tuple[Line, ...]] = []
         gathered: list[Line] = []
         with self._path.open("rb") as file:
             file.seek(self._offset)
@@ -33,10 +33,10 @@ class Tail:
                 end += len(text)
                 gathered.append(read_line(text[:-1]))
                 if gathered[-1].kind == "end":
-                    found.append(tuple(gathered))
+                    streams.append(tuple(gathered))
                     gathered.clear()
                     self._offset = end
-        return found
+        return streams
 
     def is_written(self) -> bool:
         """Whether a process holds the journal open to write: it is locked until that process ends."""
@@ -44,8 +44,8 @@ class Tail:
 
 
 def is_written(journal: Path) -> bool:
-    """Whether somebody measures into this journal now, by the system's table of locks: to try for the lock itself could
-    take it from a run that begins. False where the system does not tell."""
+    """Whether a process measures into this journal now, by the system's table of locks: to try for the lock itself
+    could take it from a run that begins. False where the system does not report it."""
     try:
         inode = str(journal.stat().st_ino)
         table = LOCKS.read_text(encoding="ascii")

@@ -41,7 +41,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON's strings and numbers are TOML's, but for the one control character that JSON lets stand."""
+    """JSON's strings and numbers are valid TOML, except for the one control character that JSON permits."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

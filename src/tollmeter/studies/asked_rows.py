@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a run that a study asks for, and why there are none."""
+"""Rows of a run that a study refers to, and why there are none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tollmeter.numbers.meanings import main_abi, metric_of
 COUNTED, VIRTUAL = "instructions", "virtual"
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
 _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
-"""Clocks that say nothing of what a claim is about; of the others, neither of an emulator's."""
+"""Clocks that do not apply to what a claim is about; of the others, neither of an emulator's."""
 
 
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
@@ -22,12 +22,12 @@ def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     accepts it. An emulator measures neither a cache nor the time of one machine.
     """
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
-    found = matching(book, wanted) if wanted is not None else []
-    return [row for row in found if row.status == "ok" and row.median is not None and row.clock not in blind]
+    rows = matching(book, wanted) if wanted is not None else []
+    return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
 def matching(book: Book, wanted: RowOf) -> list[Row]:
-    """All rows that are asked for, whatever became of them and by whatever clock."""
+    """All rows that match, whatever their status and clock."""
     abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
     return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
 
@@ -44,8 +44,8 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
 
 
 def own_reason(book: Book, wanted: RowOf) -> str:
-    """Why a row of this run has no number, or one that answers nothing; empty where the run has none. What cannot be
-    done at one length or size cannot be at another; of another choice it says nothing."""
+    """Why a row of this run has no number, or one that does not answer; empty where the run has none. What is
+    impossible at one length or size is impossible at another; another choice is independent of it."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
     same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]

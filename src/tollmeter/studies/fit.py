@@ -45,22 +45,22 @@ class Fit(NamedTuple):
 
 def fit(sizes: Sequence[Sequence[Observed]]) -> list[Fit]:
     """One for each size. sizes: at each of them what was seen, under one ABI or more."""
-    every = [(place, one) for place, group in enumerate(sizes) for one in group]
-    usual = float(np.median([one.computed_ns / one.instructions for _, one in every]))
-    rows = [_row(place, one, len(sizes)) for place, one in every]
-    wanted = [one.computed_ns / one.time_ns / _OFF for _, one in every]
+    every = [(place, observed) for place, group in enumerate(sizes) for observed in group]
+    usual = float(np.median([observed.computed_ns / observed.instructions for _, observed in every]))
+    rows = [_row(place, observed, len(sizes)) for place, observed in every]
+    wanted = [observed.computed_ns / observed.time_ns / _OFF for _, observed in every]
     alike = np.zeros((len(sizes), 3 + len(sizes)))
     alike[:, 3:] = np.eye(len(sizes)) / (_APART * usual)
     terms = np.vstack([np.array(rows), alike])
     free = [np.inf] * len(sizes)
     low, high = [0.0, 0.0, 0.0, *(-bound for bound in free)], [np.inf, 1.0, 1.0, *free]
-    found = bounded(terms, np.append(wanted, np.zeros(len(sizes))), low, high)
-    shown = float(found[1]), float(found[2])
-    return [Fit(float(found[0] + more), shown) for more in found[3:]]
+    solution = bounded(terms, np.append(wanted, np.zeros(len(sizes))), low, high)
+    shown = float(solution[1]), float(solution[2])
+    return [Fit(float(solution[0] + more), shown) for more in solution[3:]]
 
 
-def _row(place: int, one: Observed, sizes: int) -> list[float]:
+def _row(place: int, observed: Observed, sizes: int) -> list[float]:
     """Unknowns: an instruction's time, the shares of both kinds of waiting, and at each size what an instruction takes
     beside that."""
-    beside = [one.instructions if size == place else 0.0 for size in range(sizes)]
-    return [value / one.time_ns / _OFF for value in (one.instructions, *one.waits, *beside)]
+    beside = [observed.instructions if size == place else 0.0 for size in range(sizes)]
+    return [value / observed.time_ns / _OFF for value in (observed.instructions, *observed.waits, *beside)]

@@ -12,7 +12,7 @@ from tollmeter.numbers.percent import in_percent
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
 MULTIPLE = 5
-"""From here on a share of what something takes is told as a multiple of it: nobody reads +30066 %."""
+"""From this share on a change is printed as a multiple: +30066 % is unreadable."""
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
@@ -61,8 +61,8 @@ def _lower(sentence: str) -> str:
 
 def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
     """Without a time it is worth what it saves of memory."""
-    faster = [one for one in time if one.high is not None and one.high < 1 - _FLOOR]
-    slower = [one for one in time if one.low is not None and one.low > 1 + _FLOOR]
+    faster = [relative for relative in time if relative.high is not None and relative.high < 1 - _FLOOR]
+    slower = [relative for relative in time if relative.low is not None and relative.low > 1 + _FLOOR]
     if faster and not slower:
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
@@ -82,20 +82,20 @@ def _but(time: Sequence[Relative], slower: Sequence[Relative]) -> str:
 
 
 def _names(several: Sequence[Relative]) -> str:
-    return ", ".join(one.what for one in several)
+    return ", ".join(relative.what for relative in several)
 
 
 def _saved(several: Sequence[Relative], of: str) -> str:
     """The most and the least of it, by program."""
-    ranked = sorted(several, key=lambda one: one.value or 1.0)
+    ranked = sorted(several, key=lambda relative: relative.value or 1.0)
     most, least = ranked[0], ranked[-1]
     if len(ranked) == 1:
         return f"It needs {_change(most)} {of} ({most.what})."
     return f"It needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
 
 
-def _change(one: Relative) -> str:
-    share = (one.value or 1.0) - 1
+def _change(relative: Relative) -> str:
+    share = (relative.value or 1.0) - 1
     if abs(share) < _FLOOR:
         return "as much"
     if share + 1 >= MULTIPLE:

@@ -13,7 +13,7 @@ HOSTED = "A hypervisor in software stood in between each time: its price, and no
 
 
 def exits_of(book: Book, row: Row) -> float | None:
-    """What the same point says of its host."""
+    """The guest exits of the same point, as its host counts them."""
     point = row.probe, row.abi, row.target, row.parameters
     beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)
     return next((other.median for other in beside if meaning(other, book.probes) == "guest-exits"), None)

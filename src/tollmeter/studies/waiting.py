@@ -56,7 +56,7 @@ Apart = Sequence[tuple[float, float, float]]
 
 
 def prices_of(book: Book) -> Prices:
-    """Of the machine's main ABI and small pages, which is what a program meets that asks for nothing."""
+    """Prices of the machine's main ABI and small pages, which a program gets by default."""
     rows = [row for row in book.index.rows if row.clock == "hardware"]
     rows = [row for row in rows if row.abi == main_abi(rows, book.index.machine.architecture) and row.target == HERE]
     faults = [row for row in with_meaning(rows, book.probes, "price-of-fault")
@@ -82,21 +82,21 @@ def _size(row: Row) -> float:
 
 def _fastest(reads: Sequence[Row]) -> dict[float, float]:
     """Of several loops the one that lets memory be what is waited for."""
-    found: dict[float, float] = {}
+    fastest: dict[float, float] = {}
     for row in reads:
         if row.median:
-            found[_size(row)] = max(row.median, found.get(_size(row), 0.0))
-    return found
+            fastest[_size(row)] = max(row.median, fastest.get(_size(row), 0.0))
+    return fastest
 
 
 def apart_of(book: Book, row: Row) -> Apart | None:
     """How far apart the loads of this row's point lie, if an emulator saw them."""
-    found = (one for one in book.distances if _is_of(one, row) and one.loads)
-    return next((one.loads for one in found), None)
+    measured = (distances for distances in book.distances if _is_of(distances, row) and distances.loads)
+    return next((distances.loads for distances in measured), None)
 
 
-def _is_of(one: Distances, row: Row) -> bool:
-    return (one.probe, one.abi, one.parameters) == (row.probe, row.abi, row.parameters)
+def _is_of(distances: Distances, row: Row) -> bool:
+    return (distances.probe, distances.abi, distances.parameters) == (row.probe, row.abi, row.parameters)
 
 
 def shrunk(apart: Apart, by: float) -> Apart:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where probes run. Whatever the way there, a target answers with whole streams of records (docs/add-a-target.md)."""
+"""Where probes run. Every target answers with whole streams of records, whatever connects it (docs/add-a-target.md)."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from tollmeter.model import Visit
-from tollmeter.targets.ahead import Forecast, Place, Staying
+from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, SetupSchedule
 
 
 class Target(Protocol):
-    """One place that runs executables. `run` never raises for what a probe does, and leaves no process behind."""
+    """A machine, guest or emulator that runs executables. `run` never raises for what a probe does, and leaves no
+    process behind."""
 
     name: str
 
     def describe(self, executable: str) -> bytes:
-        """What `EXECUTABLE --describe` prints. Raises Failure where it could not be asked."""
+        """What `EXECUTABLE --describe` prints. Raises Failure where it cannot be run."""
 
     def machine(self, executable: str) -> bytes:
-        """What `EXECUTABLE --machine` prints. Raises Failure where it could not be asked."""
+        """What `EXECUTABLE --machine` prints. Raises Failure where it cannot be run."""
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
-        """One visit's whole stream: as it came, or closed with the reason why it did not."""
+        """The whole stream of one visit: as it came, or completed with the reason why it did not come."""
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Tells what may be asked for next, so that a place which must be packed is packed once. limit_s: what that may
-        take; one that is not there by then says so in each visit."""
+        """Names the executables of the next visits, so that a target which packs them does so once. limit_s: the
+        longest time that this may take; an executable that is not ready by then is reported in each of its visits."""
 
     def close(self) -> None:
-        """Ends whatever was kept open between visits. What was not closed ends with this process."""
+        """Ends what was kept open between visits. A target that is not closed ends with this process."""
 
     def interrupt(self) -> None:
-        """Asks the visit under way, if any, to end after its current sample. Safe inside a signal handler."""
+        """Asks the running visit, if any, to end after its current sample. Safe inside a signal handler."""
 
 
 @runtime_checkable
-class Foresees(Protocol):
-    """A place that prepares layouts before their visits are asked for."""
+class PrestagesLayouts(Protocol):
+    """A target that sets up layouts before their visits are requested."""
 
-    def expect(self, forecast: Forecast) -> None:
-        """What the next visits are, in place of what was expected before."""
+    def expect(self, schedule: SetupSchedule) -> None:
+        """The set-ups of the next visits, in place of those expected before."""
 
-    def is_ready(self, place: Place) -> bool:
-        """Whether its layout is prepared, and waits for its first visit; or could not be prepared."""
+    def is_ready(self, key: LayoutKey) -> bool:
+        """Whether the layout is set up and waits for its first visit, or could not be set up."""
 
-    def is_begun(self, place: Place) -> bool:
-        """Whether it is, or is being prepared: its first visit does not tell what that takes."""
+    def is_begun(self, key: LayoutKey) -> bool:
+        """Whether the set-up has begun: the time of the first visit then does not include it."""
 
-    def staying(self, place: Place) -> Staying | None:
-        """Who waits for another visit of the place's layout; None where nobody does."""
+    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
+        """The process that waits for another visit of the layout; None where there is none."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that could not be opened: each of its visits says why, and the others go on."""
+"""A target that could not be opened: each of its visits states the reason, and the other targets continue."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of the host's own with a deadline: all that it printed, how it ended, and nothing left of it.
+"""One process that the host starts with a deadline: all that it printed, how it ended, and nothing left of it.
 
 The process leads a new session, so that a terminal's Ctrl-C does not reach it and one signal reaches all that it
-started. While it measures, the host sleeps in poll(): it wakes when the process prints or ends, and at the deadline.
-"""
+started. While it measures, the host sleeps in poll(): it wakes when the process prints or ends, and at the deadline."""
 
 from __future__ import annotations
 
@@ -31,7 +30,8 @@ measures (Mytkowicz et al., ASPLOS 2009)."""
 
 
 def _environment() -> dict[str, str]:
-    """With the number of this process, always of one length: a probe that starts when this is gone ends at once."""
+    """The environment of a process, with the id of this one, always of one length: a probe that starts after this
+    process has ended exits at once."""
     return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
 
 
@@ -39,15 +39,16 @@ _HALTING_S, _HALTED_WITHIN_S = 0.1, 0.0001
 
 
 class Meanwhile(Protocol):
-    """What the host does while it waits for a process. voices: descriptors that wake it; go_on: quick."""
+    """Work of the host while it waits for a process. stdout_fds: descriptors that wake it; advance: must be quick."""
 
-    def voices(self) -> Sequence[int]: ...
+    def stdout_fds(self) -> Sequence[int]: ...
 
-    def go_on(self) -> None: ...
+    def advance(self) -> None: ...
 
 
 class Ended(NamedTuple):
-    """status: as subprocess gives it, negative for a signal. limit: why the host ended it, where it had to."""
+    """status: as subprocess gives it, negative for a signal. limit: the limit for which the host ended the process, or
+    None."""
 
     output: bytes
     status: int
@@ -55,10 +56,9 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """Standard error joins standard output: records are found between whatever else is printed.
+    """A running process. Standard error joins standard output: records are found between whatever else is printed.
 
-    listens: whether it is told more than its command on standard input. Raises OSError where it cannot be started.
-    """
+    listens: whether it reads lines from standard input. Raises OSError where it cannot be started."""
 
     def __init__(
         self,
@@ -78,20 +78,21 @@ class Child:
             env=dict(environment or _environment()),
             start_new_session=True,
         )
-        os.set_blocking(self.voice, False)
+        os.set_blocking(self.stdout_fd, False)
         self._reaped = False
         self._sent: set[int] = set()
-        self._said = bytearray()
+        self._unread = bytearray()
 
     def signal(self, number: int) -> None:
-        """To the process and all that it started. Until it is reaped, its number cannot belong to another."""
+        """Sends a signal to the process and all that it started. Until it is reaped, its id cannot belong to another
+        process."""
         if not self._reaped:
             self._sent.add(number)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def finish(self, limit_s: float) -> Ended:
-        """Waits for the end, at most so long. Whatever happens, the whole group is gone on return."""
+        """Waits at most limit_s for the end. On return the whole process group is gone."""
         output = self._taken()
         if self._reaped:
             return self._ended(output, None)
@@ -101,27 +102,26 @@ class Child:
             self.end()
         return self._ended(output, limit)
 
-    def say(self, line: str) -> bool:
-        """False if it was gone before it was asked."""
+    def send(self, line: str) -> bool:
+        """Writes one line to its standard input. False if the process had ended before."""
         try:
             self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
         except BrokenPipeError:
-            _drain(self.voice, self._said)
+            _drain(self.stdout_fd, self._unread)
             self.end()
             return False
         return True
 
-    def hear(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
-        """Waits for a stream that ends with the promise to stay: its status is then 0 and the process waits for the
-        next line. Where it does not stay, all is as with `finish`.
-        """
+    def read_stream(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
+        """Reads a stream whose end record announces that the process waits for the next line: status is then 0. Where
+        the process ends instead, the result is that of `finish`."""
         output = self._taken()
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _promises_to_stay, meanwhile)
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _announces_next_visit, meanwhile)
         except BaseException:
             self.end()
             raise
-        if limit is None and _promises_to_stay(output):
+        if limit is None and _announces_next_visit(output):
             return Ended(bytes(output), 0, None)
         if limit:
             self.signal(signal.SIGKILL)  # to move a process in the middle of a trap to another CPU took until its end
@@ -129,98 +129,99 @@ class Child:
         return self._ended(output, limit)
 
     def answer(self, line: str, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended | None:
-        """Says one line, and hears what comes of it. None if it was gone before it was asked."""
-        return self.hear(limit_s, meanwhile) if self.say(line) else None
+        """Sends one line and reads the stream that answers it. None if the process had ended before."""
+        return self.read_stream(limit_s, meanwhile) if self.send(line) else None
 
     def _taken(self) -> bytearray:
-        """What it has said that nobody has been given."""
-        said, self._said = self._said, bytearray()
-        return said
+        """Output that was read and not yet returned."""
+        unread, self._unread = self._unread, bytearray()
+        return unread
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
-        """One that was asked to stop before it could listen died of that, and of nothing else."""
+        """A process that SIGINT ended before it installed its handler counts as interrupted, not as failed."""
         status = self._process.returncode
         if limit is None and status == -signal.SIGINT and signal.SIGINT in self._sent:
             limit = "interrupted", "stopped before its first sample"
         return Ended(bytes(output), status, limit)
 
     @property
-    def stays(self) -> bool:
+    def is_alive(self) -> bool:
         return not self._reaped
 
     @property
-    def voice(self) -> int:
-        """The descriptor that can be read once it has said something, or has ended."""
+    def stdout_fd(self) -> int:
+        """The descriptor that becomes readable when the process has printed or ended."""
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
     def has_answered(self) -> bool:
-        """As `hear`, without waiting: whether a stream has come that promises to stay. One that will not promise it any
-        more is ended, and has answered too."""
+        """As `read_stream`, without waiting: whether a whole stream has come, or the process has ended. A process that
+        can no longer complete a stream is ended."""
         if self._reaped:
             return True
         ended = _has_ended(self._process.pid)
-        is_open = _drain(self.voice, self._said)
-        if _promises_to_stay(self._said):
-            self._said.clear()
+        is_open = _drain(self.stdout_fd, self._unread)
+        if _announces_next_visit(self._unread):
+            self._unread.clear()
             return True
-        if ended or not is_open or len(self._said) > MOST_BYTES:
+        if ended or not is_open or len(self._unread) > MOST_BYTES:
             self.end()
         return self._reaped
 
     def resident_bytes(self) -> int:
-        """Of memory that it holds; 0 where the system does not tell."""
+        """Resident memory; 0 where the system does not report it."""
         return self._memory()[0]
 
     def own_bytes(self) -> int:
-        """Of these, what no file and no other process has as well: its data."""
+        """Resident memory that it shares with no file and no other process: its data."""
         resident, shared = self._memory()
         return resident - shared
 
     def _memory(self) -> tuple[int, int]:
-        """Resident, and of that shared (proc(5), statm)."""
+        """Resident bytes, and of these the shared ones (proc(5), statm)."""
         try:
-            told = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
-            return int(told[1]) * os.sysconf("SC_PAGESIZE"), int(told[2]) * os.sysconf("SC_PAGESIZE")
+            fields = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
+            return int(fields[1]) * os.sysconf("SC_PAGESIZE"), int(fields[2]) * os.sysconf("SC_PAGESIZE")
         except (OSError, IndexError):
             return 0, 0
 
     def cpu_s(self) -> float:
-        """That its first thread has had; 0 where nobody tells (Documentation/scheduler/sched-stats.rst)."""
+        """CPU time of its first thread; 0 where the kernel does not report it
+        (Documentation/scheduler/sched-stats.rst)."""
         try:
             return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
         except (OSError, IndexError):
             return 0.0
 
     def halt(self) -> None:
-        """Stops it where it is, until it is told to go on; returns once it stands, at the end of a page that the kernel
-        clears for it at the latest. One that does not begin is ended."""
+        """Stops it (SIGSTOP) until `resume`, and returns once it is stopped: at the latest at the end of a page that
+        the kernel clears for it. A process that does not start reading its input in time is ended."""
         if self._reaped:
             return
-        if not _comes(self._has_begun):
+        if not _becomes_true(self._has_begun):
             self.end()
             return
         os.kill(self._process.pid, signal.SIGSTOP)
-        _comes(self._has_halted)
+        _becomes_true(self._has_halted)
 
     def _has_begun(self) -> bool:
-        """Or has ended. A probe reads what it is told behind the first line of its main, in which it asks the kernel to
-        end it with this process: who is stopped before that stays for ever where this process is killed. And so would
-        what it starts, which is not stopped."""
+        """Whether it has read its input, or has ended. A probe reads its input after the first line of its main, which
+        asks the kernel to end it with this process (PR_SET_PDEATHSIG). A process that is stopped before that line would
+        stay stopped for ever if this process is killed, and so would a process that it starts later."""
         assert self._process.stdin
         unread = fcntl.ioctl(self._process.stdin, termios.FIONREAD, bytes(4))
         return not any(unread) or _has_ended(self._process.pid)
 
     def _has_halted(self) -> bool:
-        """Or has ended."""
+        """Whether it is stopped, or has ended."""
         return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if not self._reaped:
             os.kill(self._process.pid, signal.SIGCONT)
 
-    def dismiss(self) -> None:
-        """Begins to end it: `end` then waits for less. It gives its memory back where the host is, and not on the CPU
-        that is measured."""
+    def terminate(self) -> None:
+        """Kills it without waiting: `end` then waits for less. Its memory is freed on the host's CPU, not on the
+        measured one."""
         if self._reaped:
             return
         with contextlib.suppress(OSError):
@@ -228,15 +229,15 @@ class Child:
         self.signal(signal.SIGKILL)
 
     def end(self) -> None:
-        """Ends what is left of it and of its group."""
+        """Kills and reaps what is left of it and of its group."""
         if not self._reaped:
             self._reap()
 
     def _reap(self) -> None:
-        """Ends what is left of the group while its leader still holds its number, then lets the leader go."""
-        self.dismiss()
+        """Kills what is left of the group while the leader's id is still its own, then reaps the leader."""
+        self.terminate()
         self._reaped = True
-        with _as_everybody():
+        with _normal_priority():
             self._process.wait()
         for pipe in (self._process.stdout, self._process.stdin):
             if pipe:
@@ -250,8 +251,8 @@ class Child:
         is_whole: Callable[[bytearray], bool] | None = None,
         meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
-        """Collects until the process ends, or all has come; one that it left behind and that holds the pipe open does
-        not count."""
+        """Collects output until the process ends or the stream is whole. A process that it left behind and that holds
+        the pipe open does not count."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         watched = select.poll()
@@ -272,16 +273,16 @@ class Child:
         return "timeout", f"no end within {limit_s:.3g} s"
 
 
-def _comes(what: Callable[[], bool]) -> bool:
-    """Soon."""
+def _becomes_true(condition: Callable[[], bool]) -> bool:
+    """Polls a condition for a short time."""
     limit = time.monotonic() + _HALTING_S
-    while not (has_come := what()) and time.monotonic() < limit:
+    while not (is_true := condition()) and time.monotonic() < limit:
         time.sleep(_HALTED_WITHIN_S)
-    return has_come
+    return is_true
 
 
-def _promises_to_stay(output: bytearray) -> bool:
-    """The last line, if it is whole, is a stream's end and says so."""
+def _announces_next_visit(output: bytearray) -> bool:
+    """Whether the last line is a whole end record that announces that the process waits for another visit."""
     if not output.endswith(b"}\n"):
         return False
     last = output[output.rfind(b"\n", 0, -1) + 1 :]
@@ -289,11 +290,10 @@ def _promises_to_stay(output: bytearray) -> bool:
 
 
 @contextlib.contextmanager
-def _as_everybody() -> Iterator[None]:
-    """At the usual priority. Whoever lets a process go empties its folder in /proc, and spins while somebody else still
-    has an entry of it in hand: a thread of it that ends on this CPU, and that this process was put before, had it for
-    the whole second that the system leaves to real time.
-    """
+def _normal_priority() -> Iterator[None]:
+    """Leaves real-time priority while a process is reaped. The kernel empties the process's folder in /proc, and spins
+    while another thread holds an entry of it. A thread that ends on this CPU and that this process preempted held one
+    for the whole second that the system leaves to real-time tasks."""
     policy, parameter = os.SCHED_OTHER, os.sched_param(0)
     with contextlib.suppress(OSError):
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
@@ -311,15 +311,15 @@ def _as_everybody() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listening(meanwhile: Meanwhile | None, watched: select.poll) -> Iterator[None]:
-    """Does what is done meanwhile, and lets poll() wake for more of it."""
+    """Does the work of `meanwhile`, and lets poll() wake for more of it."""
     if meanwhile:
-        meanwhile.go_on()
-    voices = meanwhile.voices() if meanwhile else []
-    for voice in voices:
-        watched.register(voice, select.POLLIN)
+        meanwhile.advance()
+    stdout_fds = meanwhile.stdout_fds() if meanwhile else []
+    for stdout_fd in stdout_fds:
+        watched.register(stdout_fd, select.POLLIN)
     yield
-    for voice in voices:
-        watched.unregister(voice)
+    for stdout_fd in stdout_fds:
+        watched.unregister(stdout_fd)
 
 
 @contextlib.contextmanager
@@ -338,12 +338,12 @@ def _watching(pid: int, watched: select.poll) -> Iterator[float]:
 
 
 def _has_ended(pid: int) -> bool:
-    """Without reaping it."""
+    """Whether it has ended, without reaping it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _drain(pipe: int, output: bytearray) -> bool:
-    """Reads what is there now. False once nobody can write to it any more."""
+    """Reads what is there now. False once no process can write to the pipe any more."""
     while len(output) <= MOST_BYTES:
         try:
             chunk = os.read(pipe, 1 << 16)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's kernels for guests: downloaded once through apt, never installed.
 
-apt gets folders of its own inside the cache, and is told which architecture it is to think of: the system's packages,
-lists and architectures stay as they are, and nobody need be root. Signatures are checked against the system's keys.
-"""
+apt gets folders of its own inside the cache, and the architecture as an option: the system's packages, lists and
+architectures stay as they are, and no root is needed. Signatures are checked against the system's keys."""
 
 from __future__ import annotations
 
@@ -107,12 +106,12 @@ def _download(wanted: Wanted, folder: Path) -> None:
 
 
 def _of_installer(wanted: Wanted, state: Path) -> str | None:
-    """The newest kernel's package among those that Debian's installer is made of, which apt is not usually told of: in
-    a component of its own, beside each that the system's sources name."""
+    """The newest kernel's package among those of Debian's installer, which apt does not usually list: they have a
+    component of their own, beside each that the system's sources name."""
     (state / _SOURCES).unlink(missing_ok=True)
-    told = _apt(wanted, state, ["apt-get", "update", "--print-uris"]).stdout
+    printed = _apt(wanted, state, ["apt-get", "update", "--print-uris"]).stdout
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
-    places = re.findall(r"'(\S+)/dists/(\S+)/InRelease'", told)
+    places = re.findall(r"'(\S+)/dists/(\S+)/InRelease'", printed)
     lines = [f"deb {signed}{address} {release} main/debian-installer\n" for address, release in places]
     (state / _SOURCES).write_text("".join(lines), encoding="utf-8")
     _apt(wanted, state, ["apt-get", "update"])
@@ -134,13 +133,13 @@ def newest(names: Iterable[str]) -> str | None:
 
 
 def _got(wanted: Wanted, state: Path, package: str, folder: Path) -> str:
-    """Downloads and unpacks it; why not, or nothing."""
+    """Downloads and unpacks the package. Returns the reason of a failure, else an empty string."""
     with tempfile.TemporaryDirectory(dir=state) as scratch:
         done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
-        found = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
-        if done.returncode != 0 or not found:
+        packages = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
+        if done.returncode != 0 or not packages:
             return f"apt-get cannot download {package}: {_last_line(done.stderr)}"
-        _unpack(found[0], wanted, folder)
+        _unpack(packages[0], wanted, folder)
     return ""
 
 

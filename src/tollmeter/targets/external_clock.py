@@ -2,7 +2,7 @@
 """A target whose visits are timed by this machine, at the other end of a line: `local+pty`, `local+serial:PATH`.
 
 The probe writes one byte before and behind each batch, and a thread of this process stamps it by the raw monotonic
-clock. A byte may wait for milliseconds before it is handed on. What is made of the stamps is told in protocol/marks.py.
+clock. A byte may wait for milliseconds in a buffer of the line. protocol/line_marks.py evaluates the stamps.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class ExternalClock:
 def timed_over(
     line: str, visit: Visit, revision: int, attempt: Callable[[Visit], tuple[bytes, Sequence[Stamp]]]
 ) -> bytes:
-    """The visit's stream in the line's time: of the first of three attempts whose stamps tell the rate of the target's
-    clock. Each is longer than the one before, so that the delays of its marks are a smaller part of it."""
+    """The visit's stream in the line's time: of the first of three attempts whose stamps give the rate of the target's
+    clock. Each attempt is longer than the one before, so that the delays of its marks are a smaller part of it."""
     sentence = ""
     for whole_ns in _VISITS_NS:
         try:

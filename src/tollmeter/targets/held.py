@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that is gone when this process is, whatever that died of, here or on another machine.
+"""A folder that is removed when this process ends, however it ends, here or on another machine.
 
-A shell makes it, says where it is, and reads its standard input, which costs nothing and ends when this process does:
-the kernel closes what a killed process held, and sshd what a lost connection did. Then the shell removes the folder.
-"""
+A shell makes it, prints its path, and reads its standard input, which costs nothing and ends with this process: the
+kernel closes the pipes of a killed process, and sshd those of a lost connection. Then the shell removes the folder."""
 
 from __future__ import annotations
 
@@ -22,19 +21,20 @@ _MAKING_S, _REMOVING_S = 10.0, 5.0
 _LONGEST_PATH = 4096
 _USUAL = "/tmp"
 
-# Whoever dies beside may still have been making a file when the folder is emptied: it is emptied again.
+# A process that ends at the same time may still create a file while the folder is emptied: it is emptied again.
 _REMOVE = """for attempt in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; done"""
 
 
-def holding(template: str, before_removal: str = "") -> str:
-    """The shell's words. template: for mktemp, as sh expands it. before_removal: more words, which may use $folder."""
+def folder_script(template: str, before_removal: str = "") -> str:
+    """The shell's script. template: for mktemp, as sh expands it. before_removal: further commands, which may use
+    $folder."""
     return f"""trap '' HUP INT TERM PIPE; folder=$(mktemp -d {template}) || exit 1; printf '%s\\n' "$folder"
 read -r nothing; {before_removal}
 {_REMOVE}"""
 
 
-class Held:
-    """path: the folder. Raises Failure with what the command said instead of one."""
+class TemporaryFolder:
+    """path: the folder. Raises Failure with the command's output where it cannot be made."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Held:
         return self._shell.poll() is None
 
     def __del__(self) -> None:
-        """What is forgotten is let go."""
+        """Closes a folder that is no longer referenced."""
         if "_shell" in vars(self):
             self.close()
 
     def close(self) -> None:
-        """Waits until the folder is gone, for a while."""
+        """Waits, up to a limit, until the folder is removed."""
         self._shell.stdin.close()  # type: ignore[union-attr]
         try:
             self._shell.wait(_REMOVING_S)
@@ -95,7 +95,7 @@ class Held:
         raise Failure(clean(complaint.decode(errors="replace").strip())[:200] or "it does not answer", 5)
 
 
-def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> Held:
+def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
     """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
 
     Raises Failure where it cannot be made.
@@ -103,6 +103,6 @@ def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> Held:
     parent = os.environ.get("TMPDIR") or _USUAL
     template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
     try:
-        return Held(["sh", "-c", holding(template)], os.environ)
+        return TemporaryFolder(["sh", "-c", folder_script(template)], os.environ)
     except Failure as failure:
         raise Failure(f"no folder can be made for what is kept while a run lasts: {failure.sentence}", 5) from failure

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first file system of a Linux guest, as the kernel reads it: a `newc` cpio archive in memory. Pure.
+"""The first file system of a Linux guest: a `newc` cpio archive in memory. Pure.
 
-The format is told in the kernel's documentation, "initramfs buffer format": a header of thirteen 8-digit hexadecimal
-numbers behind a magic, the name with its terminating zero, the content; name and content padded to four bytes.
-"""
+The kernel's documentation defines the format, "initramfs buffer format": a header of thirteen 8-digit hexadecimal
+numbers after a magic, the name with its terminating zero, the content; name and content padded to four bytes."""
 
 from __future__ import annotations
 

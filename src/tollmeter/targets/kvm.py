@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the CPU itself can run a guest here, through /dev/kvm: then its time is the hardware's.
 
-The device alone says little. A hypervisor may lend it without the CPU's own virtualization (`vmx` or `svm` among the
-CPU's flags): each instruction of the guest's kernel is then emulated, on one such machine (Linux 6.18, `nested_pvm`)
-so slowly that Debian's kernel had not printed its first line after 40 s.
-"""
+The device alone is not sufficient. A hypervisor may provide it without the CPU's own virtualization (`vmx` or `svm`
+among the CPU's flags): each instruction of the guest's kernel is then emulated, on one such machine (Linux 6.18,
+`nested_pvm`) so slowly that Debian's kernel had not printed its first line after 40 s."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def lack(architecture: str) -> str:
 
 
 def _flags() -> set[str]:
-    """Of the first CPU. Only an x86 calls them so, and another's guests are emulated."""
+    """The flags of the first CPU. Only x86 kernels name them so; guests of other CPUs are emulated."""
     for line in _CPU.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("flags"):
             return set(line.partition(":")[2].split())

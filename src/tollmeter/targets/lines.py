@@ -23,7 +23,7 @@ CHUNK = 4096
 
 
 class Line(Protocol):
-    """name: as it was asked for. far_end: the path that a probe writes to."""
+    """name: as it was requested. far_end: the path that a probe writes to."""
 
     name: str
     far_end: str
@@ -31,7 +31,7 @@ class Line(Protocol):
     def fileno(self) -> int: ...
 
     def take(self, most: int = CHUNK) -> bytes:
-        """What has come; nothing where nothing has, or nobody is there any more."""
+        """The bytes that have come; empty where none have, or the other end is closed."""
 
     def forget(self) -> None:
         """Whatever came before now is no answer."""

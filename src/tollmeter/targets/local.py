@@ -11,14 +11,14 @@ from math import inf
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
-from tollmeter.targets.ahead import Ahead, Coming, Forecast, Place, Staying
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.judging import later, not_started, patience_s, trouble, trouble_of_visit
+from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
+from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupQueue, SetupSchedule
 
 _ASKING_S = 20.0
 _GRACE_S = 2.0
-"""The probe keeps its own deadline, and tells why it ended. The host's is for a probe that cannot."""
+"""The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
 
 
 def _usual_s(visit: Visit) -> float:
@@ -29,19 +29,19 @@ def _resident(child: Child, visit: Visit) -> Resident:
     return Resident(child, visit.seed, bytes=0, own_bytes=child.own_bytes())
 
 
-def _largest_number(place: Place) -> int:
+def _largest_number(key: LayoutKey) -> int:
     """Of its parameters: for a layout that was not set up before, its size stands for the memory that it will hold. A
     large count is taken for a size too, and then idle processes only end earlier than they need to."""
-    return max((value for _, value in place[1] if isinstance(value, int)), default=0)
+    return max((value for _, value in key[1] if isinstance(value, int)), default=0)
 
 
-def _told_ahead(visit: Visit, cpu: int) -> str:
-    """The line that asks for what a visit needs, and not for the visit."""
+def _setup_request(visit: Visit, cpu: int) -> str:
+    """The line that asks a process to set up the layout of a visit, and not to make the visit."""
     return " ".join((*words(visit), f"--ahead={cpu}"))
 
 
 class Local:
-    """Implements targets.Target. Visits of one layout are served by one process, which stays between them."""
+    """Implements targets.Target. One resident process serves all visits of a layout."""
 
     name: str = "local"
     keeps_residents = True
@@ -49,10 +49,12 @@ class Local:
     def __init__(self) -> None:
         self._child: Child | None = None
         self._is_asked_to_stop = False
-        self._forecast = Forecast()
-        self._ahead = Ahead(self._begun_ahead, lambda visit: patience_s(visit, _usual_s(visit)), self._interruptible)
+        self._schedule = SetupSchedule()
+        self._setups = SetupQueue(
+            self._started_setup, lambda visit: patience_s(visit, _usual_s(visit)), self._interruptible
+        )
         self._residents = Residents()
-        self._held_bytes: dict[Place, int] = {}
+        self._held_bytes: dict[LayoutKey, int] = {}
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -71,58 +73,58 @@ class Local:
         return closed(ended.output, visit, revision, trouble_of_visit(ended, asked, _usual_s(asked)))
 
     def _visited(self, executable: str, visit: Visit) -> tuple[Ended, Visit]:
-        """By the process that has prepared this layout, if one waits; a place that counts has one for each visit. With
-        the visit as it was asked for: what its layout took is no longer left of the budget."""
+        """The visit, by the resident process of its layout if there is one; a target that counts has a process for each
+        visit. Returns the visit as it was requested too: the time of the set-up is no longer left of its budget."""
         began = time.monotonic()
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
-        place = (executable, visit.point.parameters, visit.cpus)
-        one = self._residents.taken(place, visit.seed) or self._laid_out(place, visit)
+        key = (executable, visit.point.parameters, visit.cpus)
+        resident = self._residents.take(key, visit.seed) or self._set_up(key, visit)
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
-        calm = one is not None and self._forecast.is_calm(visit.point, one.own_bytes)
-        ended = self._asked(one.child, visit, limit_s, calm) if one else None
-        if one is None or ended is None:
-            one = _resident(self._started(place), visit)
-            ended = self._asked(one.child, visit, limit_s, calm=False)
-        self._keep(place, one)
-        return ended or one.child.finish(limit_s), visit
+        calm = resident is not None and self._schedule.is_calm(visit.point, resident.own_bytes)
+        ended = self._asked(resident.child, visit, limit_s, calm) if resident else None
+        if resident is None or ended is None:
+            resident = _resident(self._started(key), visit)
+            ended = self._asked(resident.child, visit, limit_s, calm=False)
+        self._keep_resident(key, resident)
+        return ended or resident.child.finish(limit_s), visit
 
-    def _laid_out(self, place: Place, visit: Visit) -> Resident | None:
-        """Ahead of its visit; None where the visit has to do it."""
+    def _set_up(self, key: LayoutKey, visit: Visit) -> Resident | None:
+        """A process that has set up the layout before its visit; None where the visit has to do it."""
         began = time.monotonic()
-        child = self._ahead.taken(place, visit) or self._prepared(place, later(visit, began))
-        return _resident(child, visit)._replace(prepared_s=child.cpu_s()) if child else None
+        child = self._setups.take(key, visit) or self._prepared(key, later(visit, began))
+        return _resident(child, visit)._replace(setup_s=child.cpu_s()) if child else None
 
     def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
-        """Whoever prepares what comes next goes on beside a visit that is calm: not disturbed by it."""
+        """The visit by a resident process. The running set-up continues beside a calm visit, without disturbing it."""
         if not calm:
-            self._ahead.halt()
+            self._setups.halt()
         try:
             with self._interruptible(child):
-                if not child.say(" ".join(words(visit))):
+                if not child.send(" ".join(words(visit))):
                     return None
                 if calm:
                     self._meanwhile(child)
-                return child.hear(limit_s, self._ahead if calm else None)
+                return child.read_stream(limit_s, self._setups if calm else None)
         finally:
-            self._residents.see_off()
-            self._ahead.resume()
+            self._residents.reap_terminated()
+            self._setups.resume()
 
     def _meanwhile(self, visited: Child) -> None:
-        """Beside his visit, and not between two. Who is asked belongs to nobody until he is heard: an error here would
-        leave him behind."""
+        """Short work beside the visit, and not between two. Until its stream is read the process is in no collection:
+        on an error it would be left behind, so it is ended here."""
         try:
-            self._residents.see_off()
-            self._forecast.meanwhile()
+            self._residents.reap_terminated()
+            self._schedule.meanwhile()
         except BaseException:
             visited.end()
             raise
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
-        """A probe that is asked to stop while it prepares takes no sample. One that ended of that, before it could
-        listen, has another in its place, which is asked as well."""
+        """A probe that is interrupted during its set-up takes no sample. If it ends of the signal before its handler is
+        installed, a process replaces it and is interrupted as well."""
         self._child = child
         if self._is_asked_to_stop:
             child.signal(signal.SIGINT)
@@ -131,58 +133,59 @@ class Local:
         finally:
             self._child = None
 
-    def expect(self, forecast: Forecast) -> None:
-        """Implements targets.Foresees. Where each visit has a process of its own, nothing is prepared for it."""
+    def expect(self, schedule: SetupSchedule) -> None:
+        """Implements targets.PrestagesLayouts. Where each visit has a process of its own, nothing is set up for it."""
         if self.keeps_residents:
-            self._forecast = forecast
-            self._ahead.expect(forecast.coming)
+            self._schedule = schedule
+            self._setups.expect(schedule.pending)
 
-    def is_ready(self, place: Place) -> bool:
-        return self._ahead.is_ready(place)
+    def is_ready(self, key: LayoutKey) -> bool:
+        return self._setups.is_ready(key)
 
-    def is_begun(self, place: Place) -> bool:
-        return self._ahead.is_begun(place)
+    def is_begun(self, key: LayoutKey) -> bool:
+        return self._setups.is_begun(key)
 
-    def staying(self, place: Place) -> Staying | None:
-        """Where each visit has a process of its own, a layout is never over for want of one."""
-        return self._residents.staying(place) if self.keeps_residents else Staying()
+    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
+        """Where each visit has a process of its own, a layout is never over for lack of a resident one."""
+        return self._residents.idle_worker(key) if self.keeps_residents else IdleWorker()
 
-    def _started(self, place: Place, bytes_: int = 0) -> Child:
-        """bytes_: of memory that its sizes say. Raises OSError where it cannot be started."""
-        self._residents.make_room(self._held_bytes.get(place) or max(bytes_, _largest_number(place)))
-        return Child(self._command(place[0], ("--stay",)), listens=True)
+    def _started(self, key: LayoutKey, bytes_: int = 0) -> Child:
+        """bytes_: memory that its sizes state. Raises OSError where it cannot be started."""
+        self._residents.make_room(self._held_bytes.get(key) or max(bytes_, _largest_number(key)))
+        return Child(self._command(key[0], ("--stay",)), listens=True)
 
-    def _prepared(self, place: Place, visit: Visit) -> Child | None:
-        """Whose data can be seen before it is visited; None where that is of no use, or it could not be prepared."""
-        if not self._forecast.may_begin(visit.point):
+    def _prepared(self, key: LayoutKey, visit: Visit) -> Child | None:
+        """A process that sets up the layout now, on the visit's CPU, so that its memory is known before the visit. None
+        where that has no use, or the set-up failed."""
+        if not self._schedule.may_begin(visit.point):
             return None
-        child = self._started(place)
+        child = self._started(key)
         with self._interruptible(child):
-            child.answer(_told_ahead(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._ahead)
-        return child if child.stays else None
+            child.answer(_setup_request(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._setups)
+        return child if child.is_alive else None
 
-    def _begun_ahead(self, coming: Coming) -> Child | None:
+    def _started_setup(self, pending: PendingSetup) -> Child | None:
         try:
-            child = self._started(coming.place, coming.bytes)
+            child = self._started(pending.key, pending.bytes)
         except OSError:
             return None
-        return child if child.say(_told_ahead(coming.visit, self._forecast.cpu)) else None
+        return child if child.send(_setup_request(pending.visit, self._schedule.cpu)) else None
 
-    def _keep(self, place: Place, one: Resident) -> None:
-        """One that has made a visit. What it holds is asked for behind its first."""
-        if not one.child.stays:
+    def _keep_resident(self, key: LayoutKey, resident: Resident) -> None:
+        """Keeps the process of a visit. How much memory it holds is read after its first one."""
+        if not resident.child.is_alive:
             return
-        if not one.bytes:
-            one = one._replace(bytes=one.child.resident_bytes(), own_bytes=one.child.own_bytes())
-            self._held_bytes[place] = one.bytes
-        self._residents.keep(place, one)
+        if not resident.bytes:
+            resident = resident._replace(bytes=resident.child.resident_bytes(), own_bytes=resident.child.own_bytes())
+            self._held_bytes[key] = resident.bytes
+        self._residents.keep(key, resident)
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Nothing to do: they are here."""
+        """Does nothing: the executables are here."""
 
     def close(self) -> None:
-        """Ends those that wait, and those that prepare."""
-        self._ahead.close()
+        """Ends resident processes and set-ups."""
+        self._setups.close()
         self._residents.close()
 
     def interrupt(self) -> None:
@@ -200,8 +203,8 @@ class Local:
             raise Failure(f"{executable} {option}: {ill[1]}", exit_code=5)
         return ended.output
 
-    def _command(self, executable: str, told: Sequence[str]) -> list[str]:
-        return [executable, *told]
+    def _command(self, executable: str, arguments: Sequence[str]) -> list[str]:
+        return [executable, *arguments]
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
         child = Child(command)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of OpenSSH that many commands share (ControlMaster), with keys, jump hosts and names as the person has
-them in their own configuration. Nobody is asked anything: what ssh would ask about is refused with a sentence.
+"""One connection of OpenSSH that many commands share (ControlMaster), with keys, jump hosts and names from the user's
+own configuration. It never prompts: where ssh would ask, it fails with a sentence.
 
-The connection belongs to a process that dies with this one, whatever this one died of.
-"""
+The connection belongs to a process that ends with this one, however this one ends."""
 
 from __future__ import annotations
 
@@ -89,7 +88,7 @@ class Connection:
         return self._master is not None and self._master.poll() is None
 
     def open(self) -> None:
-        """Connects where nothing is connected. Raises Failure with what ssh says against it."""
+        """Connects where there is no connection. Raises Failure with ssh's error."""
         if self.is_open:
             return
         alive = ["-o", f"ConnectTimeout={_CONNECT_S}", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
@@ -115,7 +114,7 @@ class Connection:
             time.sleep(_TICK_S)
 
     def command(self, script: str) -> list[str]:
-        """Runs a script of sh over there. What the login shell is, is not known: sh is asked for by name."""
+        """Runs a script of sh on the host. The login shell is unknown, so sh is named."""
         return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
 
     def run(self, script: str, given: bytes, limit_s: float) -> commands.CompletedProcess[bytes]:
@@ -133,8 +132,8 @@ class Connection:
         return done
 
     def lost(self, said: bytes) -> Failure:
-        """What ssh said, as a sentence. The connection is given up: its master closes its socket a moment before it can
-        be seen to have ended, and the next command would meet that socket."""
+        """The error that ssh printed, as a sentence. The connection is closed: its master closes its socket a moment
+        before its end can be seen, and the next command would meet that socket."""
         self._end()
         text = said.decode(errors="replace")
         known = next((sentence for sign, sentence in _SENTENCES if sign in text), None)

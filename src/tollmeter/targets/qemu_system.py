@@ -31,9 +31,9 @@ from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import Wanted
+from tollmeter.targets.exit_reasons import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
-from tollmeter.targets.judging import not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.wire import Gone, Slow, Wire
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
@@ -73,7 +73,7 @@ _ARM = "arm-hard"
 
 
 def _bare_arm(machine: str) -> Board:
-    """Its second serial line is the wire, as in a guest: the first is for what the supervisor itself has to say."""
+    """The second serial line is the wire, as in a guest: the first carries the supervisor's own messages."""
     words = ("-machine", machine, "-m", "1024")
     return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
 
@@ -131,10 +131,10 @@ class Guest:
     def __init__(self, name: str, emulator: Path) -> None:
         self.name = name
         self._board = board_of(name)
-        found = shutil.which(self._board.emulator)
-        if found is None:
+        path = shutil.which(self._board.emulator)
+        if path is None:
             raise Failure(f"no {self._board.emulator} here: {install_line([self._board.package])}", 5)
-        self._emulator = found
+        self._emulator = path
         self._ours = emulator / self._board.ours
         if not self._ours.is_file():
             raise Failure(f"{self._ours} is not built: make emulator", 5)
@@ -154,7 +154,7 @@ class Guest:
         """Packs what will be run, so that one boot is enough, and boots: no visit is to pay for that."""
         new = [executable for executable in dict.fromkeys(executables) if executable not in self._packed]
         for executable in new:
-            # Names of one length, since what stands on the stack moves what a probe measures.
+            # Names of one length, since the contents of the stack shift the alignment of what a probe measures.
             self._packed[executable] = f"/probe/{len(self._packed):05}"
         if new:
             self._stop()
@@ -195,7 +195,7 @@ class Guest:
 
     def interrupt(self) -> None:
         if self._wire and self._asked:
-            self._wire.say("interrupt")
+            self._wire.send("interrupt")
 
     def close(self) -> None:
         """Ends the guest and forgets its files."""
@@ -215,10 +215,10 @@ class Guest:
             raise Failure(f"{executable} {option}: {ill[1]}", exit_code=5)
         return ended.output
 
-    def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
+    def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
         """Raises OSError where the executable cannot be read or started, Failure where there is no guest."""
         wire = self._ready_for(executable)
-        wire.say(" ".join([self._packed[executable], *told]))
+        wire.send(" ".join([self._packed[executable], *arguments]))
         self._asked = True
         try:
             return self._ended(wire, limit_s)
@@ -261,9 +261,8 @@ class Guest:
         return self._wire
 
     def _boot(self, limit_s: float) -> Wire:
-        """By the CPU itself where it can; where that brings nothing up, by an emulator from then on. One that came up
-        so is never gone on with otherwise: the two have different clocks.
-        """
+        """Boots on the CPU itself where it can; where that fails, under an emulator from then on. A guest that came up
+        is never replaced by the other kind: the two have different clocks."""
         if not self._by_hardware:
             return self._booted(_BY_COUNT, min(BOOT_S, limit_s))
         try:
@@ -293,12 +292,12 @@ class Guest:
         return wire
 
     def _kernel(self) -> list[str]:
-        """What boots, and what it is told."""
+        """The options for the kernel and its command line."""
         if self._board.kernel is None:
             return ["-kernel", str(self._ours), "-append", self._board.command_line]
         kernel = debian_kernel.fetched(self._board.kernel)
-        told = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
-        words = ["-kernel", str(kernel.image), "-append", " ".join(told)]
+        arguments = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
+        words = ["-kernel", str(kernel.image), "-append", " ".join(arguments)]
         return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
 
     def _first_files(self) -> bytes:
@@ -327,5 +326,5 @@ def _limit(gone: Gone) -> Trouble:
 
 
 def _beside(executable: Path) -> list[str]:
-    """All executables of its folder: what else this guest may be asked for."""
+    """All executables of its folder, which later visits of this guest may request."""
     return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]

@@ -39,7 +39,7 @@ def emulator_of(architecture: str) -> str | None:
 
 
 def lack(architecture: str) -> tuple[str, tuple[str, ...]] | None:
-    """Why nothing counts the instructions of an architecture here, and the packages that mend it."""
+    """Why no emulator counts the instructions of an architecture here, and the packages that would."""
     emulator = emulator_of(architecture)
     if emulator is None:
         return f"no qemu-{architecture}", (PACKAGE,)
@@ -92,16 +92,16 @@ class QemuUser(Local):
         self._held.close()
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
-        """The emulator says as words what a kernel says by refusing to start an executable."""
+        """The emulator prints in words what a kernel reports by refusing to start an executable."""
         ended = super()._finish(command, limit_s)
         if ended.status == _NO_ELF_OF_MINE and b"Invalid ELF image" in ended.output:
             raise OSError(errno.ENOEXEC, "another architecture's")
         return ended
 
-    def _command(self, executable: str, told: Sequence[str]) -> list[str]:
+    def _command(self, executable: str, arguments: Sequence[str]) -> list[str]:
         if not os.access(executable, os.X_OK):
             raise OSError(errno.ENOENT if not Path(executable).exists() else errno.EACCES, executable)
-        words = [_shortened(word) for word in told]
+        words = [_shortened(word) for word in arguments]
         counter = f"counter={self._counter}"
         counting = ["-plugin", f"{self._plugin},{counter}", "-E", f"TOLL_CLOCK=instructions:{self._counter}"]
         return leashed([self._emulator, *counting, executable, *words])

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board at the end of a serial line, which speaks as guests do: a line goes there with a program and its words,
+"""A board at the end of a serial line, with the protocol of guests: a line goes there with a program and its arguments,
 records come back, and then how it ended (emulator/init.c).
 
-The line may lose, double and invent bytes. Records are found by their checksums, and the end by its words or by a
-stream that is whole. A visit whose records did not all arrive is asked for again: nothing is ever put together of two.
+The line may lose, duplicate and insert bytes. Records are found by their checksums, and the end by its words or by a
+whole stream. A visit whose records did not all arrive is requested again: no stream is assembled from two.
 
 Where this machine is the board's clock, the probe marks its batches on the same line, by bytes that no text has: they
-are stamped as they come, and taken out.
-"""
+are stamped as they arrive, and removed."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ import msgspec
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
 from tollmeter.targets.child import Ended
+from tollmeter.targets.exit_reasons import not_started, trouble
 from tollmeter.targets.external_clock import timed_over
-from tollmeter.targets.judging import not_started, trouble
 from tollmeter.targets.lines import Port
 
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
@@ -56,10 +55,10 @@ class SerialLine:
         """Nothing to do: what the board has was put there before it started."""
 
     def describe(self, executable: str) -> bytes:
-        return self._told(executable, "--describe")
+        return self._printed(executable, "--describe")
 
     def machine(self, executable: str) -> bytes:
-        return self._told(executable, "--machine")
+        return self._printed(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
@@ -87,7 +86,7 @@ class SerialLine:
     def close(self) -> None:
         self._port.close()
 
-    def _told(self, executable: str, option: str) -> bytes:
+    def _printed(self, executable: str, option: str) -> bytes:
         """Raises Failure where no whole stream came."""
         try:
             ended = self._asked([_over_there(executable), option], _ASKING_S)
@@ -98,15 +97,15 @@ class SerialLine:
             raise Failure(f"{executable} {option}: {ill[1] if ill else 'its records did not arrive whole'}", 5)
         return ended.output
 
-    def _asked(self, told: Sequence[str], limit_s: float) -> Ended:
+    def _asked(self, arguments: Sequence[str], limit_s: float) -> Ended:
         """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
-        where it says nothing: then it is not asked again."""
+        where it does not answer: then it is not asked again."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):
             self._port.forget()
             self._stamps = []
-            self._port.put(b"\n" + " ".join(told).encode() + b"\n")
+            self._port.put(b"\n" + " ".join(arguments).encode() + b"\n")
             try:
                 ended = self._answer(limit_s)
             except OSError:
@@ -120,9 +119,9 @@ class SerialLine:
     def _answer(self, limit_s: float) -> Ended:
         output, deadline = bytearray(), time.monotonic() + limit_s
         while len(output) <= _MOST_BYTES:
-            found = _ENDED.search(output)
-            if found:
-                return _end_of(bytes(output[: found.start()]), found)
+            end = _ENDED.search(output)
+            if end:
+                return _end_of(bytes(output[: end.start()]), end)
             whole = output.endswith(b"}\n") and _is_whole(bytes(output))
             if not self._more(output, _QUIET_S if whole else deadline - time.monotonic()):
                 return self._without_end(bytes(output), whole, limit_s)
@@ -155,11 +154,11 @@ def _over_there(executable: str) -> str:
     return f"/{path.parent.name}/{path.name}"
 
 
-def _end_of(output: bytes, found: re.Match[bytes]) -> Ended:
+def _end_of(output: bytes, match: re.Match[bytes]) -> Ended:
     """Raises OSError where the board could not start it."""
-    if found[1] == b"cannot":
-        raise OSError(int(found[2]), "the board refused it")
-    return Ended(output, os.waitstatus_to_exitcode(int(found[2])), None)
+    if match[1] == b"cannot":
+        raise OSError(int(match[2]), "the board refused it")
+    return Ended(output, os.waitstatus_to_exitcode(int(match[2])), None)
 
 
 def _is_whole(output: bytes) -> bool:

@@ -20,8 +20,8 @@ from tollmeter import commands
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.held import Held, holding
-from tollmeter.targets.judging import patience_s, trouble, trouble_of_visit
+from tollmeter.targets.exit_reasons import patience_s, trouble, trouble_of_visit
+from tollmeter.targets.held import TemporaryFolder, folder_script
 from tollmeter.targets.openssh import LOST, Connection
 
 _ASKING_S = 30.0
@@ -48,7 +48,7 @@ read -r a b c d group rest < /proc/$$/stat; [ "$group" != $$ ] || kill -KILL 0""
 # A visit that starts at the same moment sees that the folder is closed, or is seen here.
 _END = """for group in "$folder"/group.*; do [ -e "$group" ] && kill -KILL "-${group##*.}" "$(cat "$folder"/probe)"
 rm -f "$group" "$folder"/probe; done 2> /dev/null"""
-# What sshd tells of the connection is this machine's own address, as the peer reaches it.
+# sshd's environment has this machine's own address, as the peer reaches it.
 _SERVE = """printf 'address %s\\n' "$(set -- $SSH_CONNECTION; echo "$3")"
 exec env -i PATH="$PATH" LC_ALL=C TOLL_SERVE=1 {there}"""
 
@@ -62,7 +62,7 @@ class Ssh:
         self._connection = Connection(host, options)
         self.name = f"ssh:{host}"
         self._host = host
-        self._held: Held | None = None
+        self._held: TemporaryFolder | None = None
         self._copied: dict[str, str] = {}
         self._foreign: set[str] = set()
         self._lost: Failure | None = None
@@ -73,7 +73,7 @@ class Ssh:
     # ---- what a target offers ------------------------------------------------------------------------------------
 
     def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Nothing to do: each is copied when it is first asked for."""
+        """Does nothing: each executable is copied at its first visit."""
 
     def describe(self, executable: str) -> bytes:
         return self._ask(executable, "--describe")
@@ -134,11 +134,11 @@ class Ssh:
             raise Failure(f"{executable} {option} on {self._host}: {ill[1]}", exit_code=5)
         return ended.output
 
-    def _finish(self, executable: str, told: Sequence[str], limit_s: float) -> Ended:
+    def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
         """Raises Failure where the other machine cannot be reached, written to, or cannot run it."""
         there = self._copy_of(executable)
         folder = Path(there).parent
-        script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *told]))
+        script = _RUN.format(folder=folder, blocks=_MOST_BLOCKS, words=shlex.join([there, *arguments]))
         try:
             self._child = Child(self._connection.command(script), self._connection.environment, origin="typed")
             ended = self._child.finish(limit_s)
@@ -174,7 +174,7 @@ class Ssh:
             self._copied[executable] = self._copy(executable, str(held.path))
         return self._copied[executable]
 
-    def _there(self) -> Held:
+    def _there(self) -> TemporaryFolder:
         """The folder, made anew where the connection was lost: it went with that."""
         if self._held and self._held.held and self._connection.is_open:
             return self._held
@@ -182,8 +182,8 @@ class Ssh:
         self._connection.open()
         template = '"${TMPDIR:-/tmp}/toll.XXXXXXXXXX"'
         try:
-            command = self._connection.command(holding(template, _CLOSE))
-            held = Held(command, self._connection.environment, _ASKING_S, origin="typed")
+            command = self._connection.command(folder_script(template, _CLOSE))
+            held = TemporaryFolder(command, self._connection.environment, _ASKING_S, origin="typed")
         except Failure as failure:
             raise Failure(f"{self._host} has no folder for the probes: {failure.sentence}", 5) from failure
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", str(held.path)):
@@ -209,7 +209,8 @@ class Ssh:
 
 
 def _as_it_ended_there(ended: Ended) -> Ended:
-    """The status that the shell over there told, which has a signal as 128 and its number; ssh's own where none was."""
+    """The status from the shell on the host, which reports a signal as 128 and its number; ssh's own where there was
+    none."""
     mark = _ENDED.search(ended.output[-64:])
     if ended.limit or mark is None:
         return ended

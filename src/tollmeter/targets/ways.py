@@ -110,9 +110,9 @@ def for_abi(target: str, abi: Abi) -> str:
 
 
 def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
-    """What is meant where boards are named and no ABI: what runs there. Empty where a target runs this machine's."""
-    found = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
-    return tuple(dict.fromkeys(found)) if all(found) else ()
+    """The ABIs of the boards among the targets, where no ABI is named. Empty where a target runs this machine's."""
+    abis = [BOARDS[target].abi if target in BOARDS else "" for target in targets]
+    return tuple(dict.fromkeys(abis)) if all(abis) else ()
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ _LONGEST_MARK = 256
 
 
 class Gone(Exception):
-    """The process ended while it was asked, or said more than it may: why, and what had come until then."""
+    """The process ended during a request, or printed more than the limit: the reason, and what had come until then."""
 
 
 class Slow(Gone):
@@ -60,23 +60,24 @@ class Wire:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Safe inside a signal handler: a line is shorter than what a pipe takes whole."""
         with contextlib.suppress(OSError):
             self._in.write(line.encode() + b"\n")
 
     def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
-        """All that comes before the mark, and the mark. Raises Gone or Slow, with what came as second argument."""
+        """Reads up to the mark: all that comes before it, and the mark. Raises Gone or Slow, with the bytes that came
+        as second argument."""
         deadline = time.monotonic() + limit_s
         looked = 0
         while True:
-            found = mark.search(self._kept, looked)
-            if found:
-                before = bytes(self._kept[: found.start()])
-                found = mark.fullmatch(bytes(found.group()))
-                assert found
-                del self._kept[: len(before) + len(found.group())]
-                return before, found
+            match = mark.search(self._kept, looked)
+            if match:
+                before = bytes(self._kept[: match.start()])
+                match = mark.fullmatch(bytes(match.group()))
+                assert match
+                del self._kept[: len(before) + len(match.group())]
+                return before, match
             looked = max(0, len(self._kept) - _LONGEST_MARK)
             self._more(deadline, limit_s)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ABI, from its file to a verified executable: what builds it, what its code must say, what is installed for it."""
+"""An ABI, from its file to a verified executable: its compilers, the checks of its code, and its packages."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABIs that a person names: finds their files, says what each lacks here, and opens the places that run them.
+"""ABIs by name: finds their files, lists what each lacks here, and opens the targets that run them.
 
-A person's own file stands beside ours: in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis.
-"""
+The user's own files lie in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis."""
 
 from __future__ import annotations
 
@@ -36,7 +35,8 @@ class Found(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """An ABI on this machine. target: what runs it, None where nothing does. missing: why not more; mend: the line."""
+    """An ABI on this machine. target: what runs it, None where nothing does. missing: why it cannot do more; mend: the
+    command that changes that."""
 
     name: str
     summary: str
@@ -51,15 +51,15 @@ class Standing(NamedTuple):
 
 
 def folders(root: Path) -> list[Path]:
-    """Where ABI files may stand: the checkout's and the person's own, and last the folder in which the person is, which
-    may be from elsewhere."""
+    """Folders of ABI files: the checkout's and the user's own, and last the current folder, whose content may come from
+    elsewhere."""
     own = user_folder("XDG_CONFIG_HOME", ".config") / "abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
 def find(root: Path, asked: Collection[str] = ()) -> Found:
-    """All ABIs; of the folder in which the person is those that were asked for by name. A file that cannot be read
-    keeps no other from being found."""
+    """All ABIs; of the current folder only those that were named. A file that cannot be read does not prevent the
+    others from being found."""
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
@@ -90,16 +90,17 @@ def _is_foreign(path: Path, root: Path) -> bool:
 
 
 def survey(root: Path, machine: str) -> list[Standing]:
-    """Every ABI: whether it builds here, what runs it, by which clock, and the line that mends what is missing."""
-    found = find(root)
+    """Every ABI: whether it builds here, what runs it, by which clock, and the command that installs what is
+    missing."""
+    known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told = list(pool.map(lambda abi: _standing(abi, machine), found.abis.values()))
+        standings = list(pool.map(lambda abi: _standing(abi, machine), known.abis.values()))
     foreign = {path.stem for path in Path("abis").resolve().glob("*.toml") if _is_foreign(path, root)}
-    told += [
-        Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*found.abis}
+    standings += [
+        Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known.abis}
     ]
-    ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in found.refused.items()]
-    return sorted([*told, *ill])
+    ill = [Standing(name, "", None, None, None, sentence, None) for name, sentence in known.refused.items()]
+    return sorted([*standings, *ill])
 
 
 def _standing(abi: Abi, machine: str) -> Standing:
@@ -136,7 +137,7 @@ def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> tuple[str
 
 
 def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
-    """Compiles a program that does nothing, and starts it: no file tells which formats a kernel takes."""
+    """Compiles an empty program, and starts it: no file lists which formats a kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
         program = f"{scratch}/trial"
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an executable must be before it measures: of its ABI, able to tell of itself, in words that analysis knows."""
+"""Checks of an executable before it measures: it has its ABI, describes itself, and uses known units and meanings."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def accept(root: Path, path: Path, abi: Abi) -> bool:
     """
     elf.prove(path, abi.elf)
     floats.prove(path, abi)
-    told = path.with_name(f"{path.name}.describe")
-    if told.exists() and told.stat().st_mtime_ns > path.stat().st_mtime_ns:
+    description = path.with_name(f"{path.name}.describe")
+    if description.exists() and description.stat().st_mtime_ns > path.stat().st_mtime_ns:
         return True
-    told.unlink(missing_ok=True)
+    description.unlink(missing_ok=True)
     stream = _describe(path)
     if stream is None:
         return False
     check_description(root, path, abi, stream)
-    write(told, stream)
+    write(description, stream)
     return True
 
 
 def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
-    """Raises Failure (1) where it is another's, or has a unit or a meaning that nothing here knows."""
+    """Raises Failure (1) where it describes another probe, or has an unknown unit or meaning."""
     try:
         probe, build = description(stream)
     except Damaged as error:
@@ -59,21 +59,20 @@ def _check_metrics(probe: Probe, known: frozenset[str]) -> None:
 
 
 def meanings(root: Path) -> frozenset[str]:
-    """What a metric may mean, as the first column of the document's table names it: `a` `b-…` `c-…` stand for a, b- and
-    c- with a's ending. Empty where there is no document, as in a wheel, whose probes are all ours.
-    """
+    """The meanings that a metric may have, from the first column of the document's table: `a` `b-…` `c-…` are a, b- and
+    c- with a's ending. Empty where there is no document, as in a wheel, whose probes are all ours."""
     page = root / MEANINGS_TOLD_IN
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    found: set[str] = set()
+    names: set[str] = set()
     for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", text, re.MULTILINE):
         words = re.findall(r"`([^`]+)`", row)
         ending = words[0].partition("-")[2]
-        found |= {word.replace("…", ending) for word in words}
-    return frozenset(found)
+        names |= {word.replace("…", ending) for word in words}
+    return frozenset(names)
 
 
 def _describe(path: Path) -> bytes | None:
-    """What an executable says of itself, or None where the kernel does not know its format."""
+    """The description that an executable prints, or None where the kernel does not know its format."""
     name = f"{path.parent.name}/{path.name}"
     try:
         done: commands.CompletedProcess[bytes] = commands.run(

@@ -53,7 +53,7 @@ struct object { virtual uint64_t call() = 0; };
 
 
 class Gap(NamedTuple):
-    """An ABI that cannot be built here: why, the Debian packages that would mend it, and else what would."""
+    """An ABI that cannot be built here: the reason, the Debian packages that would help, or else what would."""
 
     abi: str
     reason: str
@@ -94,7 +94,7 @@ def read_abi(path: Path) -> Abi:
 
 def _check_words(name: str, abi: Abi) -> None:
     """make hands them to a shell, and apt-get takes a name that begins with a dash for an option."""
-    compilers = ((one,) if isinstance(one, str) else one for one in abi.compiler)
+    compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
     for word in chain(*compilers, abi.compiler_cxx, abi.flags):
         if not _WORD.fullmatch(word):
             raise Failure(
@@ -128,8 +128,8 @@ def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_compiler(abi: Abi) -> str | Gap:
-    """The first of the ABI's compilers that passes the trial, or why none does, and what mends it."""
-    known = [compiler_words(one) for one in abi.compiler if not zig.is_named(one) or zig.is_installed()]
+    """The first of the ABI's compilers that passes the trial, or why none does, and what would help."""
+    known = [compiler_words(compiler) for compiler in abi.compiler if not zig.is_named(compiler) or zig.is_installed()]
     reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
     otherwise = f"install it, or name another compiler in {abi.name}.toml"
     if zig.is_named(abi.compiler[0]):
@@ -146,7 +146,7 @@ def find_compiler(abi: Abi) -> str | Gap:
 
 
 def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
-    """What the compiler that the file names first says of the flags alone: no package mends that."""
+    """The complaint of the compiler that the file names first about the flags alone: no package changes that."""
     first = compiler_words(abi.compiler[0])
     complaint = _complaint([*first, *abi.flags, *_NOTHING], "") if first in known else None
     return f"{' '.join(first)}: {complaint}" if complaint else None
@@ -189,8 +189,8 @@ class Task(NamedTuple):
 
 
 def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[Made | Failure]:
-    """Builds each, and gives what went wrong with one in its place. tell: is told how many files are made, of how
-    many in all."""
+    """Builds each, and returns the failure in place of one that did not build. tell: is called with the number of files
+    that are made, and of all."""
     numbers, turn = itertools.count(1), Lock()
 
     def one_more() -> None:
@@ -211,10 +211,9 @@ def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], 
 def build_abi(
     root: Path, abi: Abi, compiler: str, probes: Collection[str] | None = None, tell: Callable[[], None] = lambda: None
 ) -> Made:
-    """Builds and proves probes for one ABI, all of them unless some are named, where that is not done already. One that
-    does not compile, is not what its ABI file promises or does not describe itself is left out with a sentence. Raises
-    Failure where none is left. tell: called for each file that is made.
-    """
+    """Builds and checks probes for one ABI, all of them unless some are named, where that is not done already. A probe
+    that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
+    Raises Failure where none is left. tell: called for each file that is made."""
     every = probe_names(root / "probes")
     with _alone(root, abi):
         wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
@@ -262,8 +261,10 @@ def _made(root: Path, task: Task, tell: Callable[[], None]) -> Made:
     ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
     built = [probe for probe in task.probes if probe not in ran.broken]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told = dict(zip(built, pool.map(lambda probe: _accepted(root, folder / probe, abi), built), strict=True))
-    broken = ran.broken | {probe: one.sentence for probe, one in told.items() if isinstance(one, Failure)}
+        verdicts = dict(zip(built, pool.map(lambda probe: _accepted(root, folder / probe, abi), built), strict=True))
+    broken = ran.broken | {
+        probe: verdict.sentence for probe, verdict in verdicts.items() if isinstance(verdict, Failure)
+    }
     accepted = [probe for probe in built if probe not in broken]
     if not accepted:
         probe, sentence = next(iter(broken.items()))

@@ -73,7 +73,7 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
     """
     with path.open("rb") as file:
         elf = ELFFile(file)
-        function = _choose(path, symbol, [one for one in _functions(elf) if one.name == symbol])
+        function = _choose(path, symbol, [function_ for function_ in _functions(elf) if function_.name == symbol])
         return tuple(_decode(elf, function, after_ud2))
 
 
@@ -90,19 +90,23 @@ def has_loop(path: Path, symbol: str) -> bool:
 
 def _functions(elf: ELFFile) -> Iterator[Function]:
     source = ""
-    for one in symbols(elf):
-        if one.kind == FILE:
-            source = one.name
-        elif one.kind == FUNCTION and one.size_bytes:
-            yield Function(one.name, source if one.is_local else "", one.value, one.size_bytes)
+    for symbol in symbols(elf):
+        if symbol.kind == FILE:
+            source = symbol.name
+        elif symbol.kind == FUNCTION and symbol.size_bytes:
+            yield Function(symbol.name, source if symbol.is_local else "", symbol.value, symbol.size_bytes)
 
 
-def _choose(path: Path, symbol: str, found: list[Function]) -> Function:
+def _choose(path: Path, symbol: str, candidates: list[Function]) -> Function:
     """The only one of its name, or the one that the probe's own file holds: of kernel.loop, loop.c."""
     stem = path.name.partition(".")[2]
-    own = [one for one in found if Path(one.source).stem == stem] if len(found) > 1 else found
+    own = (
+        [function for function in candidates if Path(function.source).stem == stem]
+        if len(candidates) > 1
+        else candidates
+    )
     if len(own) != 1:
-        raise Failure(f"{path.name} has {len(found)} functions {symbol}, of which {len(own)} can be meant", 1)
+        raise Failure(f"{path.name} has {len(candidates)} functions {symbol}, of which {len(own)} can be meant", 1)
     return own[0]
 
 
@@ -112,13 +116,15 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
     decoder = _decoder(elf, function)
     at = 0
     while at < len(code):
-        for one in decoder.disasm(code[at:], start + at):
-            at = one.address - start + one.size
-            if one.address not in data:
-                jumps = one.id and one.group(capstone.CS_GRP_JUMP)
-                target = _target(one.op_str) if jumps else None
-                yield Instruction(one.address, one.mnemonic, one.op_str, target, bytes(one.bytes))
-            if one.mnemonic == "ud2" and after_ud2:
+        for instruction in decoder.disasm(code[at:], start + at):
+            at = instruction.address - start + instruction.size
+            if instruction.address not in data:
+                jumps = instruction.id and instruction.group(capstone.CS_GRP_JUMP)
+                target = _target(instruction.op_str) if jumps else None
+                yield Instruction(
+                    instruction.address, instruction.mnemonic, instruction.op_str, target, bytes(instruction.bytes)
+                )
+            if instruction.mnemonic == "ud2" and after_ud2:
                 at += after_ud2
                 break
 
@@ -135,7 +141,7 @@ def _decoder(elf: ELFFile, function: Function) -> capstone.Cs:
     architecture, mode = _MACHINES[machine]
     mode |= capstone.CS_MODE_BIG_ENDIAN if not elf.little_endian and machine not in _FIXED_ORDER else 0
     decoder = capstone.Cs(architecture, capstone.CS_MODE_THUMB if _thumb_bit(elf, function) else mode)
-    decoder.detail = decoder.skipdata = True  # what it does not know is told as bytes, and the rest is read on
+    decoder.detail = decoder.skipdata = True  # unknown instructions are yielded as bytes, and decoding continues
     return decoder
 
 
@@ -144,7 +150,7 @@ def _data_in(elf: ELFFile, start: int, size_bytes: int) -> frozenset[int]:
     if elf["e_machine"] not in ("EM_ARM", "EM_AARCH64"):
         return frozenset()
     end = start + size_bytes
-    marks = sorted((one.value, one.name[:2]) for one in symbols(elf) if one.name[:2] in (_DATA, *_CODE))
+    marks = sorted((mark.value, mark.name[:2]) for mark in symbols(elf) if mark.name[:2] in (_DATA, *_CODE))
     inside = [(at, kind) for at, kind in marks if start <= at < end]
     spans = zip(inside, [*(at for at, _ in inside), end][1:], strict=True)
     return frozenset(at for (begin, kind), until in spans if kind == _DATA for at in range(begin, until))

@@ -17,17 +17,17 @@ _FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "
 
 
 def _arm_attribute(elf: ELFFile, tag: str) -> int:
-    """A number of the file scope of .ARM.attributes; one that is not there is 0 by that document."""
+    """A number of the file scope of .ARM.attributes; an absent one is 0 by that specification."""
     section = elf.get_section_by_name(".ARM.attributes")
     if not isinstance(section, ARMAttributesSection):
         return 0
-    found = (
+    values = (
         int(attribute.value)
         for subsection in section.iter_subsections()
         for scope in subsection.iter_subsubsections("TAG_FILE")
         for attribute in scope.iter_attributes(tag)
     )
-    return next(found, 0)
+    return next(values, 0)
 
 
 def _fp_arch(elf: ELFFile) -> Value:
@@ -49,7 +49,7 @@ READERS: dict[str, Callable[[ELFFile], Value]] = {
 
 
 def prove(path: Path, promises: Mapping[str, Value]) -> None:
-    """Raises Failure where an executable is not what the ABI file says, or needs a loader or a shared library."""
+    """Raises Failure where an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
     try:
         with path.open("rb") as file:
             trouble = _broken_promise(ELFFile(file), promises)
@@ -61,9 +61,9 @@ def prove(path: Path, promises: Mapping[str, Value]) -> None:
 
 def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
     for key, promised in promises.items():
-        found = READERS[key](elf)
-        if found != promised:
-            return f"says {key} {found} in its ELF file, where its ABI file promises {promised}"
+        actual = READERS[key](elf)
+        if actual != promised:
+            return f"says {key} {actual} in its ELF file, where its ABI file promises {promised}"
     kinds = {segment["p_type"] for segment in elf.iter_segments()}
     if "PT_INTERP" in kinds or "PT_DYNAMIC" in kinds:
         return "is not static: it needs a loader, which the measured machine may not have"

@@ -43,8 +43,8 @@ def prove(path: Path, abi: Abi) -> None:
     """Raises Failure with the probe, the function and the instruction that is not what the ABI file claims."""
     if not abi.floats or not path.name.startswith(_FAMILY):
         return
-    names = [one.name for one in functions(path)]
-    bodies = {name: found["number"] for name in names if (found := _BODY.match(name))}
+    names = [function.name for function in functions(path)]
+    bodies = {name: match["number"] for name in names if (match := _BODY.match(name))}
     if not bodies:
         raise Failure(f"{path.parent.name}/{path.name} has no body that could be held to floats = {abi.floats!r}", 1)
     for name, number in bodies.items():
@@ -61,29 +61,35 @@ def prove(path: Path, abi: Abi) -> None:
 def _prove_body(path: Path, name: str, computes: bool) -> None:
     pattern = re.compile(_ARITHMETIC[machine_of(path)])
     trapped = _TRAPPED in name
-    found = [one for one in instructions(path, name, after_ud2=trapped) if pattern.fullmatch(one.mnemonic)]
-    if found and not computes:
-        raise Failure(f"{path.parent.name}/{path.name}: {name} has {_said(found[0])}, where no FPU may compute", 1)
-    if computes and not found:
+    computing = [
+        instruction
+        for instruction in instructions(path, name, after_ud2=trapped)
+        if pattern.fullmatch(instruction.mnemonic)
+    ]
+    if computing and not computes:
+        raise Failure(f"{path.parent.name}/{path.name}: {name} has {_said(computing[0])}, where no FPU may compute", 1)
+    if computes and not computing:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has no instruction of an FPU that computes", 1)
 
 
 def _prove_accelerated(path: Path, name: str) -> None:
-    """By the instructions' own bits, since nobody decodes this accelerator's any more."""
-    units = {unit: one for one in instructions(path, name) if (unit := _coprocessor(one)) is not None}
-    other = [one for unit, one in units.items() if unit not in _FPA]
+    """Reads the instructions' own bits, since no current disassembler decodes this accelerator's."""
+    units = {
+        unit: instruction for instruction in instructions(path, name) if (unit := _coprocessor(instruction)) is not None
+    }
+    other = [instruction for unit, instruction in units.items() if unit not in _FPA]
     if other:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has {_said(other[0])}, which is not FPA's", 1)
     if not units:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has no FPA instruction", 1)
 
 
-def _coprocessor(one: Instruction) -> int | None:
+def _coprocessor(instruction: Instruction) -> int | None:
     """ARM ARM A5.6: bits 27 to 24 are 110x or 1110, and bits 11 to 8 the unit."""
-    word = int.from_bytes(one.code, "little")
+    word = int.from_bytes(instruction.code, "little")
     kind = word >> 24 & 15
-    return word >> 8 & 15 if len(one.code) == 4 and (kind in _LOAD or kind == _COPROCESSOR) else None
+    return word >> 8 & 15 if len(instruction.code) == 4 and (kind in _LOAD or kind == _COPROCESSOR) else None
 
 
-def _said(one: Instruction) -> str:
-    return f"'{one.mnemonic} {one.operands}' at {one.address:#x}"
+def _said(instruction: Instruction) -> str:
+    return f"'{instruction.mnemonic} {instruction.operands}' at {instruction.address:#x}"

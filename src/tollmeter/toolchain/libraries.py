@@ -64,17 +64,19 @@ def known(root: Path) -> dict[str, Library]:
 
 
 def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """By probe the libraries that its source, or a header of its family that this includes, says it is built with."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
+    """For each probe the libraries that its source, or an included header of its family, names."""
+    libraries: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
     headers = {header: words for header in folder.glob("*/*.h") if (words := _named_in(_text(header)))}
     for source in folder.glob("*/*.c*"):
-        if (probe := f"{source.parent.name}.{source.stem}") in found:
+        if (probe := f"{source.parent.name}.{source.stem}") in libraries:
             text = _text(source)
             of_header = (
-                headers[one] for one in headers if f'#include "{one.name}"' in text and one.parent == source.parent
+                headers[included]
+                for included in headers
+                if f'#include "{included.name}"' in text and included.parent == source.parent
             )
-            found[probe] = (*_named_in(text), *(name for words in of_header for name in words))
-    return found
+            libraries[probe] = (*_named_in(text), *(name for words in of_header for name in words))
+    return libraries
 
 
 def _text(path: Path) -> str:
@@ -86,16 +88,16 @@ def _named_in(text: str) -> list[str]:
 
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
-    """Which of these, and of what they are used with, are not there yet for any of the ABIs. Raises Failure."""
+    """Which of these libraries, and of those that they need, are missing for any of the ABIs. Raises Failure."""
     libraries = known(root)
     fitting = _fitting(libraries, names, set(abis))
     return [name for name in fitting if not _is_there(folder_of(root, name), libraries[name])]
 
 
 def _fitting(libraries: dict[str, Library], names: Iterable[str], abis: set[str]) -> Iterator[str]:
-    for one in dict.fromkeys(one for name in names for one in _closure(libraries, name)):
-        if not libraries[one].abis or abis.intersection(libraries[one].abis):
-            yield one
+    for needed in dict.fromkeys(needed for name in names for needed in _closure(libraries, name)):
+        if not libraries[needed].abis or abis.intersection(libraries[needed].abis):
+            yield needed
 
 
 def _closure(libraries: dict[str, Library], name: str) -> Iterator[str]:
@@ -121,9 +123,8 @@ def changes_for(root: Path, names: Iterable[str], abi: str) -> set[Path]:
 
 
 def bring(root: Path, name: str, library: Library) -> None:
-    """Links one's own, or downloads and unpacks it, where it is not there. Raises Failure (5) where it cannot be had,
-    or is not what is pinned: then another that was there is gone too, and what is built with it is built without.
-    """
+    """Links the user's own library, or downloads and unpacks it, where it is missing. Raises Failure (5) where it
+    cannot be had, or is not the pinned file: then an earlier one is removed too, and what uses it is built without."""
     folder = folder_of(root, name)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -142,8 +143,8 @@ def _from(folder: Path) -> Path:
 
 
 def _is_there(folder: Path, library: Library) -> bool:
-    told = _from(folder)
-    same = told.is_file() and told.read_text(encoding="utf-8") == _origin(library)
+    origin = _from(folder)
+    same = origin.is_file() and origin.read_text(encoding="utf-8") == _origin(library)
     return same and (folder / library.holds).exists()
 
 
@@ -153,12 +154,12 @@ def _origin(library: Library) -> str:
 
 
 def _own(library: Library) -> Path | None:
-    told = os.environ.get(library.variable) if library.variable else None
-    return Path(told).resolve() if told else None
+    path = os.environ.get(library.variable) if library.variable else None
+    return Path(path).resolve() if path else None
 
 
 def _forget(folder: Path) -> None:
-    """The build is told only of what it may have been made with."""
+    """The build sees only libraries that it may have been made with."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
@@ -200,9 +201,9 @@ def _download(library: Library, address: str, packed: Path) -> None:
     done = _apt(words, packed.parent)
     if done.returncode != 0 or not packed.is_file():
         raise Failure(f"{library.title} cannot be fetched: {_said(done.stderr)}", 5)
-    found = hashlib.sha256(packed.read_bytes()).hexdigest()
-    if found != library.sha256:
-        raise Failure(f"{library.title} is not the file that is pinned: its SHA-256 is {found}", 5)
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    if digest != library.sha256:
+        raise Failure(f"{library.title} is not the file that is pinned: its SHA-256 is {digest}", 5)
 
 
 def _unpack(library: Library, packed: Path, tree: Path) -> Path:
@@ -242,22 +243,22 @@ def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None
 
 def _address(library: Library, scratch: Path) -> str:
     """Where it lies, by the system's lists; where these do not know the package, by our own."""
-    found, said = _looked_up(library, scratch, [])
-    if found is None:
+    address, said = _looked_up(library, scratch, [])
+    if address is None:
         own = _own_lists(scratch / "apt")
         _apt(["apt-get", "-q", *own, "update"], scratch)
-        found, said = _looked_up(library, scratch, own)
-    if found is None:
+        address, said = _looked_up(library, scratch, own)
+    if address is None:
         raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {said}", 5)
-    return found
+    return address
 
 
 def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple[str | None, str]:
-    """The address, or what apt says. An archive lies where the packages made of it lie."""
+    """The address, or apt's error. An archive lies where the packages that are built from it lie."""
     exact = f"{library.package}={library.version}" if library.version else library.package
     done = _apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch)
-    found = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
-    return f"{found[1]}/{library.archive or found[2]}" if found else None, _said(done.stderr)
+    match = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
+    return f"{match[1]}/{library.archive or match[2]}" if match else None, _said(done.stderr)
 
 
 def _own_lists(state: Path) -> list[str]:

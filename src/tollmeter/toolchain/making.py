@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls make for one ABI, and reads from what it says what it made, and which probes it could not build: one of them
-stops no other. Each recipe of probes.mk ends with `echo $@`.
-"""
+"""Calls make for one ABI, and reads from its output what it made, and which probes did not build: one of them stops no
+other. Each recipe of probes.mk ends with `echo $@`."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _ERROR = re.compile(r"^(?:(\S+?:\d+):)?.*?(?:error: |undefined reference to )(.*
 _RUNTIME = "runtime"
 
 # A linker takes 35 MB in pieces, and half its time to have them cleared page by page: huge pages are cleared at once.
-# Of another C library nobody reads this.
+# With another C library the output is not read.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
 _LONGEST = 200
 
@@ -56,9 +55,8 @@ def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
 
 
 def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], tell: Callable[[], None] = lambda: None) -> Ran:
-    """tell: called for each file that is made. Raises Failure where make cannot be started, or what fails is not one
-    probe's.
-    """
+    """tell: called for each file that is made. Raises Failure where make cannot be started, or a step fails that
+    belongs to no single probe."""
     made: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         with _started(_words(abi, compiler, goals), root, said) as process:
@@ -99,24 +97,24 @@ def _broken(abi: Abi, said: IO[str]) -> dict[str, str]:
     said.seek(0)
     text = said.read()
     sys.stderr.write(text)
-    found = broken_probes(abi.name, text)
-    if not found or any(probe.startswith(f"{_RUNTIME}.") for probe in found):
+    broken = broken_probes(abi.name, text)
+    if not broken or any(probe.startswith(f"{_RUNTIME}.") for probe in broken):
         raise Failure(f"{abi.name} does not build: see the errors of the compiler above", 1)
-    return found
+    return broken
 
 
 def broken_probes(abi: str, said: str) -> dict[str, str]:
-    """From what make and the compiler said, one target's words together: each probe's own first complaint."""
+    """For each probe its first error in the output of make and the compiler, which is grouped by target."""
     target = rf"build/{re.escape(abi)}/(?:obj/)?(\w+)[./](\w+)"
     failed = re.compile(rf"^make[^\n]*\*\*\* \[[^\]\n]*{target}[^\]\n]*\]", re.MULTILINE)
-    found: dict[str, str] = {}
+    broken: dict[str, str] = {}
     before = 0
-    for one in failed.finditer(said):
-        complaint = _ERROR.search(said, before, one.start())
+    for failure in failed.finditer(said):
+        complaint = _ERROR.search(said, before, failure.start())
         words = ": ".join(filter(None, complaint.groups())) if complaint else "make tells no more"
-        found.setdefault(f"{one[1]}.{one[2]}", f"it does not build: {clean(words)[:_LONGEST]}")
-        before = one.end()
-    return found
+        broken.setdefault(f"{failure[1]}.{failure[2]}", f"it does not build: {clean(words)[:_LONGEST]}")
+        before = failure.end()
+    return broken
 
 
 def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:

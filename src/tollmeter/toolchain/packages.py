@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages that ABIs and targets still miss when they are asked for by name: the launcher installs them, as it
-installs others on first use.
+"""Debian packages that named ABIs and targets still miss: the launcher installs them, as it installs others on first
+use.
 
-Only root may, on a machine with apt, and where TOLL_INSTALL=no does not forbid it. Nobody is told here what did not
-come: whoever misses it afterwards says so, with the line that mends it.
-"""
+Only root may install, on a machine with apt, and where TOLL_INSTALL=no does not forbid it. This module does not report
+missing packages: the code that needs one does, with the command that installs it."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ _MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "bare.arm": "arm-s
 
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
-    """All that the files of this CPU's ABIs name: some packages are no compiler, and only make a probe tell more. The
-    launcher names what it may not install."""
+    """All packages that the files of this CPU's ABIs name: some are no compiler, and only let a probe report more. The
+    launcher names those that it may not install."""
     packages = [package for abi in abis for package in (*abi.packages, "make")]
     if packages and shutil.which("apt-get") is not None:
         _launch(root, packages)
@@ -55,7 +54,7 @@ def missing_anywhere(root: Path) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = list(pool.map(find_compiler, known))
     packages = [package for gap in compilers if isinstance(gap, Gap) for package in gap.packages]
-    packages += [package for one in map(lack, [*ways, "ssh:any"]) if one for package in one.packages]
+    packages += [package for lacked in map(lack, [*ways, "ssh:any"]) if lacked for package in lacked.packages]
     return list(dict.fromkeys(packages))
 
 
@@ -63,8 +62,10 @@ def _missing(
     root: Path, asked: Sequence[tuple[Abi, Collection[str]]], targets: Sequence[str], machine: str
 ) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told = pool.map(lambda one: _missing_for(root, one[0], not lacking(root, *one), targets, machine), asked)
-    return list(dict.fromkeys(package for packages in told for package in packages))
+        missing = pool.map(
+            lambda wanted: _missing_for(root, wanted[0], not lacking(root, *wanted), targets, machine), asked
+        )
+    return list(dict.fromkeys(package for packages in missing for package in packages))
 
 
 def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], machine: str) -> list[str]:

@@ -37,7 +37,7 @@ _JUDGES = ("build", "accepting", "making", "elf", "floats", "proven")
 
 
 def known(root: Path, abi: Abi) -> frozenset[str]:
-    """The probes of which no build would tell more: they are built and proven, or left out for a reason."""
+    """The probes that no further build would change: they are built and checked, or left out for a reason."""
     if not _is_current(root, abi):
         return frozenset()
     folder = root / "build" / abi.name
@@ -67,7 +67,11 @@ def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, s
         (folder / f"{probe}.describe").unlink(missing_ok=True)
     fingerprints = {probe: fingerprint(folder / probe) for probe in accepted}
     for name, more, others in ((MANIFEST, fingerprints, broken), (BROKEN, broken, fingerprints)):
-        before = {} if is_new else {one: told for one, told in _read(folder / name).items() if one not in others}
+        before = (
+            {}
+            if is_new
+            else {name_: fingerprint_ for name_, fingerprint_ in _read(folder / name).items() if name_ not in others}
+        )
         write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**before, **more}.items())))))
     if is_new:
         (folder / _BEGUN).replace(folder / STAMP)
@@ -128,7 +132,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 
 def _time_of(path: Path) -> float:
-    """0 for one that went away meanwhile: its folder tells of that."""
+    """0 for a file that was removed meanwhile: the time of its folder shows that."""
     try:
         return path.stat().st_mtime
     except OSError:

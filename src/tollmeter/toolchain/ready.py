@@ -42,20 +42,21 @@ class NoCompiler(Failure):
 def make_ready(
     root: Path, wanted: Wanted, targets: Sequence[str] = (), unasked: Collection[str] = ()
 ) -> dict[str, Failure]:
-    """Builds and describes what is wanted, and tells why an ABI cannot be had, by its name: that keeps no other from
-    being made.
+    """Builds and describes the wanted probes, and returns by name why an ABI cannot be had: that does not prevent the
+    others.
 
-    targets: asked for, to be tried before the ABI's own ways. unasked: ABIs that nobody named; they run on this machine
-    or not at all.
-    """
-    found = find(root, wanted.keys() - set(unasked))
-    gaps = {name: Failure(found.refused[name]) for name in wanted if name in found.refused}
-    abis = {name: found.abis[name] for name in wanted if name in found.abis and name not in gaps}
+    targets: requested, to be tried before the ABI's own ways. unasked: ABIs that were not named; they run on this
+    machine or not at all."""
+    known = find(root, wanted.keys() - set(unasked))
+    gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
+    abis = {name: known.abis[name] for name in wanted if name in known.abis and name not in gaps}
     compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, wanted[abi.name])])
     for name, compiler in compilers.items():
         if isinstance(compiler, Gap):
             gaps[name] = NoCompiler(f"{name}: {compiler.reason}: {compiler.mend}", 5)
-    tasks = [Task(abis[name], one, wanted[name]) for name, one in compilers.items() if not isinstance(one, Gap)]
+    tasks = [
+        Task(abis[name], choice, wanted[name]) for name, choice in compilers.items() if not isinstance(choice, Gap)
+    ]
     gaps |= _built(root, tasks)
     for name in abis.keys() - gaps.keys() - set(unasked):
         try:
@@ -68,10 +69,10 @@ def make_ready(
 
 def not_ready(root: Path, wanted: Wanted) -> dict[str, Failure]:
     """Why an ABI cannot be had without a build, by its name."""
-    found = find(root, wanted.keys())
-    gaps = {name: Failure(found.refused[name]) for name in wanted if name in found.refused}
+    known = find(root, wanted.keys())
+    gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
     for name, probes in wanted.items():
-        if name not in gaps and (name not in found.abis or lacking(root, found.abis[name], probes)):
+        if name not in gaps and (name not in known.abis or lacking(root, known.abis[name], probes)):
             gaps[name] = Failure(f"{name}: not all of its probes are built, and a dry run builds nothing", 5)
     return gaps
 
@@ -86,30 +87,30 @@ def lacking(root: Path, abi: Abi, probes: Collection[str]) -> bool:
 
 def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
+        compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
-        if isinstance(found[abi.name], Gap) and zig.can_bring(abi.compiler):
+        if isinstance(compilers[abi.name], Gap) and zig.can_bring(abi.compiler):
             say(f"installing {zig.WORD} for {abi.name}: 100 MB to fetch, 400 MB here, and a C library to compile, once")
             zig.install(root)
-            found[abi.name] = find_compiler(abi)
-    return found
+            compilers[abi.name] = find_compiler(abi)
+    return compilers
 
 
 def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
-    """What went wrong, by ABI. What was built is said in one line."""
+    """The failures, by ABI. One line reports what was built."""
     if not tasks:
         return {}
     began = time.monotonic()
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
-    if sentence := told([one for one in done if isinstance(one, Made)]):
+    if sentence := in_words([result for result in done if isinstance(result, Made)]):
         say(f"{sentence}: {time.monotonic() - began:.0f} s")
-    failed = {task.abi.name: one for task, one in zip(tasks, done, strict=True) if isinstance(one, Failure)}
-    return {name: Failure(f"{name}: {one.sentence}", one.exit_code) for name, one in failed.items()}
+    failed = {task.abi.name: result for task, result in zip(tasks, done, strict=True) if isinstance(result, Failure)}
+    return {name: Failure(f"{name}: {result.sentence}", result.exit_code) for name, result in failed.items()}
 
 
-def told(several: Sequence[Made]) -> str:
-    """What was built, as a sentence; nothing where nothing was."""
+def in_words(several: Sequence[Made]) -> str:
+    """What was built, as a sentence; empty where nothing was."""
     anew = dict.fromkeys(probe for made in several for probe in made.anew)
     what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
     return f"built {what} for {', '.join(made.abi for made in several if made.anew)}" if anew else ""

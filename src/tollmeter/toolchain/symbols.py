@@ -59,21 +59,21 @@ class Symbols:
         """Counts of addresses as counts of lines."""
         hits: Counter[tuple[str, int]] = Counter()
         for address, count in addresses.items():
-            if found := self.line(address):
-                hits[found] += count
+            if place := self.line(address):
+                hits[place] += count
         files = {file for file, _ in hits}
-        return Met(hits, {one: frozenset(line for file, line in self._declared if file == one) for one in files})
+        return Met(hits, {name: frozenset(line for file, line in self._declared if file == name) for name in files})
 
     def line(self, address: int) -> tuple[str, int] | None:
-        """File and line that an address was compiled from; None where nothing tells."""
+        """File and line that an address was compiled from; None where it is unknown."""
         place = bisect_right(self._lines, (address, "￿", 0)) - 1
         return self._lines[place][1:] if place >= 0 and self._lines[place][1] else None
 
     def function(self, address: int) -> str:
         """The one that has this code, by its symbol."""
         place = bisect_right(self._begins, address) - 1
-        found = self._functions[place] if place >= 0 else None
-        return found.name if found and address < found.end else UNKNOWN
+        span = self._functions[place] if place >= 0 else None
+        return span.name if span and address < span.end else UNKNOWN
 
     def inlined(self, address: int) -> str | None:
         """The innermost function that was put there, where it is not the symbol's own."""
@@ -83,10 +83,10 @@ class Symbols:
 
 def _functions(elf: ELFFile) -> Iterator[Span]:
     """Marks of the linker have no length; what assembly left without one reaches to the next."""
-    for one in symbols(elf):
-        if one.kind == FUNCTION and one.section != UNDEFINED:
-            begin = one.value & ~1 if elf["e_machine"] == "EM_ARM" else one.value
-            yield Span(begin, begin + one.size_bytes, one.name)
+    for symbol in symbols(elf):
+        if symbol.kind == FUNCTION and symbol.section != UNDEFINED:
+            begin = symbol.value & ~1 if elf["e_machine"] == "EM_ARM" else symbol.value
+            yield Span(begin, begin + symbol.size_bytes, symbol.name)
 
 
 def _whole(ordered: list[Span]) -> list[Span]:

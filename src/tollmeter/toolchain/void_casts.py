@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types laid over what a `void *` points at, of which no compiler warns: it takes such an address for aligned.
+"""Casts through a `void *` to a type of a larger alignment. No compiler warns of them: it assumes that such an address
+is aligned.
 
-So the compiler reads the preprocessed file once more with each `void *` of the tree as `char *`. Casts are then warned
-of as any other. What C converts without a cast is told as an incompatible pointer, of which the compiler is asked, a
-line for each type, whether a cast of it would be warned of. System headers stay as they are: what malloc returns is
-aligned.
-"""
+So the compiler reads the preprocessed file once more with each `void *` of the tree as `char *`. It then warns of these
+casts as of any other. A conversion without a cast becomes an incompatible pointer; a further line for each type shows
+whether a cast to it would be warned of. System headers stay as they are: what malloc returns is aligned."""
 
 from __future__ import annotations
 
@@ -13,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-Told = Sequence[dict[str, Any]]
-"""What a compiler said, one entry a warning or error, in the form of -fdiagnostics-format=json."""
-Compile = Callable[[str], Told]
-"""Reads a preprocessed text and tells."""
+Diagnostics = Sequence[dict[str, Any]]
+"""A compiler's warnings and errors, one entry each, in the form of -fdiagnostics-format=json."""
+Compile = Callable[[str], Diagnostics]
+"""Compiles a preprocessed text and returns the diagnostics."""
 
 CASTS = "-Wcast-align"
 POINTERS = "-Wincompatible-pointer-types"
@@ -37,7 +36,7 @@ _ASKED = "types that void * was converted to"
 
 
 class Overlay(NamedTuple):
-    """file: as the compiler names it. said: in words."""
+    """file: as the compiler names it. said: the compiler's words."""
 
     file: str
     line: int
@@ -47,18 +46,26 @@ class Overlay(NamedTuple):
 def overlays(text: str, compiled: Compile) -> list[Overlay]:
     """Where the preprocessed text lays a type that wants an alignment over what a `void *` points at."""
     text = with_bytes_for_void(text)
-    told = compiled(text)
+    diagnostics = compiled(text)
     said = "cast of void * to a type that wants an alignment"
-    cast = [Overlay(*_place(one), said) for one in told if _is(one, CASTS)]
-    converted = [(one, name) for one in told if _is(one, POINTERS) for name in [_converted_to(one)] if name]
+    cast = [Overlay(*_place(diagnostic), said) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
+    converted = [
+        (diagnostic, name)
+        for diagnostic in diagnostics
+        if _is(diagnostic, POINTERS)
+        for name in [_converted_to(diagnostic)]
+        if name
+    ]
     strict = _strict(text, list(dict.fromkeys(name for _, name in converted)), compiled)
     return cast + [
-        Overlay(*_place(one), f"void * becomes {name} without a cast") for one, name in converted if name in strict
+        Overlay(*_place(diagnostic), f"void * becomes {name} without a cast")
+        for diagnostic, name in converted
+        if name in strict
     ]
 
 
 def with_bytes_for_void(text: str) -> str:
-    """The tree's own lines with `char *` in place of `void *`; not those of system headers, which line markers tell."""
+    """The tree's own lines with `char *` in place of `void *`; not those of system headers, which line markers show."""
     lines = []
     ours = True
     for line in text.splitlines(keepends=True):
@@ -69,10 +76,10 @@ def with_bytes_for_void(text: str) -> str:
     return "".join(lines)
 
 
-def _converted_to(one: dict[str, Any]) -> str | None:
-    """The type that bytes became; of an argument a note tells it."""
-    said = [str(part["message"]) for part in (one, *one.get("children", ()))]
-    return next((found[1] for form in _CONVERTED for text in said if (found := form.search(text))), None)
+def _converted_to(diagnostic: dict[str, Any]) -> str | None:
+    """The type that bytes became; for an argument a note names it."""
+    said = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
+    return next((match[1] for form in _CONVERTED for text in said if (match := form.search(text))), None)
 
 
 def _strict(text: str, types: Sequence[str], compiled: Compile) -> set[str]:
@@ -80,21 +87,27 @@ def _strict(text: str, types: Sequence[str], compiled: Compile) -> set[str]:
     if not types:
         return set()
     asked = "".join(f"void toll_asks_{line}(char *at) {{ (void)({name})at; }}\n" for line, name in enumerate(types, 1))
-    told = compiled(f'{text}\n# 1 "{_ASKED}"\n{asked}')
-    lines = {_place(one)[1] for one in told if _place(one)[0] == _ASKED and (_is(one, CASTS) or one["kind"] == "error")}
+    diagnostics = compiled(f'{text}\n# 1 "{_ASKED}"\n{asked}')
+    lines = {
+        _place(diagnostic)[1]
+        for diagnostic in diagnostics
+        if _place(diagnostic)[0] == _ASKED and (_is(diagnostic, CASTS) or diagnostic["kind"] == "error")
+    }
     return {name for line, name in enumerate(types, 1) if line in lines}
 
 
-def _is(one: dict[str, Any], option: str) -> bool:
-    return str(one.get("option", "")).startswith(option)
+def _is(diagnostic: dict[str, Any], option: str) -> bool:
+    return str(diagnostic.get("option", "")).startswith(option)
 
 
-def _place(one: dict[str, Any]) -> tuple[str, int]:
-    if not one["locations"]:
+def _place(diagnostic: dict[str, Any]) -> tuple[str, int]:
+    if not diagnostic["locations"]:
         return "", 0
-    caret = one["locations"][0]["caret"]
+    caret = diagnostic["locations"][0]["caret"]
     return str(caret["file"]), int(caret["line"])
 
 
-def errors(told: Iterable[dict[str, Any]]) -> list[str]:
-    return [str(one["message"]) for one in told if one.get("kind") in ("error", "fatal error")]
+def errors(diagnostics: Iterable[dict[str, Any]]) -> list[str]:
+    return [
+        str(diagnostic["message"]) for diagnostic in diagnostics if diagnostic.get("kind") in ("error", "fatal error")
+    ]

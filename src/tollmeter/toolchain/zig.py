@@ -39,5 +39,5 @@ def can_bring(compilers: Iterable[str | Sequence[str]]) -> bool:
 
 
 def install(root: Path) -> None:
-    """Into the environment that Tollmeter runs in. Raises Failure with what pip says."""
+    """Installs it into the environment that Tollmeter runs in. Raises Failure with pip's error."""
     extras.install(root, EXTRA)

@@ -12,15 +12,15 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
 from tollmeter.report.charts import (
-    abis,
+    abis_chart,
     alignment,
     answer,
     arithmetic,
     cores,
-    distribution,
+    distribution_chart,
     generic,
     kernel,
-    load,
+    load_chart,
     memory,
     programs,
     published,
@@ -30,7 +30,7 @@ from tollmeter.report.charts import (
     transfer,
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches
-from tollmeter.report.charts.files import pictures
+from tollmeter.report.charts.chart_files import pictures
 from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
 
 __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
@@ -46,7 +46,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     cores.core_to_core,
     transfer.transfer,
     memory.parallelism,
-    load.load,
+    load_chart.load,
     memory.stride,
     memory.line,
     kernel.hand_off,
@@ -61,11 +61,18 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.latency_by_abi,
     memory.bandwidth_by_abi,
     memory.bandwidth_by_kernel,
-    abis.abi_ratios,
+    abis_chart.abi_ratios,
 )
 
-OF_ALL = (kernel.ladder, abis.abi_ratios, redrawn.redrawn, published.published, answer.profiles, answer.break_even)
-"""Drawings that a probe may stand in and still have one of its own."""
+OF_ALL = (
+    kernel.ladder,
+    abis_chart.abi_ratios,
+    redrawn.redrawn,
+    published.published,
+    answer.profiles,
+    answer.break_even,
+)
+"""Drawings whose probes may still have a chart of their own."""
 
 LEAST_POINTS = 4
 
@@ -79,7 +86,7 @@ CLOCKS = {
 
 def charts(book: Book) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
-    points are no chart: their rows say all there is."""
+    points make no chart: their rows are enough."""
     made: list[Chart] = []
     with debug_mode(False):
         for place, bench in enumerate(benches(book)):
@@ -101,8 +108,8 @@ def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:
     with debug_mode(False):
         for pair in paired(books):
             both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
-            told = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
-            groups += [beside((one, other), runs) for one, other in told]
+            pairs = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
+            groups += [beside((first, second), runs) for first, second in pairs]
             for titles, charts in zip(only, alone, strict=True):
                 titles += [chart.title for chart in charts if _has_points(chart)]
     for titles, places in zip(only, unpaired(books), strict=True):
@@ -131,12 +138,12 @@ def _any(bench: Bench) -> Iterator[Chart]:
                 drawn.update(chart.probes)
             yield chart
     yield from generic.others(bench, drawn)
-    yield from distribution.distribution(bench)
+    yield from distribution_chart.distribution(bench)
     yield from steadiness.steadiness(bench)
 
 
 def _of_bench(chart: Chart, bench: Bench) -> Chart:
-    """Says where it was measured and by which clock, wherever that is not the machine itself."""
+    """Names the target and the clock of a chart, unless it is the machine itself."""
     return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({_where(bench)})")
 
 

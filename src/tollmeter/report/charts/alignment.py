@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread
-from tollmeter.report.charts.curves import Curves, Name, charted, named_by, panel_by
+from tollmeter.report.charts.curves_chart import Curves, Name, charted, named_by, panel_by
 from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.kernel import dotted
 from tollmeter.report.charts.marks import datum

@@ -10,10 +10,10 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from tollmeter.inference.lengths import AXIS, RATE, cost_ns
+from tollmeter.inference.rate_falls import AXIS, RATE, cost_ns
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
-from tollmeter.report.charts.curves import Curves, Name, charted, named_by
+from tollmeter.report.charts.curves_chart import Curves, Name, charted, named_by
 from tollmeter.report.charts.marks import (
     COUNT_LABEL,
     finished,
@@ -164,5 +164,5 @@ def _ratios(chart: Any) -> Any:
 
 
 def kernel_of(row: Row) -> str:
-    """What a probe's name says beyond its family."""
+    """A probe's name without its family."""
     return row.probe.split(".")[-1].replace("_", " ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a level of memory ends: what the system says as dashed rules, what was found as bands."""
+"""Boundaries of memory levels: the system's values as dashed rules, the measured ones as bands."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ LATE = 8  # a label to the right of its rule needs about three octaves of the ax
 TIPS = (("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
 
 
-def sizes_told(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
-    """What the system says of each cache: a dashed rule with its label at the top."""
+def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
+    """The size of each cache that the system reports: a dashed rule with its label at the top."""
     caches = bench.book.index.machine.caches
-    told = sorted({(c.level, c.size_bytes) for c in caches if c.kind != "instruction" and c.size_bytes})
-    return rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in told], _reach(rows, "size"))
+    sizes = sorted({(c.level, c.size_bytes) for c in caches if c.kind != "instruction" and c.size_bytes})
+    return rules(
+        [(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], _reach(rows, "size")
+    )
 
 
-def lines_told(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
-    told = sorted({c.line_bytes for c in bench.book.index.machine.caches if c.line_bytes})
-    return rules([(line, f"OS: line of {size(line)}") for line in told], _reach(rows, "distance"))
+def reported_lines(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
+    lines = sorted({c.line_bytes for c in bench.book.index.machine.caches if c.line_bytes})
+    return rules([(line, f"OS: line of {size(line)}") for line in lines], _reach(rows, "distance"))
 
 
 def knees_found(bench: Bench) -> list[alt.Chart]:
@@ -60,11 +62,11 @@ def _reach(rows: Sequence[Row], axis: str) -> int:
     return max((value for row in rows if isinstance(value := row.parameters.get(axis), int)), default=0)
 
 
-def rules(told: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
+def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
     """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`."""
     data = [
         {"x": place, "text": text, "late": place * LATE > end, "down": 2 + STAGGER * (turn % 3)}
-        for turn, (place, text) in enumerate(told)
+        for turn, (place, text) in enumerate(labelled)
         if place <= end
     ]
     if not data:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart as data, and the rows that may stand in one chart together."""
+"""A chart as data, and the rows that one chart may show together."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Subject:
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
            "op/s": "instructions an operation"}  # fmt: skip
-"""What stands at an axis in place of a rate, by its unit, where instructions were counted."""
+"""Axis titles in place of a rate, by its unit, where instructions were counted."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Bench:
         return sorted(rows, key=lambda row: self.abis.index(row.abi))
 
     def named_among(self, rows: Sequence[Row]) -> list[Row]:
-        """These rows, and those of both runs that are of the same metrics: names tell a row from all of them."""
+        """These rows, and those of both runs with the same metrics: a name must distinguish a row from all of them."""
         metrics = {(row.probe, row.metric) for row in rows}
         return [*rows, *(row for row in self.compared if (row.probe, row.metric) in metrics)]
 

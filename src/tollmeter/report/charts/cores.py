@@ -13,7 +13,7 @@ import msgspec
 from tollmeter.model import Outcome, Point, Row
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
-from tollmeter.report.charts.curves import named_by, panel_by
+from tollmeter.report.charts.curves_chart import named_by, panel_by
 from tollmeter.report.charts.dots import Rungs, level_rungs, rung
 from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.marks import datum
@@ -35,7 +35,7 @@ CORES = Subject(
 
 
 def core_to_core(bench: Bench) -> Iterator[Chart]:
-    rows = [one for row in bench.own(bench.meaning(*CORES.means)) for one in by_pair(bench, row)]
+    rows = [pair_row for row in bench.own(bench.meaning(*CORES.means)) for pair_row in by_pair(bench, row)]
     if not rows:
         return
     cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
@@ -53,8 +53,8 @@ def _of_one_way(rows: Sequence[Row]) -> list[Row]:
 
 def cpus_of(row: Row) -> tuple[int, int] | None:
     """The two CPUs that the parameter `pair` names: "3-11", "3,11" or "3:11"."""
-    found = re.fullmatch(r"\D{0,4}(\d+)\D{1,4}(\d+)", str(row.parameters.get("pair", "")))
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"\D{0,4}(\d+)\D{1,4}(\d+)", str(row.parameters.get("pair", "")))
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def by_pair(bench: Bench, row: Row) -> list[Row]:
@@ -76,7 +76,7 @@ def _is_of(point: Point, row: Row) -> bool:
 
 def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
     """The row of one pair's visits alone."""
-    own = next(one for one in made if one.metric == row.metric)
+    own = next(candidate for candidate in made if candidate.metric == row.metric)
     return msgspec.structs.replace(own, parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"})
 
 
@@ -140,12 +140,12 @@ def clusters(rows: Sequence[Row]) -> list[list[int]]:
     ranked = sorted(costs.values())
     gaps = [(high / low, low) for low, high in pairwise(ranked)]
     widest, below = max(gaps, default=(1.0, 0.0))
-    found = {cpu: {cpu} for pair in costs for cpu in pair}
-    for (one, other), cost in costs.items():
-        if (widest < APART or cost <= below) and found[one] is not found[other]:
-            joined = found[one] | found[other]
-            found.update(dict.fromkeys(joined, joined))
-    return sorted({tuple(sorted(cluster)): sorted(cluster) for cluster in found.values()}.values())
+    cluster_of = {cpu: {cpu} for pair in costs for cpu in pair}
+    for (first, second), cost in costs.items():
+        if (widest < APART or cost <= below) and cluster_of[first] is not cluster_of[second]:
+            joined = cluster_of[first] | cluster_of[second]
+            cluster_of.update(dict.fromkeys(joined, joined))
+    return sorted({tuple(sorted(cluster)): sorted(cluster) for cluster in cluster_of.values()}.values())
 
 
 def _said_of(rows: Sequence[Row]) -> str:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Label, dot and value stand
-on one line; where that is too narrow, the dot stands under its label, and a rule parts the lines.
-"""
+"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Label, dot and value share
+one line; where that is too narrow, the dot is below its label, and a rule separates the lines."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ BARE_ROOM, BOTH_ROOM = 150, 250
 
 
 def rung(row: Row, label: str, said: str) -> Datum:
-    """A dot of one row. said stands at the right end of its line; where the chart is narrow, the value alone."""
+    """A dot of one row. said is at the right end of its line; where the chart is narrow, the value alone."""
     return datum(row, label=label, said=said, brief=str(of_row(row)), tone="rung")
 
 
@@ -117,19 +116,19 @@ def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
         seen[d.get("run"), d["label"]] += 1
         lines.setdefault((d["label"], seen[d.get("run"), d["label"]]), []).append(d)
     climbing = sorted(lines.values(), key=lambda line: min(float(d["y"]) for d in line))
-    told = [_in_words(line, runs) if len(runs) > 1 else line for line in climbing]
-    return [{**d, "place": place} for place, line in enumerate(told) for d in line]
+    worded = [_in_words(line, runs) if len(runs) > 1 else line for line in climbing]
+    return [{**d, "place": place} for place, line in enumerate(worded) for d in line]
 
 
 def _in_words(line: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
-    """The first datum of a line says the values of both runs, in their order; brief: without their intervals."""
+    """The first datum of a line has the values of both runs as text, in their order; brief: without their intervals."""
     by_run = {d["run"]: str(d["value"]) for d in line}
-    told = [by_run.get(run, DASH) for run in runs]
-    brief = " · ".join(re.sub(r" [±(].*", "", value) for value in told)
+    values = [by_run.get(run, DASH) for run in runs]
+    brief = " · ".join(re.sub(r" [±(].*", "", value) for value in values)
     first, *rest = line
     spare = ("said", "brief")
     bare = [{name: d[name] for name in d if name not in spare} for d in rest]
-    return [{**first, "said": " · ".join(told), "brief": brief}, *bare]
+    return [{**first, "said": " · ".join(values), "brief": brief}, *bare]
 
 
 def _marks(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
@@ -138,7 +137,7 @@ def _marks(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
 
 
 def _marks_of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
-    """The dots of a line below each other, told apart by colour and shape."""
+    """The dots of a line below each other, distinguished by colour and shape."""
     by, tips = run_colour(runs), hover(("label", "boundary"), ("run", "run"))
     marks = []
     for turn, run in enumerate(runs):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Drawing, spread, varying
-from tollmeter.report.charts.curves import Curves, draw, named_by
+from tollmeter.report.charts.curves_chart import Curves, draw, named_by
 from tollmeter.report.charts.dots import Rungs, rung
 from tollmeter.report.charts.marks import TITLES
 from tollmeter.report.doubt import of_row
@@ -26,8 +26,8 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
         if row.probe not in drawn:
             groups.setdefault((row.probe, row.metric), []).append(row)
     for (probe, metric), rows in groups.items():
-        told = bench.metric(rows[0])
-        chart = None if told and told.means == "account" else _chart(bench, probe, metric, rows)
+        described_metric = bench.metric(rows[0])
+        chart = None if described_metric and described_metric.means == "account" else _chart(bench, probe, metric, rows)
         if chart:
             yield chart
 
@@ -38,10 +38,10 @@ def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart 
     drawing = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
     if drawing is None:
         return None
-    described, told = bench.book.probes.get(probe), bench.metric(rows[0])
-    summary = told.summary if told else metric
+    described, meant = bench.book.probes.get(probe), bench.metric(rows[0])
+    summary = meant.summary if meant else metric
     return Chart(f"{probe}-{metric}".replace(".", "-"), f"{probe}: {summary}", described.question if described else "",
-                 drawing, (told.means,) if told and told.means else (), (probe,), general=False)  # fmt: skip
+                 drawing, (meant.means,) if meant and meant.means else (), (probe,), general=False)  # fmt: skip
 
 
 def swept(rows: Sequence[Row]) -> str | None:
@@ -63,12 +63,14 @@ def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
         return ", ".join(filter(None, (row.abi if several else "", by(row) if rest else "" if several else row.metric)))
 
     crowded = len({series(row) for row in rows}) > MOST_SERIES
-    told = bench.metric(rows[0])
+    described_metric = bench.metric(rows[0])
     curves = Curves(
         axis=axis,
         series=by if crowded and several and rest else series,
         panel=(lambda row: row.abi) if crowded and several else None,
-        y_title=bench.axis_title(rows, told.summary if told else TITLES.get(rows[0].unit, rows[0].unit)),
+        y_title=bench.axis_title(
+            rows, described_metric.summary if described_metric else TITLES.get(rows[0].unit, rows[0].unit)
+        ),
         x_title=axis,
         log=spread(rows) > LINEAR_UP_TO,
         height=280,

@@ -93,8 +93,8 @@ def _stepped(datum: Datum, name: str, step: int, want: Heat) -> Datum:
 
 
 def step_names(edges: Sequence[float]) -> list[str]:
-    """What each colour stands for: below the first edge, between two, from the last on."""
-    texts = next(told for keep in range(2, 7) if len(set(told := [plain(edge, keep) for edge in edges])) == len(edges)
+    """The range of each colour: below the first edge, between two, from the last on."""
+    texts = next(short for keep in range(2, 7) if len(set(short := [plain(edge, keep) for edge in edges])) == len(edges)
                  or keep == 6)  # fmt: skip
     between = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
     return [f"below {texts[0]}", *between, f"{texts[-1]} and more"]

@@ -13,7 +13,7 @@ from tollmeter.numbers.known import core_clocks_hz
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.curves import Curves, charted, named_by
+from tollmeter.report.charts.curves_chart import Curves, charted, named_by
 from tollmeter.report.charts.dots import Rungs, level_rungs, rung
 from tollmeter.report.doubt import of_row, of_toll
 from tollmeter.report.numbers import cycles
@@ -78,7 +78,7 @@ def hand_off(bench: Bench) -> Iterator[Chart]:
 
 
 def _where(placement: str, map_: str) -> str:
-    """The ends in words; a word that is not known here stands as the probe gives it."""
+    """The ends in words; a word that is unknown here is printed as the probe gives it."""
     return ", ".join(filter(None, (_OTHER_END.get(map_, map_), _PLACED.get(placement, placement))))
 
 
@@ -102,12 +102,13 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
-    """What tells a row from its neighbours: the probe's own name where there are several, and its parameters."""
+    """What distinguishes a row from its neighbours: the probe's own name where there are several, and its
+    parameters."""
     several, swept = len({row.probe for row in bench.named_among(rows)}) > 1, bench.varying(rows)
     by = named_by(bench, rows, swept)
-    told = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]
+    labels = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]
     return [" · ".join(filter(None, (kernel_of(row) if several or not text else "", text)))
-            for row, text in zip(rows, told, strict=True)]  # fmt: skip
+            for row, text in zip(rows, labels, strict=True)]  # fmt: skip
 
 
 def switches(bench: Bench) -> Iterator[Chart]:

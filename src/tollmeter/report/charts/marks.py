@@ -80,9 +80,9 @@ def label_of(unit: str) -> str:
 
 
 def datum(row: Row, **more: object) -> Datum:
-    """One row as a mark needs it: y with its interval, if it has one, and what the hover says, already in words."""
+    """One row as a mark needs it: y with its interval, if it has one, and the text of the hover."""
     low, high = _ends(row)
-    told = {name: value for name, value in more.items() if value != ""}
+    given = {name: value for name, value in more.items() if value != ""}
     return {
         "y": _short(row.median),
         "lo": _short(low),
@@ -90,7 +90,7 @@ def datum(row: Row, **more: object) -> Datum:
         "abi": row.abi,
         "firm": is_firm(row),
         **sure(row),
-        **told,
+        **given,
     }
 
 
@@ -349,21 +349,21 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
     return spec
 
 
-def _datasets(node: Any, found: dict[str, list[Datum]]) -> dict[str, list[Datum]]:
+def _datasets(node: Any, datasets: dict[str, list[Datum]]) -> dict[str, list[Datum]]:
     """Gives each data set its place's number for a name, so that the same rows make the same specification."""
     if isinstance(node, list):
         for item in node:
-            _datasets(item, found)
+            _datasets(item, datasets)
     if not isinstance(node, dict):
-        return found
+        return datasets
     name = node.get("name")
     if isinstance(name, Named):
-        known = next((key for key, rows in found.items() if rows is name.rows), f"rows-{len(found)}")
-        found[known] = name.rows
+        known = next((key for key, rows in datasets.items() if rows is name.rows), f"rows-{len(datasets)}")
+        datasets[known] = name.rows
         node["name"] = known
     for item in node.values():
-        _datasets(item, found)
-    return found
+        _datasets(item, datasets)
+    return datasets
 
 
 def _rename_views(node: Any, names: dict[str, str]) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import altair as alt
 
 from tollmeter.model import Row
-from tollmeter.report.charts.boundaries import knees_found, lines_told, sizes_told
+from tollmeter.report.charts.boundaries import knees_found, reported_lines, reported_sizes
 from tollmeter.report.charts.chart import Bench, Chart, Subject
-from tollmeter.report.charts.curves import Curves, charted, named_by, panel_by
+from tollmeter.report.charts.curves_chart import Curves, charted, named_by, panel_by
 from tollmeter.report.charts.marks import values
 
 PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, page-local order"}
@@ -63,7 +63,7 @@ def latency(bench: Bench) -> Iterator[Chart]:
         series=_pages,
         y_title=_y_title(rows, "one dependent load"),
         x_title="bytes wandered through in random order",
-        told=[*knees_found(bench), *sizes_told(bench, rows)] if bench.is_the_machine else (),
+        boundaries=[*knees_found(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
         height=380,
     )
     yield from charted(bench, rows, LATENCY, curves)
@@ -86,8 +86,8 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """The kernel of each operation that was measured most, so that a line is of one kernel all along; of equals the
-    fastest. The faster ones at a few sizes stand in the chart by kernel."""
+    """The most measured kernel of each operation, so that a line has one kernel throughout; of equals the fastest. The
+    faster ones at a few sizes are in the chart by kernel."""
     rows = _in_order(bench, bench.own(bench.meaning(*BANDWIDTHS)))
     swept = {operation: _swept_kernel([row for row in rows if _operation(bench, row) == operation])
             for operation in dict.fromkeys(_operation(bench, row) for row in rows)}  # fmt: skip
@@ -97,7 +97,7 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
         series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
         y_title=bench.axis_title(chosen, "bytes counted a second"),
         x_title="bytes of each buffer",
-        told=[*knees_found(bench), *sizes_told(bench, chosen)] if bench.is_the_machine else (),
+        boundaries=[*knees_found(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
 
@@ -170,7 +170,7 @@ def line(bench: Bench) -> Iterator[Chart]:
         y_title=_y_title(rows, "the second touch"),
         x_title="bytes from the first touch to the second",
         height=260,
-        told=lines_told(bench, rows) if bench.is_the_machine else (),
+        boundaries=reported_lines(bench, rows) if bench.is_the_machine else (),
     )
     yield from charted(bench, rows, LINE, curves)
 

@@ -18,7 +18,7 @@ Pair = tuple[Chart, Chart]
 
 @dataclass(frozen=True)
 class Overlay:
-    """groups: a chart of both runs, or two that stand side by side. only: what one run alone has, in words."""
+    """groups: a chart of both runs, or two side by side. only: what is in one run alone, in words."""
 
     groups: tuple[tuple[Chart, ...], ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
@@ -45,7 +45,10 @@ def _without(book: Book, probes: Collection[str]) -> Book:
     index = book.index
     gone = [row for row in index.rows if row.probe in probes]
     levels = () if with_meaning(gone, book.probes, "latency-of-size") else index.hierarchy
-    kept = {name: tuple(one for one in getattr(index, name) if one.probe not in probes) for name in ("rows", "tolls")}
+    kept = {
+        name: tuple(record for record in getattr(index, name) if record.probe not in probes)
+        for name in ("rows", "tolls")
+    }
     return msgspec.structs.replace(book, index=msgspec.structs.replace(index, hierarchy=levels, **kept))
 
 
@@ -53,17 +56,19 @@ def paired(books: tuple[Book, Book]) -> list[tuple[Bench, Bench]]:
     """The places of two runs that have one kind of clock: the two machines themselves, whatever they are called, and
     other places of one name. Each bench knows the rows of both."""
     others = {_place(bench): bench for bench in benches(books[1])}
-    found = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
-    both = [(*one.rows, *other.rows) for one, other in found]
-    return [(replace(one, compared=rows), replace(other, compared=rows))
-            for (one, other), rows in zip(found, both, strict=True)]  # fmt: skip
+    pairs = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
+    both = [(*first.rows, *second.rows) for first, second in pairs]
+    return [(replace(first, compared=rows), replace(second, compared=rows))
+            for (first, second), rows in zip(pairs, both, strict=True)]  # fmt: skip
 
 
 def unpaired(books: tuple[Book, Book]) -> tuple[list[Bench], list[Bench]]:
     """The places that one run alone has."""
     first, second = benches(books[0]), benches(books[1])
     places = {_place(bench) for bench in first} & {_place(bench) for bench in second}
-    return [one for one in first if _place(one) not in places], [one for one in second if _place(one) not in places]
+    return [place for place in first if _place(place) not in places], [
+        place for place in second if _place(place) not in places
+    ]
 
 
 def _place(bench: Bench) -> tuple[str, str]:
@@ -74,11 +79,11 @@ def matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair]
     """Charts of one name and title are of one thing where a probe is in both, or none in either; then those that one
     run alone has."""
     others = {_thing(chart): chart for chart in second}
-    found = [(chart, others[_thing(chart)]) for chart in first if _thing(chart) in others]
-    pairs = [(one, other) for one, other in found if not one.probes or {*one.probes} & {*other.probes}]
-    things = {_thing(one) for one, _ in pairs}
-    one, other = ([chart for chart in charts if _thing(chart) not in things] for charts in (first, second))
-    return pairs, (one, other)
+    same = [(chart, others[_thing(chart)]) for chart in first if _thing(chart) in others]
+    pairs = [(left, right) for left, right in same if not left.probes or {*left.probes} & {*right.probes}]
+    things = {_thing(left) for left, _ in pairs}
+    left, right = ([chart for chart in charts if _thing(chart) not in things] for charts in (first, second))
+    return pairs, (left, right)
 
 
 def _thing(chart: Chart) -> tuple[str, str]:

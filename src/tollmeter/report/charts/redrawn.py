@@ -13,7 +13,7 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Row, StudyFigure
 from tollmeter.report.charts.boundaries import rules
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, names
-from tollmeter.report.charts.curves import HEADROOM, is_size
+from tollmeter.report.charts.curves_chart import HEADROOM, is_size
 from tollmeter.report.charts.marks import Curve, curve_layers, finished, hover, is_firm, log_y, number_x, series_colour
 from tollmeter.report.charts.marks import values as data_of
 from tollmeter.report.charts.sides import listing, profiles, programs

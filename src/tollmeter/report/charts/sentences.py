@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a chart shows, in a sentence: beside it for everybody, and in its place for who cannot see it."""
+"""The content of a chart as a sentence: beside it, and in its place for readers who cannot see it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def said(chart: Chart, bench: Bench) -> str:
     if chart.said:
         return chart.said
     levels = bench.book.index.hierarchy if bench.is_the_machine else ()
-    told = OF_LEVELS[chart.name](levels) if chart.name in OF_LEVELS and levels else ""
-    return told or _ends(points(chart))
+    of_levels = OF_LEVELS[chart.name](levels) if chart.name in OF_LEVELS and levels else ""
+    return of_levels or _ends(points(chart))
 
 
 def points(chart: Chart) -> list[Datum]:
@@ -48,12 +48,12 @@ def _named(datum: Datum) -> str:
 def _latency(levels: Sequence[Level]) -> str:
     ends = [f"{level.level} ends at {size_of_level(level)}" for level in levels if level.size_bytes]
     far = levels[-1]
-    told = [", ".join(ends)] if ends else []
+    parts = [", ".join(ends)] if ends else []
     if far.level == "memory" and far.latency_ns:
-        told.append(f"memory answers in {of_level(far)}")
+        parts.append(f"memory answers in {of_level(far)}")
     parted = [level for level in levels if disagrees(level) and level.os_size_bytes]
-    told += [f"the system says {size(level.os_size_bytes)} of {level.level}" for level in parted]
-    return "; ".join(told) + "." if told else ""
+    parts += [f"the system says {size(level.os_size_bytes)} of {level.level}" for level in parted]
+    return "; ".join(parts) + "." if parts else ""
 
 
 def _bandwidth(levels: Sequence[Level]) -> str:

@@ -42,10 +42,10 @@ MOST_TOLD = 3
 
 
 def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """What each test takes in turns of the loop A of its own machine and build."""
+    """The time of each test in multiples of loop A of its own machine and build."""
     places = [place for place in listed(bench.book) if (place.target, place.clock) == (bench.target, bench.clock)]
-    told = {place.abi: found for place in places if (found := list(_turns_here(bench, place)))}
-    here = [{**d, "series": abi if len(told) > 1 else HERE} for abi, found in told.items() for d in found]
+    turns_of = {place.abi: turns for place in places if (turns := list(_turns_here(bench, place)))}
+    here = [{**d, "series": abi if len(turns_of) > 1 else HERE} for abi, turns in turns_of.items() for d in turns]
     data = [*_turns_published(bench), *here]
     if here:
         probes = {test.row.probe for place in places for test in place.tests}
@@ -71,11 +71,11 @@ def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """A function's share of the busy time in either profile. What has no like here, as an idle loop, is taken out of
     the whole."""
     suite = bench.book.suite
-    found = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
-    if not found or suite is None or suite.beside is None:
+    here = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
+    if not here or suite is None or suite.beside is None:
         return
-    data = [d for share, *parts in suite.beside.busy() if share.here for d in _shares(share, parts, found[0])]
-    yield _chart(figure, data, sorted({found[0].left.probe, found[0].right.probe}), log=False)
+    data = [d for share, *parts in suite.beside.busy() if share.here for d in _shares(share, parts, here[0])]
+    yield _chart(figure, data, sorted({here[0].left.probe, here[0].right.probe}), log=False)
 
 
 def _shares(share: PublishedShare, parts: Sequence[float], pair: Pair) -> Iterator[Datum]:
@@ -91,8 +91,12 @@ def _shares(share: PublishedShare, parts: Sequence[float], pair: Pair) -> Iterat
 def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Memory or time of each program under another ABI, in times what it takes under the machine's own."""
     study = bench.book.index.study
-    told = [one for one in study.relatives if one.measure == figure.axis and not one.primitive] if study else []
-    data, suite = [d for one in told for d in _relative(one)], bench.book.suite
+    relatives = (
+        [relative for relative in study.relatives if relative.measure == figure.axis and not relative.primitive]
+        if study
+        else []
+    )
+    data, suite = [d for relative in relatives for d in _relative(relative)], bench.book.suite
     here = {str(d["series"]) for d in data if _is_ours(str(d["series"]))}
     if suite is not None and bench.is_first and here:
         chart = _chart(figure, data, sorted({program.probe for program in suite.program}), log=False)
@@ -115,9 +119,9 @@ def _published(label: str, series: str, value: float, unit: str) -> Datum:
     return {**_here(label, series, Estimate(value, value, value), unit), "interval": "as published"}
 
 
-def _here(label: str, series: str, found: Estimate, unit: str) -> Datum:
+def _here(label: str, series: str, estimate: Estimate, unit: str) -> Datum:
     """Without an interval where its ends are one."""
-    value, low, high = found.value, found.low, found.high
+    value, low, high = estimate.value, estimate.low, estimate.high
     known = (low, high) if low < high else (None, None)
     return {"label": label, "series": series, "y": round(value, 5), "lo": round(low, 5), "hi": round(high, 5),
             "value": str(quantity(value, unit, *known)),
@@ -156,14 +160,14 @@ def _is_ours(series: str) -> bool:
 
 def _said(data: Sequence[Datum]) -> str:
     """Of the lines that have both what was published and what is here."""
-    told = []
+    compared = []
     for label in dict.fromkeys(str(d["label"]) for d in data):
         there, here = ([d for d in data if d["label"] == label and _is_ours(str(d["series"])) == side]
                        for side in (False, True))  # fmt: skip
         if there and here:
-            told.append(f"{label}: {_list([*there, *here])}")
-    both = f"{'; '.join(told[:MOST_TOLD])}." if told else "Nothing that was published has its like here yet."
-    return both + (f" {len(told) - MOST_TOLD} more below." if len(told) > MOST_TOLD else "")
+            compared.append(f"{label}: {_list([*there, *here])}")
+    both = f"{'; '.join(compared[:MOST_TOLD])}." if compared else "Nothing that was published has its like here yet."
+    return both + (f" {len(compared) - MOST_TOLD} more below." if len(compared) > MOST_TOLD else "")
 
 
 def _list(data: Sequence[Datum]) -> str:

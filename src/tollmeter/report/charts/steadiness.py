@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How steady the machine stood under the run: the control loop beside every sample over the run's seconds, by what the
-core was seen to be, with what was set aside for it, and how much of the time the core was somebody else's too.
-"""
+"""Steadiness of the machine during the run: the control loop beside every sample over the run's seconds, by state of
+the core, with the discarded samples, and the share of the time in which the core was contended."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ STEADINESS = Subject(
 
 
 class Look(NamedTuple):
-    """One sample: seconds since the first, the control loop's GHz, the core's state, and why it was set aside."""
+    """One sample: seconds since the first, the control loop's GHz, the core's state, and why it was discarded."""
 
     at_s: float
     ghz: float
@@ -63,13 +62,13 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
 
 
 def _looks(bench: Bench) -> list[Look]:
-    """Samples in the order in which they were taken; where the time was not told, by visits. Of a long run some of the
-    visits, evenly spaced."""
-    told = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
-    every = -(-sum(len(outcome.samples) for outcome in told) // MOST_POINTS) or 1
-    found = [look for outcome in told[::every] for look in _of_visit(outcome, bench)]
-    first = min((look.at_s for look in found), default=0.0)
-    return [look._replace(at_s=look.at_s - first) for look in found]
+    """Samples in the order of their time; by visits where there is no time. Of a long run some of the visits, evenly
+    spaced."""
+    outcomes = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
+    every = -(-sum(len(outcome.samples) for outcome in outcomes) // MOST_POINTS) or 1
+    looks = [look for outcome in outcomes[::every] for look in _of_visit(outcome, bench)]
+    first = min((look.at_s for look in looks), default=0.0)
+    return [look._replace(at_s=look.at_s - first) for look in looks]
 
 
 def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[Look]:
@@ -138,7 +137,7 @@ def _said(looks: Sequence[Look], middle: float) -> str:
     seen = [look for look in looks if look.state != "unknown"]
     shared = sum(look.state == "shared" for look in seen) / len(seen) if seen else None
     aside = sum(bool(look.aside) for look in looks)
-    told = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
-    told += [f"core contended in {percent(shared)} of those whose state is known"] if shared is not None else []
-    told += [f"{aside:,} of {len(looks):,} discarded"] if aside else []
-    return "; ".join(told) + "."
+    parts = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
+    parts += [f"core contended in {percent(shared)} of those whose state is known"] if shared is not None else []
+    parts += [f"{aside:,} of {len(looks):,} discarded"] if aside else []
+    return "; ".join(parts) + "."

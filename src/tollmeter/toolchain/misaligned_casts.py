@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts of a C tree that lay a type over bytes which may not be aligned for it: found by the compiler of a strict ABI,
+"""Casts of a C tree to a type whose alignment the bytes may not have: found by the compiler of a strict ABI,
 translation unit by translation unit.
 
-`-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU; what comes
-through `void *` is found beside (void_casts.py). What no compiler can know is whether the bytes are misaligned in fact,
-or how often the line runs: the latter a profile tells.
-"""
+`-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU; casts
+through `void *` are found separately (void_casts.py). No compiler can know whether the bytes are misaligned in fact, or
+how often the line runs: a profile shows the latter."""
 
 from __future__ import annotations
 
@@ -42,9 +41,8 @@ class Unit(Record, frozen=True):
 
 
 class Cast(NamedTuple):
-    """hits: how often a run was met in this line or behind it in its function, where what was cast is used; 0 where
-    none was profiled. through_void: what the compiler itself is
-    silent about, and which may be aligned by who made it."""
+    """hits: how often a profile met this line, or a later one of its function, where the cast pointer is used; 0
+    without a profile. through_void: the compiler itself does not warn of it, and the allocation may be aligned."""
 
     file: str
     line: int
@@ -53,7 +51,7 @@ class Cast(NamedTuple):
     through_void: bool = False
 
 
-class Found(NamedTuple):
+class CastSurvey(NamedTuple):
     """troubles: what kept a translation unit from being read, by its file."""
 
     casts: tuple[Cast, ...]
@@ -62,8 +60,8 @@ class Found(NamedTuple):
 
 
 def units_of(folder: Path) -> list[Unit]:
-    """The C files of a tree; a relative directory is relative to the database. Raises Failure (2) where it does not say
-    how they are compiled."""
+    """The C files of a tree; a relative directory is relative to the database. Raises Failure (2) where it does not
+    state how they are compiled."""
     path = folder / DATABASE if folder.is_dir() else folder
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
@@ -79,38 +77,38 @@ def units_of(folder: Path) -> list[Unit]:
     return [unit for unit in whole if unit.file.endswith(".c")]
 
 
-def casts(units: Sequence[Unit], abi: Abi, compiler: str) -> Found:
+def casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurvey:
     """Every cast that the compiler warns of, each place once, in the order of the files."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        told = list(pool.map(lambda unit: _read(unit, abi, compiler), units))
-    seen = dict.fromkeys(cast for one in told for cast in one.casts)
-    troubles = {file: said for one in told for file, said in one.troubles.items()}
-    return Found(tuple(seen), len(units), troubles)
+        surveys = list(pool.map(lambda unit: _read(unit, abi, compiler), units))
+    seen = dict.fromkeys(cast for survey in surveys for cast in survey.casts)
+    troubles = {file: said for survey in surveys for file, said in survey.troubles.items()}
+    return CastSurvey(tuple(seen), len(units), troubles)
 
 
-def ranked(found: Iterable[Cast], met: Met | None = None) -> list[Cast]:
+def ranked(found_casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
     """What ran most often first; then what the compiler warns of before what comes through `void *`. met: by a run."""
-    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in found]
+    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in found_casts]
     return sorted(counted, key=lambda cast: (-cast.hits, cast.through_void, cast.file, cast.line))
 
 
-def _read(unit: Unit, abi: Abi, compiler: str) -> Found:
+def _read(unit: Unit, abi: Abi, compiler: str) -> CastSurvey:
     try:
         words = [*compiler.split(), *abi.flags, *_kept(unit)]
-        told = _told([*words, "-x", "c", unit.file], unit)
-        if found := errors(told):
-            return Found(tuple(_casts_in(told, unit)), 1, {unit.file: found[0]})
+        diagnostics = _compiled([*words, "-x", "c", unit.file], unit)
+        if failures := errors(diagnostics):
+            return CastSurvey(tuple(_casts_in(diagnostics, unit)), 1, {unit.file: failures[0]})
         text = _run([*words, "-x", "c", "-E", unit.file], unit).stdout
-        laid = overlays(text, lambda more: _told([*words, "-fno-builtin", "-x", "cpp-output", "-"], unit, more))
+        laid = overlays(text, lambda more: _compiled([*words, "-fno-builtin", "-x", "cpp-output", "-"], unit, more))
     except (OSError, commands.TimeoutExpired, ValueError) as error:
-        return Found((), 1, {unit.file: str(error)})
-    known = list(_casts_in(told, unit))
-    places = {(one.file, one.line) for one in known}
-    through = [Cast(_at(unit, one.file), one.line, one.said, through_void=True) for one in laid]
-    return Found((*known, *(one for one in through if (one.file, one.line) not in places)), 1, {})
+        return CastSurvey((), 1, {unit.file: str(error)})
+    known = list(_casts_in(diagnostics, unit))
+    places = {(cast.file, cast.line) for cast in known}
+    through = [Cast(_at(unit, cast.file), cast.line, cast.said, through_void=True) for cast in laid]
+    return CastSurvey((*known, *(cast for cast in through if (cast.file, cast.line) not in places)), 1, {})
 
 
-def _told(words: Sequence[str], unit: Unit, text: str | None = None) -> list[dict[str, Any]]:
+def _compiled(words: Sequence[str], unit: Unit, text: str | None = None) -> list[dict[str, Any]]:
     done = _run([*words, "-fsyntax-only", f"{CASTS}=strict", "-fdiagnostics-format=json"], unit, text)
     return list(_diagnostics(done.stderr))
 
@@ -118,8 +116,8 @@ def _told(words: Sequence[str], unit: Unit, text: str | None = None) -> list[dic
 def _diagnostics(said: str) -> Iterator[dict[str, Any]]:
     """gcc writes one JSON array for each file that it reads: up to version 13 in one line, and then over many."""
     end = 0
-    while found := _ARRAY.search(said, end):
-        array, end = _JSON.raw_decode(said, found.start())
+    while match := _ARRAY.search(said, end):
+        array, end = _JSON.raw_decode(said, match.start())
         yield from array
 
 
@@ -130,11 +128,11 @@ def _run(words: Sequence[str], unit: Unit, text: str | None = None) -> commands.
     )  # fmt: skip
 
 
-def _casts_in(told: Iterable[dict[str, Any]], unit: Unit) -> Iterable[Cast]:
-    for one in told:
-        if str(one.get("option", "")).startswith(CASTS):
-            caret = one["locations"][0]["caret"]
-            yield Cast(_at(unit, caret["file"]), int(caret["line"]), str(one["message"]))
+def _casts_in(diagnostics: Iterable[dict[str, Any]], unit: Unit) -> Iterable[Cast]:
+    for diagnostic in diagnostics:
+        if str(diagnostic.get("option", "")).startswith(CASTS):
+            caret = diagnostic["locations"][0]["caret"]
+            yield Cast(_at(unit, caret["file"]), int(caret["line"]), str(diagnostic["message"]))
 
 
 def _at(unit: Unit, file: str) -> str:
@@ -142,7 +140,7 @@ def _at(unit: Unit, file: str) -> str:
 
 
 def _kept(unit: Unit) -> list[str]:
-    """What says how the file is to be read: no compiler, no output, and no flag of another CPU's."""
+    """The flags that determine how the file is read: no compiler, no output, and no flag of another CPU's."""
     words = [*unit.arguments] or shlex.split(unit.command)
     kept: list[str] = []
     skip = True  # the compiler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What analysis says of a run under way, in the form in which conduct asks for it."""
+"""The analysis of a run in progress, in the form that conduct calls."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class AnalysisJudge:
         self._suite = suite
         self._learned = learned
         self._known = Known(learned=learned, precision=precision)
-        self._told: dict[tuple[Point, int], float | None] = {}
+        self._numbers: dict[tuple[Point, int], float | None] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
-        self._told.clear()
+        self._numbers.clear()
 
     def read(self, outcomes: Sequence[Outcome]) -> None:
-        good = self._known.unread([told for told in outcomes if told.status == "ok"])
+        good = self._known.unread([outcome for outcome in outcomes if outcome.status == "ok"])
         if good:
-            self._known.read(good, [self._probes[told.point.probe] for told in good])
+            self._known.read(good, [self._probes[outcome.point.probe] for outcome in good])
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
@@ -42,15 +42,15 @@ class AnalysisJudge:
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""
-        told = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        return settle.refine([(value, number) for value, number in told if number is not None], list(grid))
+        numbers = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        return settle.refine([(value, number) for value, number in numbers if number is not None], list(grid))
 
     def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
         """Of a cost the least, since other workloads only ever add; of a rate the median. Kept for as long as the point
         has no further visit."""
         place = outcomes[0].point, len(outcomes)
-        if place not in self._told:
+        if place not in self._numbers:
             row = rows_of_point(list(outcomes), probe, self._known)[0]
             number = row.minimum if row.better == "less" else row.median
-            self._told[place] = number if row.status == "ok" else None
-        return self._told[place]
+            self._numbers[place] = number if row.status == "ok" else None
+        return self._numbers[place]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory's latency over the traffic beside it: idle end, loaded end, and the knee between.
 
-The knee is the traffic at which a load takes half as long again as beside the least traffic: queues grow without bound
-as traffic nears what a memory delivers (Kleinrock 1975), so any such factor marks nearly the same place, and this one
-stands above the noise. Latencies in ns, traffic in bytes a second.
-"""
+The knee is the traffic at which a load takes 1.5 times as long as beside the least traffic: queues grow without bound
+as traffic nears the memory's throughput (Kleinrock 1975), so any such factor marks nearly the same traffic, and this
+one exceeds the noise. Latencies in ns, traffic in bytes a second."""
 
 from __future__ import annotations
 

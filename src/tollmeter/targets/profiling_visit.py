@@ -30,53 +30,53 @@ class Asked(NamedTuple):
         return f"{self.ms},signal" if self.by_signal else str(self.ms)
 
 
-class Told(NamedTuple):
+class ProfiledVisit(NamedTuple):
     """counted: executions by address, of an emulator."""
 
     ended: Ended
     counted: dict[int, int]
 
 
-def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, emulator: Path) -> Told:
+def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
     """emulator: build/emulator, with its plugins. Raises Failure (6) where a place has no sampler, OSError where the
     executable cannot be started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
-        return Told(Child([executable, *words], environment).finish(limit_s), {})
+        return ProfiledVisit(Child([executable, *words], environment).finish(limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
     return _counted(place, [executable, *words], asked, emulator, limit_s)
 
 
-def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit_s: float) -> Told:
+def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit_s: float) -> ProfiledVisit:
     held = scratch("toll-profile-")
     try:
         page, hits = held.path / "page", held.path / "hits"
         plugin = f"{emulator}/profile.so,gate={page},hits={hits}"
         ended = beside_counter(place, command, asked.word(), page, plugin, limit_s=limit_s)
-        return Told(ended, _read_hits(hits))
+        return ProfiledVisit(ended, _read_hits(hits))
     finally:
         held.close()
 
 
 def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
-    """A visit that is profiled, by a plugin that goes by the gate in the counter's page, which is a plugin
-    beside it. Raises Failure where there is no such emulator."""
+    """A visit under two plugins: the counter, and one that samples while the gate in the counter's page is open. Raises
+    Failure where there is no such emulator."""
     program = emulator_here(place)
     page.write_bytes(bytes(_PAGE_BYTES))
     counter = Path(plugin.partition(",")[0]).with_name("count.so")
-    told = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]
-    options = [word for one in (f"{counter},counter={page}", plugin) for word in ("-plugin", one)]
-    options += [word for one in told for word in ("-E", one)]
+    environment = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]
+    options = [word for loaded in (f"{counter},counter={page}", plugin) for word in ("-plugin", loaded)]
+    options += [word for variable in environment for word in ("-E", variable)]
     return Child(leashed([program, *options, *command])).finish(limit_s)
 
 
 def _read_hits(path: Path) -> dict[int, int]:
-    """A block that was translated anew stands there twice."""
-    found: dict[int, int] = {}
+    """Executions by address. A block that was translated twice has two lines, which are added."""
+    hits: dict[int, int] = {}
     for line in path.read_text(encoding="ascii").splitlines() if path.is_file() else ():
         address, count = line.split()
-        found[int(address)] = found.get(int(address), 0) + int(count)
-    return found
+        hits[int(address)] = hits.get(int(address), 0) + int(count)
+    return hits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as pictures that stand alone: light, on a white ground, with their title and their machine."""
+"""Charts as picture files: light, on a white ground, with their title and their machine."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def _source(book: Book) -> str:
 def _pictures(chart: Chart, sources: Iterable[str], folder: Path) -> Iterable[Path]:
     import vl_convert
 
-    spec = alone(chart, *sources)
+    spec = with_source(chart, *sources)
     vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
     write_whole(vector, vl_convert.vegalite_to_svg(spec).encode())
     write_whole(raster, vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
     return vector, raster
 
 
-def alone(chart: Chart, *sources: str) -> Spec:
+def with_source(chart: Chart, *sources: str) -> Spec:
     """The specification with its look, its width and its title: what any Vega-Lite renderer can draw."""
     spec = copy.deepcopy(chart.spec)
     look = stacked(config(by_value, PICTURE_FONT))

@@ -51,8 +51,8 @@ def kept_distances(folder: Path) -> Sequence[Distances]:
 
 def _kept(path: Path, form: type[T]) -> tuple[T, ...]:
     try:
-        told = clean(msgspec.json.decode(read_regular(path, _MOST_BYTES)))
-        return tuple(msgspec.convert(told, list[form]))  # type: ignore[valid-type]
+        records = clean(msgspec.json.decode(read_regular(path, _MOST_BYTES)))
+        return tuple(msgspec.convert(records, list[form]))  # type: ignore[valid-type]
     except FileNotFoundError:
         return ()
     except OSError as error:

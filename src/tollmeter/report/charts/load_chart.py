@@ -9,7 +9,7 @@ import altair as alt
 
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.curves import Curves, Lines
+from tollmeter.report.charts.curves_chart import Curves, Lines
 from tollmeter.report.charts.marks import datum, label_of
 from tollmeter.report.numbers import quantity
 

@@ -19,7 +19,7 @@ _LONGEST_REASON = 300
 
 
 def not_started(error: OSError) -> Trouble:
-    """A kernel that cannot run an ABI says so here, which is a gap and not a fault."""
+    """A kernel that cannot run an ABI reports it here: a gap, not a fault."""
     reason = os.strerror(error.errno or 0)
     if error.errno == errno.ENOEXEC:
         return "unsupported", f"this kernel cannot run it: {reason}"
@@ -38,7 +38,8 @@ def later(visit: Visit, since: float) -> Visit:
 
 
 def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
-    """The same as `trouble`. What the budget cut short says nothing of the point, which may be visited again."""
+    """The same as `trouble`, but a visit that the budget cut short is no result about its point, which may be visited
+    again."""
     if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
         return "interrupted", "the budget ended before it did"
     return trouble(ended, visit.deadline_ms)
@@ -69,7 +70,7 @@ def _signal_name(number: int) -> str:
 
 
 def _said(output: bytes) -> str:
-    """The last line that is no record: what a dying program says last is usually why."""
+    """The last line that is no record: the last words of a process that ends are usually the reason."""
     for text in reversed(output[-8192:].splitlines()):
         if text.strip() and b'{"k":' not in text:
             return str(clean(text.decode(errors="replace").strip()))[:_LONGEST_REASON]

@@ -50,8 +50,8 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
     executable = folder.with_name(f"workload.{workload.name}")
     source = source_of(root, workload)
     age = _age(root, workload, abi, compiler)
-    told = folder / "made"
-    if executable.is_file() and told.is_file() and told.read_text(encoding="utf-8") == age:
+    stamp = folder / "made"
+    if executable.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == age:
         return executable
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "program"
@@ -61,7 +61,7 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
     (folder / "words.h").write_text(_header(workload, program), encoding="utf-8")
     _link(root, abi, compiler, folder, executable)
     elf.prove(executable, abi.elf)
-    told.write_text(age, encoding="utf-8")
+    stamp.write_text(age, encoding="utf-8")
     return executable
 
 

@@ -23,16 +23,16 @@ from tollmeter.protocol.two_clocks import Rate, rate
 MARK = 0x80
 _MOST_MARKS = 1 << 40
 _MOST_LOST = 63
-"""In a row, to be told from a byte that comes late."""
+"""Marks lost in a row that are distinguished from a byte that comes late."""
 _MOST_NS = 1 << 63
 _MOST_ERROR = 0.01
 """Of a visit's rate. In 187 visits on busy machines whose halves agreed so well, the rate was at most 0.6 % off."""
 _RATES = ("control_hz", "control_before_hz", "width_hz", "width_before_hz", "width_between_hz")
-"""Of a witness: what it says by the second."""
+"""Rates per second in a witness."""
 
 
 class NotTimed(Failure):
-    """The stamps do not tell the rate of the target's clock. is_stopped: the visit was asked to end early."""
+    """The stamps do not give the rate of the target's clock. is_stopped: the visit was interrupted."""
 
     def __init__(self, sentence: str, is_stopped: bool) -> None:
         super().__init__(sentence, exit_code=5)
@@ -45,7 +45,7 @@ class Stamp(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """ns: by a mark's number; what is not there was lost."""
+    """ns: by a mark's number; a mark that is missing was lost."""
 
     ns: Mapping[int, int]
     lost: int
@@ -77,22 +77,21 @@ def _is_due(stamp: Stamp, due: int) -> bool:
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
-    """A visit's whole stream in the line's time; one that has no sample is as it was.
+    """A visit's whole stream in the line's time; a visit without a sample is unchanged.
 
-    The stamps tell the rate of the target's clock, and every time of the visit is divided by it. The target's own times
-    stay beside as `own`, and both times of each mark as `marked` and `stamped`. Raises NotTimed where the stamps do not
-    tell the rate, Damaged for a record that cannot be read.
-    """
+    The stamps give the rate of the target's clock, and every time of the visit is divided by it. The target's own times
+    are kept beside as `own`, and both times of each mark as `marked` and `stamped`. Raises NotTimed where the stamps do
+    not give the rate, Damaged for a record that cannot be read."""
     lines = list(find_lines(stream))
-    if lines[-1].kind != "end" or not any(one.kind == "sample" for one in lines):
+    if lines[-1].kind != "end" or not any(record_line.kind == "sample" for record_line in lines):
         return stream
-    records = [_payload(one) for one in lines]
+    records = [_payload(record_line) for record_line in lines]
     samples = [record for record in records if record["k"] == "sample"]
-    came = arrived(stamps, max(_first_mark(one) + len(_marked(one)) for one in samples))
+    came = arrived(stamps, max(_first_mark(record_line) + len(_marked(record_line)) for record_line in samples))
     by_line = _rate(samples, came, line, is_stopped=bool(records[-1].get("stopped")))
     timed = [_timed(record, came, by_line.value) for record in records[:-1]]
     timed = [{**record, **_clock(line)} if record["k"] == "clock" else record for record in timed]
-    timed.append({"k": "marks", **_told(samples, came, by_line)})
+    timed.append({"k": "marks", **_marks_record(samples, came, by_line)})
     end = {**records[-1], "records": len(timed)}
     return joined(sealed(record, number) for number, record in enumerate([*timed, end]))
 
@@ -131,16 +130,16 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
     made = len(came.ns) + came.lost
     if not came.ns:
         raise NotTimed(f"no mark arrived over {line}: all {made} were lost", is_stopped)
-    found = rate(moments)
-    if found is None or found.value <= 0:
+    fitted = rate(moments)
+    if fitted is None or fitted.value <= 0:
         raise NotTimed(f"{came.lost} of {made} marks were lost on {line}: too few arrived to time a visit", is_stopped)
-    if found.error > _MOST_ERROR:
+    if fitted.error > _MOST_ERROR:
         raise NotTimed(
             f"too few of {made} marks arrived over {line} without delay: the halves of the visit give rates of the two "
-            f"clocks that are up to {100 * found.error:.0f} % off the whole's",
+            f"clocks that are up to {100 * fitted.error:.0f} % off the whole's",
             is_stopped,
         )
-    return found
+    return fitted
 
 
 def _timed(record: dict[str, Any], came: Arrived, by: float) -> dict[str, Any]:
@@ -168,11 +167,11 @@ def _clock(line: str) -> dict[str, str]:
     return {"source": line, "kind": "external"}
 
 
-def _told(samples: Sequence[Mapping[str, Any]], came: Arrived, by_line: Rate) -> dict[str, Any]:
+def _marks_record(samples: Sequence[Mapping[str, Any]], came: Arrived, by_line: Rate) -> dict[str, Any]:
     firsts = [_first_mark(sample) for sample in samples]
     empty = [came.ns[first + 1] - came.ns[first] for first in firsts if {first, first + 1} <= came.ns.keys()]
-    told = Marks(
+    marks = Marks(
         came=len(came.ns), lost=came.lost, doubled=came.doubled, inserted=came.inserted,
         empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
     )  # fmt: skip
-    return dict(msgspec.to_builtins(told))
+    return dict(msgspec.to_builtins(marks))

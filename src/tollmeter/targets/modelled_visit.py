@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One visit under an emulator whose plugin tells each address to a model of a cache (emulator/misses.c)."""
+"""One visit under an emulator whose plugin passes each address to a model of a cache (emulator/misses.c)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tollmeter.model import CacheModel, Failure
 from tollmeter.targets.child import Ended
 from tollmeter.targets.held import scratch
-from tollmeter.targets.profiled import beside_counter
+from tollmeter.targets.profiling_visit import beside_counter
 
 MISSES = "misses.so"
 """Of build/emulator."""
@@ -18,28 +18,29 @@ MISSES = "misses.so"
 _LIMIT_S = 60.0
 
 
-class Missed(NamedTuple):
-    """Of all that was timed: lines brought, and how often the cache was emptied."""
+class ModelledMisses(NamedTuple):
+    """Of the timed part: lines that were fetched, and how often the cache was flushed."""
 
     ended: Ended
     misses: int
     flushes: int
 
 
-def missed(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> Missed:
-    """emulator: build/emulator, with its plugins. Raises Failure where the place has none, or told nothing."""
+def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
+    """Runs one visit under the plugin. emulator: build/emulator, with its plugins. Raises Failure where the folder has
+    none, or the plugin reported nothing."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} does not report addresses: qemu-user does", 6)
     held = scratch("toll-misses-")
     try:
-        told = held.path / "told"
+        output = held.path / "told"
         shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
-        plugin = f"{emulator / MISSES},gate={held.path / 'page'},told={told},{shape}"
+        plugin = f"{emulator / MISSES},gate={held.path / 'page'},told={output},{shape}"
         ended = beside_counter(place, command, f"{ms}+misses", held.path / "page", plugin, limit_s=_LIMIT_S)
-        numbers = told.read_text(encoding="ascii").split() if told.is_file() else []
+        numbers = output.read_text(encoding="ascii").split() if output.is_file() else []
         if len(numbers) != 3:
             raise Failure(f"the model of a cache under {target} told nothing", 6)
-        return Missed(ended, int(numbers[1]), int(numbers[2]))
+        return ModelledMisses(ended, int(numbers[1]), int(numbers[2]))
     finally:
         held.close()

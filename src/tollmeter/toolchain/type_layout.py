@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ABIs lay out their types, read from the object file that each ABI's own compiler made of abis/layout.c."""
+"""The type layouts of ABIs, read from the object file that each ABI's own compiler made of abis/layout.c."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _set(suite: Suite, settings: Settings, catalog: Catalog) -> Suite:
         return suite
 
     def changed(selects: Iterable[Select]) -> tuple[Select, ...]:
-        return tuple(one for select in selects for one in _selects(select, settings, catalog))
+        return tuple(selected for select in selects for selected in _selects(select, settings, catalog))
 
     modelled = suite.modelled and msgspec.structs.replace(suite.modelled, select=changed(suite.modelled.select))
     return msgspec.structs.replace(
@@ -125,13 +125,13 @@ def _named(name: str, suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
     if name.endswith(".toml"):
         return read_suite(Path(name))
     probes = catalog.probes()
-    found = [probe for probe in probes.values() if fnmatchcase(probe.probe, name)]
+    matching = [probe for probe in probes.values() if fnmatchcase(probe.probe, name)]
     left_out = [sentence for (probe, _), sentence in catalog.broken.items() if probe == name]
-    if left_out and not found:
+    if left_out and not matching:
         raise Failure(f"{name} was left out of the build: {left_out[0]}", 1)
-    if not found:
+    if not matching:
         raise unknown("suite or probe", name, [*suites, *probes])
-    question = found[0].question if len(found) == 1 else f"What do the {len(found)} probes {name} measure?"
+    question = matching[0].question if len(matching) == 1 else f"What do the {len(matching)} probes {name} measure?"
     return Suite(name=name, question=question, select=(Select(probe=name, narrows=True),))
 
 

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a rate falls as vectors grow, and whether memory can be what it waits for.
+"""Where a rate falls as vectors grow, and whether memory can be the cause.
 
-The curve's flat pieces (`curves.segments`) say where it falls. A cache is named only if two things hold: the memory
-that one iteration touches outgrows it there, and what an operation loses is no more than the hardware's own way through
+The curve's flat pieces (`curves.segments`) give the places of the falls. A cache is named only if two things hold: the
+memory that one iteration touches outgrows it there, and an operation loses no more than the hardware's own way through
 the same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns
-those of short vectors that come again and again, and past some length it no longer does. That fall is of the length,
-and stands where a cache ends only by chance. What it loses must be no more than wrong guesses can cost: a trap's time
-is of another making, and its falls have no cause here.
+those of short vectors that repeat, and past some length it no longer does. That fall depends on the length, and
+coincides with the end of a cache only by chance. Its loss is at most the cost of branch mispredictions. The time of a
+trap has another origin, and its falls have no cause here.
 
-Only the hardware's own way can be held against its own falls: its instructions take as long for every value and at
-every length, so that memory is what is left. Any other way needs it beside itself at the same length, over as many
-bytes; without, the cause stays unknown.
-"""
+Only the hardware's own way can be compared with its own falls: its instructions take as long for every value and at
+every length, so that memory is the remaining cause. Any other way needs the hardware's own beside it at the same
+length, over as many bytes; without it, the cause stays unknown."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ AXIS = "n"
 WAY = "way"
 LEAST_LENGTHS = 5
 BEGUN = 1.05
-"""What a call costs once is spread over more and more: the curve begins where that no longer tells."""
+"""The cost of a call is spread over more and more operations: the curve begins where it no longer matters."""
 LEAST_FALL = 1.1
 PLATEAU = 2.5
 """A level holds over more than an octave; what is shorter is the slope between two."""
@@ -55,7 +54,7 @@ Place = tuple[str, str, Value, int]
 
 
 class Sweep(Record, frozen=True):
-    """A rate at every length, shortest first; footprints: bytes that an iteration touches, 0 where not told."""
+    """A rate at every length, shortest first; footprints: bytes that an iteration touches, 0 where not reported."""
 
     rows: tuple[Row, ...]
     footprints: tuple[int, ...]
@@ -72,18 +71,23 @@ def lengths(
     hierarchy: Sequence[Level] = (),
 ) -> tuple[Lengths, ...]:
     """One for each rate over length that a machine's own clock timed: an emulator has no caches to fall out of."""
-    found = sweeps(outcomes, rows, probes)
-    place = main_place(sweep.rows[0].target for sweep in found)
-    caches, twins = _caches(machine, hierarchy), _twins(found, probes)
+    curves = sweeps(outcomes, rows, probes)
+    place = main_place(sweep.rows[0].target for sweep in curves)
+    caches, twins = _caches(machine, hierarchy), _twins(curves, probes)
     known = _Known(twins, MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or USUAL_HZ))
-    return tuple(_told(sweep, known, caches if sweep.rows[0].target == place else ()) for sweep in found)
+    return tuple(_falls_of(sweep, known, caches if sweep.rows[0].target == place else ()) for sweep in curves)
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
     touched = {
-        (told.point.probe, told.point.abi, told.point.target, tuple(sorted(told.point.parameters))): told.work
-        for told in outcomes
-        if told.status == "ok"
+        (
+            outcome.point.probe,
+            outcome.point.abi,
+            outcome.point.target,
+            tuple(sorted(outcome.point.parameters)),
+        ): outcome.work
+        for outcome in outcomes
+        if outcome.status == "ok"
     }
     groups: dict[Key, list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):
@@ -116,13 +120,14 @@ def times_as_fast(row: Row, other: Row) -> float:
 
 
 class _Known(NamedTuple):
-    """What falls are held against: what the hardware's own way takes, and the most that wrong guesses cost."""
+    """What falls are compared with: the time of the hardware's own way, and the greatest cost of branch
+    mispredictions."""
 
     twins: Mapping[Place, float]
     guessed_ns: float
 
 
-def _told(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
+def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
     first, begun = sweep.rows[0], _begin(sweep)
     points = _curve(sweep.rows[begun:])
     pieces = _levels(points)
@@ -218,16 +223,16 @@ def _fall(step: _Step, known: _Known, caches: Sequence[Cache]) -> Fall:
 
 
 def _twins(every: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
-    """What the hardware's own way takes for an operation, waiting for memory included: the least of all ABIs."""
-    found: dict[Place, float] = {}
+    """The least time of one operation the hardware's own way, of all ABIs; waiting for memory is included."""
+    least_ns: dict[Place, float] = {}
     for sweep in every:
         first = sweep.rows[0]
         if first.parameters.get(WAY) == own_way(probes[first.probe]):
             for place, row in enumerate(sweep.rows):
                 if sweep.footprints[place]:
                     key = _place(sweep, place)
-                    found[key] = min(cost_ns(row), found.get(key, inf))
-    return found
+                    least_ns[key] = min(cost_ns(row), least_ns.get(key, inf))
+    return least_ns
 
 
 def own_way(probe: Probe) -> str | None:
@@ -241,15 +246,15 @@ def _place(sweep: Sweep, place: int) -> Place:
 
 
 def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
-    """As measured in this run, else as the system tells."""
+    """The caches as this run measured them, else as the system reports them."""
     measured = {level.level: level for level in hierarchy if level.size_low and level.size_high}
-    found = []
+    caches = []
     for cache in os_sizes(machine):
         name = f"L{cache.level}" if cache.level > 1 else "L1d"
         level = measured.get(name)
         size = float(cache.size_bytes)
-        found.append((name, (level and level.size_low) or size, (level and level.size_high) or size))
-    return tuple(found)
+        caches.append((name, (level and level.size_low) or size, (level and level.size_high) or size))
+    return tuple(caches)
 
 
 def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...]:

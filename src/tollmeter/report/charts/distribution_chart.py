@@ -67,24 +67,24 @@ def _line(bench: Bench, row: Row) -> str:
 
 def _samples(bench: Bench, row: Row) -> list[Datum]:
     """Costs in ns as read off the clock, with the core's state; the batches of n and 2n of a sample are two."""
-    group = [told for told in bench.outcomes if _is_of(told, row)]
+    group = [visited for visited in bench.outcomes if _is_of(visited, row)]
     metric, probe = metric_of(row, bench.book.probes), bench.probe(row)
-    told = told_of(group, probe, bench.known) if group and probe else None
-    if not isinstance(told, Told) or metric is None:
+    visited = told_of(group, probe, bench.known) if group and probe else None
+    if not isinstance(visited, Told) or metric is None:
         return []
-    found = [
+    costs_ = [
         {"x": place, "y": float(f"{cost:.4g}"), "lo": cost, "hi": cost, "series": NAMES[str(state)],
          "value": str(time(cost)), "at": str(read.outcome.visit)}
-        for place, read in enumerate(told.readings, start=1)
-        if (seen := costs(read, metric, told.paid)) is not None
+        for place, read in enumerate(visited.readings, start=1)
+        if (seen := costs(read, metric, visited.paid)) is not None
         for of_sample, state in zip(seen, read.states, strict=True)
         for cost in of_sample.tolist()
     ]  # fmt: skip
-    return found[:: -(-len(found) // MOST_POINTS) or 1]
+    return costs_[:: -(-len(costs_) // MOST_POINTS) or 1]
 
 
-def _is_of(told: Outcome, row: Row) -> bool:
-    point = told.point
+def _is_of(outcome: Outcome, row: Row) -> bool:
+    point = outcome.point
     return (point.probe, point.abi, point.values()) == (row.probe, row.abi, row.parameters)
 
 

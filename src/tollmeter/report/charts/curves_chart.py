@@ -43,9 +43,9 @@ Name = Callable[[Row], str]
 class Curves:
     """What to draw: rows over the parameter `axis`, a line for each name of `series`, a panel for each of `panel`.
 
-    more holds further layers that bring their own data, told such that are of one machine (rules, labels): they go with
-    a single panel only, and told with one run only. banded: where points are close, their intervals make one band.
-    """
+    more holds further layers with their own data, boundaries those of one machine (rules, labels): they are drawn with
+    a single panel only, and boundaries with one run only. banded: where points are close, their intervals make one
+    band."""
 
     axis: str
     series: Name
@@ -56,7 +56,7 @@ class Curves:
     legend: str | None = None
     height: int = 340
     more: Sequence[alt.Chart] = field(default=())
-    told: Sequence[alt.Chart] = field(default=())
+    boundaries: Sequence[alt.Chart] = field(default=())
     banded: bool = True
 
 
@@ -79,16 +79,16 @@ class Lines(Drawing):
     def spec(self) -> Spec:
         layers, panels = curve_layers(self._curve(), self._colour()), ordered(self.data, "panel")
         if len(panels) == 1:
-            return finished(alt.layer(*self.curves.told, *self.curves.more, *layers), self.curves.height)
+            return finished(alt.layer(*self.curves.boundaries, *self.curves.more, *layers), self.curves.height)
         bare = [layer.properties(data=alt.Undefined) for layer in layers]
         return panelled(alt.layer(*bare, data=layers[0].data).properties(height=220, width=300), panels)
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
-        series = {d["series"] for one in (self, other) if isinstance(one, Lines) for d in one.data}
+        series = {d["series"] for drawing in (self, other) if isinstance(drawing, Lines) for d in drawing.data}
         if not isinstance(other, Lines) or other.unit != self.unit or len(series) > len(RUN_SHAPES):
             return self, other
         more = (*self.curves.more, *other.curves.more)
-        curves = replace(self.curves, log=self.curves.log or other.curves.log, more=more, told=())
+        curves = replace(self.curves, log=self.curves.log or other.curves.log, more=more, boundaries=())
         tips = tuple(dict.fromkeys((("run", "run"), *self.tips, *other.tips)))
         return (replace(self, data=of_runs((self.data, other.data), runs), curves=curves, tips=tips),)
 
@@ -100,7 +100,10 @@ class Lines(Drawing):
 
     def _curve(self) -> Curve:
         series, panels, runs = (len(ordered(self.data, key)) for key in ("series", "panel", "run"))
-        headroom, above = (HEADROOM if self.curves.told or self.curves.more else 1.0), (ABOVE if panels == 1 else {})
+        headroom, above = (
+            (HEADROOM if self.curves.boundaries or self.curves.more else 1.0),
+            (ABOVE if panels == 1 else {}),
+        )
         return Curve(
             data=values(self.data),
             x=self.x([d["x"] for d in self.data]),
@@ -118,7 +121,7 @@ def charted(bench: Bench, rows: Sequence[Row], subject: Subject, curves: Curves)
 
 
 def draw(bench: Bench, rows: Sequence[Row], curves: Curves) -> Drawing | None:
-    """Two values of the axis are a line; one is no line, and stands as dots."""
+    """Two values of the axis make a line; one makes dots."""
     usable = [row for row in rows if isinstance(row.parameters.get(curves.axis), int)]
     if len({row.parameters[curves.axis] for row in usable}) < LEAST_FOR_LINE:
         return _as_dots(usable or rows, curves)

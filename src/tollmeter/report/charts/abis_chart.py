@@ -13,7 +13,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, varying
-from tollmeter.report.charts.curves import named_by
+from tollmeter.report.charts.curves_chart import named_by
 from tollmeter.report.charts.marks import BESIDE_WORDS, finished, series_colour, values, words_axis
 from tollmeter.report.numbers import quantity
 
@@ -41,12 +41,12 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     y = alt.Y("label:N", title=None, sort=None, axis=words_axis())
     tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in
             (("label", "of"), ("series", "ABI"), ("value", "ratio"))]  # fmt: skip
-    one = alt.Chart(values([{"one": 1}])).mark_rule(style="told").encode(alt.X("one:Q"))
+    rule = alt.Chart(values([{"one": 1}])).mark_rule(style="told").encode(alt.X("one:Q"))
     reach = base.mark_rule(style="whisker").encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, by["color"], strokeDash=by["dash"])
     dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=tips)
     lines = len({d["label"] for d in data})
     rows = [row for row in bench.rows if row.probe in {d["probe"] for d in data}]
-    yield ABI_RATIOS.chart(finished(alt.layer(one, reach, dot), lines * STEP + 20), rows)
+    yield ABI_RATIOS.chart(finished(alt.layer(rule, reach, dot), lines * STEP + 20), rows)
 
 
 def _alike(bench: Bench) -> list[list[Row]]:
@@ -55,26 +55,26 @@ def _alike(bench: Bench) -> list[list[Row]]:
     places: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in bench.by_abi([row for row in bench.rows if row.better == "less" and (row.median or 0) > 0]):
         places.setdefault((row.probe, row.metric), {}).setdefault(str(row.parameters), []).append(row)
-    found = []
+    comparable = []
     for by_parameters in places.values():
         several = [rows for rows in by_parameters.values() if len(rows) > 1 and rows[0].abi == bench.abis[0]]
-        found += several[len(several) // 2 : len(several) // 2 + 1]
-    return found[:MOST_LINES]
+        comparable += several[len(several) // 2 : len(several) // 2 + 1]
+    return comparable[:MOST_LINES]
 
 
 def _ratios(bench: Bench, rows: Sequence[Row]) -> Iterator[Datum]:
     own = rows[0]
-    by = named_by(bench, [own], [name for name in own.parameters if name in _told(bench, own)])
-    label = f"{kernel_of(own)}: {own.metric}" + (f", {by(own)}" if _told(bench, own) else "")
+    by = named_by(bench, [own], [name for name in own.parameters if name in _labelling(bench, own)])
+    label = f"{kernel_of(own)}: {own.metric}" + (f", {by(own)}" if _labelling(bench, own) else "")
     for row in rows[1:]:
-        found: Estimate = ratio_of(own, row)
-        if not isfinite(found.high):
+        ratio: Estimate = ratio_of(own, row)
+        if not isfinite(ratio.high):
             continue
         yield {
-            "y": float(f"{found.value:.4g}"), "lo": found.low, "hi": found.high, "label": label, "series": row.abi,
-            "value": str(quantity(found.value, "ratio", found.low, found.high)), "probe": row.probe,
+            "y": float(f"{ratio.value:.4g}"), "lo": ratio.low, "hi": ratio.high, "label": label, "series": row.abi,
+            "value": str(quantity(ratio.value, "ratio", ratio.low, ratio.high)), "probe": row.probe,
         }  # fmt: skip
 
 
-def _told(bench: Bench, own: Row) -> list[str]:
+def _labelling(bench: Bench, own: Row) -> list[str]:
     return varying([row for row in bench.rows if (row.probe, row.metric) == (own.probe, own.metric)])
