@@ -229,13 +229,12 @@ static struct toll_look look(void) {
 }
 
 /* The n of a sample. One pair of samples in four has half of it: three lengths show whether a cost is linear, and two
- * do not, since a cost that is paid once looks like a bent line. Where n is the least that there can be, one pair in
- * eight has twice as much. Neither the first sample nor the last of 16 is one of them: a later visit is handed n. */
+ * do not, since a cost that is paid once looks like a bent line. The first sample is none of them: a later visit is
+ * handed its n. */
 static uint64_t length_of(uint64_t n, uint64_t quantum, uint64_t index) {
-  enum { HALVED_IN = 4, DOUBLED_IN = 8 };
-  const uint64_t pair = index / 2, half = n / 2 - n / 2 % quantum;
-  if (half) return pair % HALVED_IN == 1 ? half : n;
-  return pair % DOUBLED_IN == DOUBLED_IN - 3 ? 2 * n : n;
+  enum { HALVED_IN = 4 };
+  const uint64_t half = n / 2 - n / 2 % quantum;
+  return half && index / 2 % HALVED_IN == 1 ? half : n;
 }
 
 static void set_lengths(struct toll_run *r, struct sample *s, const struct sample *found) {

@@ -57,8 +57,9 @@ def test_a_linear_cost_is_not(once_ns: float, contended: float) -> None:
     assert refused(1.0, once_ns=once_ns, contended=contended) == 0
 
 
-def test_samples_of_one_length_cannot_show_that_a_time_is_paid_once() -> None:
-    assert refused(1.0, once_ns=60e3, halves=False) == 1
+def test_samples_of_one_length_cannot_tell_a_time_that_is_paid_once_from_a_root() -> None:
+    assert refused(1.0, once_ns=60e3, halves=False) == 0
+    assert refused(0.5, halves=False) == 0
     assert refused(1.2, halves=False) == 1
 
 

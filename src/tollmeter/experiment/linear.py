@@ -2,8 +2,8 @@
 """Whether the cost of a batch is linear in its iterations.
 
 Of a linear cost a + n c, `2 t(n) - t(2n)` is a, whatever n is. Of a cost that grows as n^p it is a constant share of
-t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. A share above zero refuses
-unless samples of half or double length show that it is a time, which stays, and not a share, which grows with n.
+t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. A share above zero refuses where
+samples of half the length show that it is a share, which grows with n, and not a time, which stays.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ sleeps more deeply."""
 _ERRORS = 4.0
 _LEAST_OF_LENGTH = 4
 _SHORT = 0.75
+_SURE = 2.0
 _AGREEING = 0.8
 
 
@@ -39,7 +40,7 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
     is_small = abs(share) <= bound or abs(middle_of(once)) <= IN_COMPANY_NS
     if is_small or abs(share) <= _ERRORS * error or not _visits_agree(shares, visits, share / 2):
         return None
-    if share > 0 and _stays(shares, iterations, visits):
+    if share > 0 and not _grows(shares, iterations, visits):
         return None
     return f"its cost is not linear: twice the iterations take {2 ** exponent_of(share):.2f} times as long"
 
@@ -59,14 +60,17 @@ def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool
     return sum(one >= 1 for one in found) >= ceil(_AGREEING * len(found))
 
 
-def _stays(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
-    """Whether a time is paid once: of batches of half the length it is the larger share, 2 x / (1 + x) in place of x.
-    The bound lies between the two. Visits whose samples have one length are left out."""
+def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
+    """Whether what seems to be paid once grows with n. Of batches of half the length a time is the larger share,
+    2 x / (1 + x) in place of x, and a power has the same; the bound lies between the two, and the larger share must be
+    out of reach. Visits whose samples have one length cannot tell, as where n is the least that there can be."""
     longest = np.array([iterations[visits == visit].max() for visit in visits])
     is_short = iterations < _SHORT * longest
     is_compared = np.isin(visits, visits[is_short])
     short, long = shares[is_short], shares[is_compared & ~is_short]
     if min(len(short), len(long)) < _LEAST_OF_LENGTH:
         return False
-    share = middle_of(long)
-    return share > 0 and middle_of(short) > share * sqrt(2 / (1 + share))
+    share, (found, error) = middle_of(long), with_error(short)
+    if share <= 0:
+        return False
+    return found < share * sqrt(2 / (1 + share)) and found + _SURE * error < 2 * share / (1 + share)
