@@ -79,7 +79,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
-    from tollmeter.numbers.rows import each_probe, rows_of_point, table
+    from tollmeter.numbers.rows import in_parts, rows_of_point, table
     from tollmeter.numbers.tolls import tolls
 
     machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
@@ -91,7 +91,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
     made: list[Row] = []
     wanted: list[tuple[Sequence[Outcome], float]] = []
-    for points, scattered in each_probe(outcomes, probes, known):
+    for points, scattered in in_parts(outcomes, probes, known):
         made += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
         wanted += missing(points, probes, scattered)
     rows = table(made, outcomes, probes, known)

@@ -118,7 +118,7 @@ class Columns:
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and len(whole):
-            self._least = {name: float(self._columns[name].min()) for name in _MAYBE}
+            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _MAYBE)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
             self._columns, self._lanes = {}, ()

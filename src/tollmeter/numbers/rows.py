@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 import msgspec
@@ -21,7 +21,7 @@ import numpy as np
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.evidence import sleeping, unseen
-from tollmeter.experiment.precision import common_scatter
+from tollmeter.experiment.precision import Scatter, common_scatter
 from tollmeter.experiment.taken import parts
 from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.counted import contradicted
@@ -36,7 +36,12 @@ GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
+_MOST_VISITS = 8192
+"""Of the points that are derived together: what is made of as many takes 40 MB."""
+
 Logs = tuple[Array, Sequence[int]]
+Name = tuple[str, str]
+"""Probe and metric."""
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
 
@@ -62,15 +67,36 @@ def table(
     return judged(made, probes, known.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
 
 
-def each_probe(
+def in_parts(
     outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> Iterator[tuple[list[list[Outcome]], Known]]:
-    """The points of each probe, and what is known with how they scatter: as `known_of` says it, which keeps what it
-    reads of all visits. Here it is kept until the next probe is asked for."""
+    """The points of all probes, some of one probe at a time, and what is known with how that probe scatters. `known_of`
+    keeps what it reads of all visits; here it is kept until the next points are asked for, and the visits of a probe
+    that has many are read twice."""
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
-        mine = known._replace(made=nothing_made())
-        points = [*groups]
-        yield points, _scattered(mine, points, probes)
+        several = [*_together(groups)]
+        kept = _with_read(known, several[0], probes) if len(several) == 1 else None
+        logs = [_logs(points, probes, kept or _with_read(known, points, probes)) for points in several]
+        scatter = _scatter(chain.from_iterable(logs), known)
+        for points in several:
+            yield points, (kept or _with_read(known, points, probes))._replace(scatter=scatter)
+
+
+def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
+    some: list[list[Outcome]] = []
+    for group in groups:
+        if some and sum(map(len, some)) + len(group) > _MOST_VISITS:
+            yield some
+            some = []
+        some.append(group)
+    yield some
+
+
+def _with_read(known: Known, points: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
+    """With what these visits make, and nothing else."""
+    mine = known._replace(made=nothing_made())
+    _read(mine, points, probes)
+    return mine
 
 
 def known_of(
@@ -85,22 +111,33 @@ def known_of(
     readings are kept."""
     known = machine_known(outcomes, learned, precision)
     known = before if before.is_of_like_machine(known) else known
-    return _scattered(known, by_point(outcomes), probes)
+    groups = by_point(outcomes)
+    _read(known, groups, probes)
+    return known._replace(scatter=_scatter(_logs(groups, probes, known), known))
 
 
-def _scattered(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
-    """Of the points of whole probes."""
-    # In the order in which they stand in the journal, and in memory.
-    every = sorted((outcome for group in groups for outcome in group), key=attrgetter("visit"))
-    for part in parts(known.unread([outcome for outcome in every if outcome.status == "ok"])):
-        known.read(part, [probes[outcome.point.probe] for outcome in part])
-    logs_of: dict[tuple[str, str], list[Logs]] = defaultdict(list)
-    for group in groups:
-        probe = probes[group[0].point.probe]
-        for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known):
-            logs_of[probe.probe, metric].append(logs)
-    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in logs_of.items()}
-    return known._replace(scatter=scatter)
+def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
+    """In the order in which the visits stand in the journal, and in memory."""
+    every = sorted((told for group in groups for told in group if told.status == "ok"), key=attrgetter("visit"))
+    for part in parts(known.unread(every)):
+        known.read(part, [probes[told.point.probe] for told in part])
+
+
+def _logs(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> list[tuple[Name, Logs]]:
+    """Of each point and each metric that is timed."""
+    named = ((group, probes[group[0].point.probe]) for group in groups)
+    return [
+        ((probe.probe, metric), logs)
+        for group, probe in named
+        for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known)
+    ]
+
+
+def _scatter(logs: Iterable[tuple[Name, Logs]], known: Known) -> dict[Name, Scatter]:
+    found: dict[Name, list[Logs]] = defaultdict(list)
+    for name, some in logs:
+        found[name].append(some)
+    return {name: common_scatter(series, known.runs_sd(name[0])) for name, series in found.items()}
 
 
 def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> Iterator[tuple[str, Logs]]:

@@ -47,8 +47,8 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
 _MOST_SAID = 40
-_OF_A_PROBE = 1024
-"""Samples of a block where each probe has its own, which wait as objects: 30 MB for 40 probes."""
+_OF_A_PROBE = 512
+"""Samples of a block where each probe has its own, which wait as objects: 15 MB for 40 probes."""
 _STEP = re.compile(r"[^.\[\]]+")
 
 
