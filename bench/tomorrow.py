@@ -33,7 +33,7 @@ import numpy as np
 
 import tollmeter
 from tollmeter.experiment.precision import shamos_sd
-from tollmeter.experiment.runs_differ import Run, runs_sd
+from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run, remembered
@@ -157,7 +157,7 @@ def usual(folders: Sequence[Path]) -> None:
     for folder in folders:
         books = [open_run(path) for path in run_folders(folder)]
         kept = [remembered(book, learned(read_request(Path(book.index.run.folder)))) for book in books]
-        for probe, sd in runs_sd([Run("here", one.rows) for one in kept], {}).items():
+        for probe, sd in runs_sd([EarlierRun("here", one.rows) for one in kept], {}).items():
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):
         print(f'    "{probe}": {sd:.4f},')

@@ -39,9 +39,9 @@ class Layouts:
         self._now: dict[_Place, Layout] = {}
 
     def next(self, place: _Place, round_: int, serves: int, *, has_ended: bool) -> Layout:
-        """The layout of the placement's next visit, with the number of visits that it has served. serves: visits that
-        one layout serves in all; it serves more in the round that it was made for. has_ended: whether the process of the
-        last visit has ended."""
+        """The layout of the placement's next visit, with the number of visits that it has served. serves: visits of one
+        layout in all; it serves more in the round that it was made for. has_ended: whether the process of the last
+        visit has ended."""
         last = self._now.get(place, Layout(round=round_))
         is_over = (has_ended and last.served > 0) or (last.round != round_ and last.served >= serves)
         return Layout(last.number + 1, round_) if is_over else last
@@ -51,7 +51,7 @@ class Layouts:
         self._now[place] = layout._replace(served=layout.served + 1)
 
 
-class Turns:
+class RoundOrder:
     """The order of one round's visits, each point as often as `times` states.
 
     Repeated visits of a point are interleaved with the next points, A b A c A d, or with another repeated point, A B A

@@ -41,10 +41,10 @@ class Taken:
     def where(self, mask: Mask) -> Taken:
         """Some of the samples."""
         some = copy(self)
-        some._keep(mask)  # noqa: SLF001  its own kind
+        some._select(mask)  # noqa: SLF001  its own kind
         return some
 
-    def _keep(self, mask: Mask) -> None:
+    def _select(self, mask: Mask) -> None:
         self._count(self.of_visits(mask))
         ends = np.cumsum([len(places) for _, places in self._held])[:-1]
         parts = zip(self._held, np.split(mask, ends), strict=True) if self._held else ()

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
-from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
+from tollmeter.targets.temporary_folder import scratch
 
 CONFIGURATION = "TOLL_SSH_CONFIG"
 """In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,
