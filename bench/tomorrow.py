@@ -173,9 +173,9 @@ def in_turns(path: Path) -> None:
     known = known_of(book.outcomes, book.probes)
     layouts = list(dict.fromkeys(told.seed for told in book.outcomes))
     for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
-        chance, found = random.Random(size), Counter[str]()
+        rng, found = random.Random(size), Counter[str]()
         for _ in range(DRAWN):
-            drawn = set(chance.sample(layouts, size))
+            drawn = set(rng.sample(layouts, size))
             visits = [told for told in book.outcomes if told.seed in drawn]
             found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, book.probes, known))
         print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
@@ -183,13 +183,13 @@ def in_turns(path: Path) -> None:
 
 def told(folder: Path, runs: int) -> None:
     """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
-    chance = random.Random(runs)
+    rng = random.Random(runs)
     books = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
     for planted in PLANTED:
         found = 0
         for _ in range(DRAWN):
-            drawn = chance.sample(books[0], 2 * runs)
-            old, new = drawn[:runs], drawn[runs:] if planted == 0 else chance.sample(books[planted], runs)
+            drawn = rng.sample(books[0], 2 * runs)
+            old, new = drawn[:runs], drawn[runs:] if planted == 0 else rng.sample(books[planted], runs)
             found += is_slower(pooled(old), pooled(new))
         print(f"planted {planted / 4:g} %: found {found} times of {DRAWN}, {runs} runs of 7 s on either side")
 

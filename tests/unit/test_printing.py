@@ -18,7 +18,8 @@ ROWS = TableColumns(
     ("name", "runs", "why"), [("first", "qemu-user:aarch64", LONG), ("second", "local", LONG)], whole=("runs",)
 )
 PROGRAM = (
-    f"from tollmeter.cli.printing import TableColumns, print_columns; print_columns(TableColumns(*{tuple(ROWS)!r}), 'table')"
+    "from tollmeter.cli.printing import TableColumns, print_columns; "
+    f"print_columns(TableColumns(*{tuple(ROWS)!r}), 'table')"
 )
 
 

@@ -166,8 +166,8 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough once
     its own error counts. Between the two sizes around the mean nothing was measured."""
     profile = search.log_likelihood(knees, place).max(axis=1)
-    chance = np.exp(profile - profile.max()) * search.prior
-    size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
+    probability = np.exp(profile - profile.max()) * search.prior
+    size = exp(float((probability * np.log(search.capacities)).sum() / probability.sum()))
     profile = wide.log_likelihood(knees, place).max(axis=1)
     likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
     sizes = search.points.sizes

@@ -27,7 +27,7 @@ and not HOME, where that is."""
 LOST = 255
 """ssh's own exit status."""
 
-# What a person's configuration may say that a command of ours cannot live with: questions, another command, ports that
+# Options of the user's configuration that our commands cannot run with: prompts, another command, ports that
 # each command would forward again, a connection that stays when its process has ended, banners among the errors.
 _OURS = {
     "BatchMode": "yes",
