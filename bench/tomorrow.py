@@ -33,7 +33,7 @@ import numpy as np
 
 import tollmeter
 from tollmeter.experiment.precision import shamos_sd
-from tollmeter.experiment.runs_differ import Run, runs_sd
+from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run, remembered
@@ -157,7 +157,7 @@ def usual(folders: Sequence[Path]) -> None:
     for folder in folders:
         books = [open_run(path) for path in run_folders(folder)]
         kept = [remembered(book, learned(read_request(Path(book.index.run.folder)))) for book in books]
-        for probe, sd in runs_sd([Run("here", one.rows) for one in kept], {}).items():
+        for probe, sd in runs_sd([EarlierRun("here", one.rows) for one in kept], {}).items():
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):
         print(f'    "{probe}": {sd:.4f},')
@@ -173,9 +173,9 @@ def in_turns(path: Path) -> None:
     known = known_of(book.outcomes, book.probes)
     layouts = list(dict.fromkeys(told.seed for told in book.outcomes))
     for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
-        chance, found = random.Random(size), Counter[str]()
+        rng, found = random.Random(size), Counter[str]()
         for _ in range(DRAWN):
-            drawn = set(chance.sample(layouts, size))
+            drawn = set(rng.sample(layouts, size))
             visits = [told for told in book.outcomes if told.seed in drawn]
             found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, book.probes, known))
         print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
@@ -183,13 +183,13 @@ def in_turns(path: Path) -> None:
 
 def told(folder: Path, runs: int) -> None:
     """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
-    chance = random.Random(runs)
+    rng = random.Random(runs)
     books = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
     for planted in PLANTED:
         found = 0
         for _ in range(DRAWN):
-            drawn = chance.sample(books[0], 2 * runs)
-            old, new = drawn[:runs], drawn[runs:] if planted == 0 else chance.sample(books[planted], runs)
+            drawn = rng.sample(books[0], 2 * runs)
+            old, new = drawn[:runs], drawn[runs:] if planted == 0 else rng.sample(books[planted], runs)
             found += is_slower(pooled(old), pooled(new))
         print(f"planted {planted / 4:g} %: found {found} times of {DRAWN}, {runs} runs of 7 s on either side")
 

@@ -57,7 +57,7 @@ class Catalog(Record, frozen=True):
         return dict(sorted(by_name.items()))
 
     def first_abi(self, probe: str) -> str | None:
-        """The ABI that stands for the machine itself."""
+        """The machine's own ABI."""
         return next((abi for abi in self.abis if (probe, abi) in self.executables), None)
 
 
@@ -84,7 +84,7 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
 
 
 def _left_out(path: Path) -> dict[str, str]:
-    """What the build found wrong with probes of one ABI; nothing where it says nothing."""
+    """The errors that the build found in probes of one ABI; empty where there are none."""
     try:
         return msgspec.convert(clean(msgspec.json.decode(path.read_bytes())), dict[str, str])
     except (OSError, ValueError, RecursionError):

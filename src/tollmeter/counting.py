@@ -17,7 +17,7 @@ _FROM_THE_LEFT = "\r\033[K"
 
 @contextlib.contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Says on a terminal what it is, as long as it lasts. The next line is written over it."""
+    """Prints on a terminal what is done, as long as it lasts. The next line overwrites it."""
     redraws = _redraws()
     try:
         if redraws:
@@ -35,7 +35,8 @@ def _redraws() -> bool:
 
 
 class Counting:
-    """Is told how many are done, of how many. What is done before the first line would be due is never told of."""
+    """Is called with the number that is done, and of all. Work that ends before the first line is due prints
+    nothing."""
 
     def __init__(self, what: str) -> None:
         self._what = what

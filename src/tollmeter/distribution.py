@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that installs what is missing, in the words of this system's distribution.
+"""The command that installs what is missing, for this system's distribution.
 
-ABI files and targets name Debian's packages, which are the ones that are tried. What others call the same stands here.
-"""
+ABI files and targets name Debian's packages, which are tested. Other distributions' names for them are listed here."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _LINES = {
     "apk": "apk add",
     "pacman": "pacman -S --needed",
 }
-"""By the program that says which distribution this is. The lists of a fresh Debian are empty: they are read first."""
+"""By the program that identifies the distribution. The lists of a fresh Debian are empty: they are read first."""
 
 _NAMES: dict[str, tuple[str, str, str]] = {
     "make": ("make", "make", "make"),
@@ -35,8 +34,8 @@ _NAMES: dict[str, tuple[str, str, str]] = {
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """What to type, as root, for packages by Debian's names: a sentence's part, with the command between backticks.
-    Those that have no name here are told apart."""
+    """The command, as root, for packages by Debian's names: part of a sentence, with the command between backticks.
+    Packages without a name here are listed separately."""
     wanted = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
     if manager is None or manager == "apt-get":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python packages that only few ask for and that are large: each has a lock file of its own, and comes when it is asked
-for, by its hash, into the environment that Tollmeter runs in.
-"""
+"""Large Python packages that few runs need: each has a lock file of its own, and is installed on request, by its hash,
+into the environment that Tollmeter runs in."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def is_installed(extra: Extra) -> bool:
 
 
 def may_install() -> bool:
-    """Into an environment of Tollmeter's own, if nobody forbids it."""
+    """Whether it is Tollmeter's own environment, and no variable forbids it."""
     return os.environ.get("TOLL_INSTALL") != "no" and sys.prefix != sys.base_prefix
 
 

@@ -39,9 +39,9 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Whole or not at all, under a name that nobody can foresee until then. content: or its pieces. A link in its place
-    is replaced, and what it leads to stays as it is. Raises OSError, also where a device or a pipe is in its place.
-    """
+    """Writes the file whole or not at all, under an unpredictable name until then. content: the bytes, or their pieces.
+    A link in its place is replaced, and its target stays as it is. Raises OSError, also where a device or a pipe is in
+    its place."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EEXIST, "something that is not a file is in its place", str(path))

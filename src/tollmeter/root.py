@@ -15,7 +15,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _SHIPPED = _PACKAGE / "_sources"
-"""Where pyproject.toml puts into the wheel what stands beside src/ in the checkout."""
+"""The place in the wheel to which pyproject.toml maps the folders beside src/ of the checkout."""
 
 IS_CHECKOUT = not _SHIPPED.is_dir()
 
@@ -33,7 +33,7 @@ def user_folder(variable: str, at_home: str) -> Path:
 
 
 def have_home() -> None:
-    """Gives a user id that has neither HOME nor an entry in /etc/passwd a HOME: libraries ask for one when imported."""
+    """Gives a user id without HOME and without an entry in /etc/passwd a HOME: libraries need one when imported."""
     try:
         Path.home()
     except RuntimeError:
@@ -62,7 +62,7 @@ def may_write(folder: Path) -> bool:
 
 
 def _linked() -> Path:
-    """The folder of links for this installation, made where it is not there yet."""
+    """The folder of links for this installation; it is made where it does not exist."""
     root = user_folder("XDG_CACHE_HOME", ".cache") / f"{zlib.crc32(str(_SHIPPED).encode()):08x}"
     root.mkdir(parents=True, exist_ok=True)
     for source in _SHIPPED.iterdir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the person beside whatever is asked for. A program that uses the library hears none of them, unless it
+"""Sentences for the user beside the requested output. A program that uses the library gets none of them, unless it
 listens; the command does."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tollmeter.model import Abi, Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import external_clock
 from tollmeter.targets.external_clock import ExternalClock
-from tollmeter.targets.lines import Line, Pty, open_line, parts_of
+from tollmeter.targets.lines import ClockLine, Pty, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.ways import clock_of, clocked
 from tollmeter.toolchain.build import build_abi
@@ -49,7 +49,7 @@ def loop(_built_tree: Path, own_abi: Abi) -> str:
     return str(_built_tree / "build" / own_abi.name / "kernel.loop")
 
 
-def visited(executable: str, line: Line, samples: int = 4) -> Outcome:
+def visited(executable: str, line: ClockLine, samples: int = 4) -> Outcome:
     point = Point(Path(executable).name, Path(executable).parent.name, NAME)
     visit = Visit(id=1, point=point, round=0, cpus=(max(os.sched_getaffinity(0)),), samples=samples,
                   sample_ns=1_000_000, seed=1, deadline_ms=20_000)  # fmt: skip

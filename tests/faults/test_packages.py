@@ -17,7 +17,7 @@ from debians import asked, calls, fakes, program
 from tollmeter.cli import layout
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.library.wanted import Asking
+from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
 from tollmeter.toolchain import packages
 from waiting import LONG_S, in_time
@@ -30,7 +30,7 @@ packages = ["make", "{name}-compiler"]
 runs_on = ["{machine}"]
 runs = ["native", "{way}"]
 """
-LOOP = Asking([Select(probe="kernel.loop")])
+LOOP = ProbeRequest([Select(probe="kernel.loop")])
 FETCH = ["install", "-y", "--no-install-recommends", "--download-only"]
 
 

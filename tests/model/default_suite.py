@@ -14,7 +14,7 @@ import msgspec
 from tollmeter.catalog import Catalog, load, read_suite
 from tollmeter.judgement.settle import refine
 from tollmeter.model import Machine, Row
-from tollmeter.plan.points import Curve, Ground, resolve
+from tollmeter.plan.points import Ground, SweepCurve, resolve
 from tollmeter.root import ROOT
 
 PROBE = "memory.latency"
@@ -34,7 +34,7 @@ def _catalog() -> Catalog:
     return msgspec.structs.replace(built, abis=built.abis[:1], gaps={})
 
 
-def planned(machine: Machine) -> tuple[list[Wanted], list[Curve]]:
+def planned(machine: Machine) -> tuple[list[Wanted], list[SweepCurve]]:
     ground = Ground(_catalog(), machine, ())
     suite = read_suite(ROOT / "suites" / "default.toml")
     entries = [resolve(select, ground) for select in suite.select if select.probe == PROBE and "native" in select.abi]

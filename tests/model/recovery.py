@@ -19,8 +19,8 @@ from model.measured import (
     stride_rows,
     translation_rows,
 )
-from tollmeter.inference.answers import Answer, YesOrNo
-from tollmeter.inference.associativity import Ways, associativity
+from tollmeter.inference.answers import InferredNumber, YesOrNo
+from tollmeter.inference.associativity import Associativity, associativity
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.line import line_bytes
 from tollmeter.inference.prefetch import prefetching
@@ -38,8 +38,8 @@ class Recovery:
 
     machine: Machine
     levels: tuple[Level, ...]
-    line: Answer
-    ways: tuple[Ways, ...]
+    line: InferredNumber
+    ways: tuple[Associativity, ...]
     reach: Reach
     write_back: YesOrNo
     write_allocate: YesOrNo

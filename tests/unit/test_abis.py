@@ -15,7 +15,7 @@ import pytest
 from machines import catalog
 from tollmeter import saying
 from tollmeter.library import places
-from tollmeter.library.wanted import Asking
+from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
 from tollmeter.targets import kvm, ways
 from tollmeter.toolchain import abis, ready, zig
@@ -173,14 +173,14 @@ def test_beside_an_abi_that_only_a_guest_runs_its_baselines_run_there_too() -> N
         for key, one in loaded.executables.items()
     }
     loaded = msgspec.structs.replace(loaded, executables=made)
-    joined = places._beside_guests(loaded, ["x86_64", "x32", "arm-hard"])
+    joined = places._also_in_guests(loaded, ["x86_64", "x32", "arm-hard"])
     assert {abi: (one.target, *one.also) for (_, abi), one in joined.executables.items()} == {
         "x86_64": ("local", "guest:x32"),
         "ia32": ("local",),
         "x32": ("guest:x32",),
         "arm-hard": ("local",),
     }
-    alone = places._beside_guests(loaded, ["x86_64", "ia32"])
+    alone = places._also_in_guests(loaded, ["x86_64", "ia32"])
     assert not any(one.also for one in alone.executables.values())
 
 
@@ -195,7 +195,7 @@ def test_a_name_that_is_no_abis_is_refused_before_the_others_are_made(monkeypatc
     for work in ("install_compilers", "install_for", "make_ready"):
         monkeypatch.setattr(places, work, lambda *_: pytest.fail("something was made first"))
     with pytest.raises(Failure, match="arm-soft") as caught:
-        places.made_ready(["x86_64", "arm-sft"], [], Asking([Select(probe="*")]))
+        places.made_ready(["x86_64", "arm-sft"], [], ProbeRequest([Select(probe="*")]))
     assert caught.value.exit_code == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from machines import catalog
 from tollmeter.cli.answer import exit_code, gravest
-from tollmeter.library.command_words import asked
+from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.option_values import names, numbers, seconds
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
 from tollmeter.store.journal import Session
@@ -24,7 +24,7 @@ SUITES = {
 
 
 def of(*words: str) -> Suite:
-    return asked(words, SUITES, catalog())
+    return suite_of_words(words, SUITES, catalog())
 
 
 def selects(*words: str) -> list[tuple[str, dict[str, object]]]:

@@ -12,7 +12,7 @@ import pytest
 
 import stands
 from tollmeter import catalog
-from tollmeter.library.command_words import asked
+from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.new_probe import new_probe
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import accepting, making
@@ -68,7 +68,7 @@ def test_broken_probes_are_left_out_with_their_reasons_and_stop_no_other(
     assert list(loaded.probes()) == ["kernel.loop"]
     assert loaded.broken == {(probe, own_abi.name): reason for probe, reason in made.broken.items()}
     with pytest.raises(Failure, match="left out") as caught:
-        asked(["other.no_check"], {}, loaded)
+        suite_of_words(["other.no_check"], {}, loaded)
     assert caught.value.exit_code == 1
     for name in BROKEN:
         write(tree, name, WHOLE)

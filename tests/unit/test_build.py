@@ -29,7 +29,7 @@ from tollmeter.toolchain.build import (
     read_abi,
     read_abis,
 )
-from tollmeter.toolchain.ready import told
+from tollmeter.toolchain.ready import in_words
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
 SECOND = """#include "toll.h"
@@ -161,7 +161,7 @@ def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_co
     before = executable.stat().st_mtime_ns
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns == before
-    assert not made.anew and not told([made])
+    assert not made.anew and not in_words([made])
 
 
 @pytest.mark.parametrize("source", ["probes/kernel/loop.c", "probes/runtime/toll.h", "probes/runtime/emit.c"])
@@ -171,7 +171,7 @@ def test_what_changed_is_built_again(tree: Path, own_abi: Abi, own_compiler: str
     (tree / source).touch()
     made = build_abi(tree, own_abi, own_compiler)
     assert executable.stat().st_mtime_ns > before
-    assert list(made.anew) == ["kernel.loop"] and told([made]) == f"built kernel.loop for {own_abi.name}"
+    assert list(made.anew) == ["kernel.loop"] and in_words([made]) == f"built kernel.loop for {own_abi.name}"
 
 
 def test_a_changed_flag_reaches_the_executable_and_its_description(tree: Path, own_abi: Abi, own_compiler: str) -> None:

@@ -15,7 +15,7 @@ import caches
 from caches import KIB, MIB, Level
 from tollmeter.experiment.precision import Scatter, estimate
 from tollmeter.inference.curves import NoisyCurve, curve, monotone, segments
-from tollmeter.inference.knees import Fit, fit_levels
+from tollmeter.inference.knees import CurveFit, fit_levels
 from tollmeter.inference.shapes import SHAPES, Shape, miss_share
 from tollmeter.judgement.settle import refine
 
@@ -51,7 +51,7 @@ def refined(machine: Machine, seed: int, top: int, random: bool = True) -> Noisy
 
 
 @lru_cache
-def fitted(machine: Machine, seed: int, random: bool = True) -> Fit:
+def fitted(machine: Machine, seed: int, random: bool = True) -> CurveFit:
     return fit_levels(refined(machine, seed, 4 * machine[0][-1].size, random))
 
 

@@ -22,7 +22,7 @@ from tollmeter import catalog
 from tollmeter.catalog import Catalog, read_suite
 from tollmeter.cli.main import main
 from tollmeter.library import places, prepare
-from tollmeter.library.wanted import Asking
+from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import ClockReading
 from tollmeter.targets.ways import clock_of
 
@@ -68,7 +68,7 @@ X86 = msgspec.structs.replace(MACHINE, architecture="x86_64")
 EVERY = sorted(set(commands()))
 
 
-def built(abis: Sequence[str], targets: Sequence[str], _: Asking, may_install: bool = True) -> Catalog:
+def built(abis: Sequence[str], targets: Sequence[str], _: ProbeRequest, may_install: bool = True) -> Catalog:
     """The probes of this machine, taken as built for whatever ABI is asked for."""
     del may_install
     places._check_known(abis)

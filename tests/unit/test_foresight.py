@@ -15,7 +15,7 @@ import pytest
 from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
-from tollmeter.conduct import asking
+from tollmeter.conduct import judge_queries
 from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
@@ -179,7 +179,7 @@ def test_visits_are_read_beside_the_next_that_is_calm_and_asked_about(rig: Fores
 
 def test_few_are_read_beside_one_visit(rig: Foreseeing, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a stretch of visits that were not calm there are hundreds."""
-    monkeypatch.setattr(asking, "_FEW", 2)
+    monkeypatch.setattr(judge_queries, "_FEW", 2)
 
     def answer(visit: Visit) -> bytes:
         if len(rig.visits) in (9, 10):

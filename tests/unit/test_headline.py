@@ -15,7 +15,7 @@ from tollmeter.model import Book, Opposed
 from tollmeter.report import markdown, page
 from tollmeter.report.doubt import in_a_sentence, of_row
 from tollmeter.report.headline import FEW_PROBES, headline
-from tollmeter.report.in_turns import below_the_headline, sentences
+from tollmeter.report.interleaved import below_the_headline, sentences
 from tollmeter.report.terminal import summary
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")

@@ -14,7 +14,7 @@ import pytest
 
 from machines import MACHINE
 from made import CLOCK_HZ, outcome, quiet, row, sample
-from tollmeter.experiment.runs_differ import Cost, Run, runs_sd
+from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.library.derive import remembered
 from tollmeter.model import Book, Index, Machine, Outcome, Row, RunInfo, RunVerdict
@@ -188,7 +188,7 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
         seen = measured(median, 0.002, known.runs_sd.get("any.probe", USUAL_RUNS_SD))
-        told.append(Run("h", remembered(book(seen), known).rows))
+        told.append(EarlierRun("h", remembered(book(seen), known).rows))
         known = Learned(runs_sd=runs_sd(told, {}))
     return known.runs_sd["any.probe"]
 

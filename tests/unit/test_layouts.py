@@ -17,7 +17,7 @@ from machines import MIB
 from rigs import Rig
 from streams import whole
 from tollmeter.conduct import layouts as conduct_layouts
-from tollmeter.conduct.layouts import Layout, Layouts, Turns
+from tollmeter.conduct.layouts import Layout, Layouts, RoundOrder
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
 from tollmeter.plan.effort import USUAL
@@ -174,7 +174,7 @@ def turns(
     points = {letter: Point(probe=letter, abi="x86_64", target="local") for letter in order}
     how_often = {point: (times or {}).get(letter, 1) for letter, point in points.items()}
     made: list[str] = []
-    whose = Turns(points.values(), how_often, *([points[letter] for letter in some] for some in (slow, may_wait)))
+    whose = RoundOrder(points.values(), how_often, *([points[letter] for letter in some] for some in (slow, may_wait)))
 
     def is_ready(_: Point) -> bool:
         return len(made) >= ready_after
@@ -227,7 +227,7 @@ def test_of_the_others_what_is_ready_overtakes_a_few_that_are_not(monkeypatch: p
     points = [Point(probe=letter, abi="x86_64", target="local") for letter in "abcdef"]
 
     def order(ready: str) -> str:
-        whose = Turns(points, dict.fromkeys(points, 1))
+        whose = RoundOrder(points, dict.fromkeys(points, 1))
         return "".join(point.probe for point in whose.each(lambda point: point.probe in ready))
 
     assert order("abcdef") == "abcdef"
@@ -241,7 +241,7 @@ def test_of_the_slow_ones_only_the_next_is_asked_for() -> None:
     """They are prepared in this order, one at a time."""
     asked: list[str] = []
     points = [Point(probe=letter, abi="x86_64", target="local") for letter in "sab"]
-    whose = Turns(points, dict.fromkeys(points, 1), points[:2])
+    whose = RoundOrder(points, dict.fromkeys(points, 1), points[:2])
     made = [point.probe for point in whose.each(lambda point: bool(asked.append(point.probe)) or point != points[0])]
     assert made == ["b", "s", "a"]
     assert asked == ["s", "b"]

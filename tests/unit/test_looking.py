@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tollmeter.library import distances, modelling, turns
+from tollmeter.library import distances, interleaved_profiles, modelling
 from tollmeter.library.looking import look
-from tollmeter.library.prepare import before_looking, for_measuring
+from tollmeter.library.prepare import for_measuring, seconds_for_visits
 from tollmeter.library.profiling import profile_suite
-from tollmeter.library.sampled import SPENT, STOPPED, Over, Slice, Wanted
+from tollmeter.library.sampled import SPENT, STOPPED, Over, ProfilePoint, Slice
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
 from tollmeter.store.profile_files import keep_distances, kept_modelled
 
@@ -27,10 +27,10 @@ class Program(NamedTuple):
     path: str
 
 
-def wanted(*lengths: int, path: str = "/nowhere", target: str = "qemu-user:a") -> list[Wanted]:
+def wanted(*lengths: int, path: str = "/nowhere", target: str = "qemu-user:a") -> list[ProfilePoint]:
     points = [Point(probe="float.dot", abi="a", target=target, parameters=(("n", n),)) for n in lengths]
     executable: Any = Program(path)
-    return [Wanted(point, executable) for point in points]
+    return [ProfilePoint(point, executable) for point in points]
 
 
 SUITE = Suite(name="s", question="Which?", select=CACHE.select)
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
 def test_a_suite_that_wants_a_look_measures_for_less_of_its_budget() -> None:
     bare: Any = Request(SUITE, 40.0)
     looked: Any = Request(msgspec.structs.replace(SUITE, modelled=CACHE), 40.0)
-    assert before_looking(looked) < before_looking(bare) == for_measuring(40.0)
+    assert seconds_for_visits(looked) < seconds_for_visits(bare) == for_measuring(40.0)
 
 
 @pytest.mark.parametrize(("left_s", "asked", "why"), [(-1.0, False, SPENT), (inf, True, STOPPED), (inf, False, None)])
@@ -73,13 +73,13 @@ def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
 
 
 def test_profiles_end_with_a_ctrl_c_between_two_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    taken: list[Wanted] = []
+    taken: list[ProfilePoint] = []
 
-    def sampled(one: Wanted, _: object) -> Slice:
+    def sampled(one: ProfilePoint, _: object) -> Slice:
         taken.append(one)
         raise Failure("no timer here")
 
-    monkeypatch.setattr(turns, "sampled", sampled)
+    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
     stopped: Over = lambda: STOPPED if taken else None  # noqa: E731
     profile_suite(tmp_path, wanted(16, 64, target="local"), 1.0, lambda _: None, {}, over=stopped)
     assert len(taken) == 2

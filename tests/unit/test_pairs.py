@@ -20,7 +20,7 @@ from tollmeter.judgement.uncompared import seconds_wanted, uncompared
 from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page
-from tollmeter.report.in_turns import sentences
+from tollmeter.report.interleaved import sentences
 from tollmeter.report.terminal import summary
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))

@@ -20,7 +20,7 @@ import books
 from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.main import app
-from tollmeter.cli.printing import Columns, print_columns
+from tollmeter.cli.printing import TableColumns, print_columns
 from tollmeter.distribution import install_line
 from tollmeter.library.derive import command
 from tollmeter.library.places import SUITES
@@ -186,7 +186,7 @@ def test_what_to_type_stands_under_a_table_and_is_whole(
     """In a column of nine characters an apt-get line was fourteen lines."""
     monkeypatch.setenv("COLUMNS", "40")
     mend = install_line([f"package-{number}" for number in range(9)]).strip("`")
-    print_columns(Columns(("abi", "missing"), [("arm", "no compiler")], below=[("arm", mend)]), "table")
+    print_columns(TableColumns(("abi", "missing"), [("arm", "no compiler")], below=[("arm", mend)]), "table")
     assert f"arm:\n    {mend}\n" in capsys.readouterr().out
 
 

@@ -11,14 +11,15 @@ import sys
 
 import pytest
 
-from tollmeter.cli.printing import Columns, print_columns
+from tollmeter.cli.printing import TableColumns, print_columns
 
 LONG = "words " * 40
-ROWS = Columns(
+ROWS = TableColumns(
     ("name", "runs", "why"), [("first", "qemu-user:aarch64", LONG), ("second", "local", LONG)], whole=("runs",)
 )
 PROGRAM = (
-    f"from tollmeter.cli.printing import Columns, print_columns; print_columns(Columns(*{tuple(ROWS)!r}), 'table')"
+    "from tollmeter.cli.printing import TableColumns, print_columns; "
+    f"print_columns(TableColumns(*{tuple(ROWS)!r}), 'table')"
 )
 
 

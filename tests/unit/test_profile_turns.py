@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tollmeter.catalog import Executable
-from tollmeter.library import turns
+from tollmeter.library import interleaved_profiles
+from tollmeter.library.interleaved_profiles import SLICE_MS, InterleavedProfiles
 from tollmeter.library.profiling import profile_suite
-from tollmeter.library.sampled import Sampled, Slice, Wanted
-from tollmeter.library.turns import SLICE_MS, Turns
+from tollmeter.library.sampled import ProfilePoint, Sampled, Slice
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
 from tollmeter.store.profile_files import kept
@@ -37,7 +37,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def inlined(self, _: int) -> None: ...
 
-    monkeypatch.setattr(turns, "Symbols", Named)
+    monkeypatch.setattr(interleaved_profiles, "Symbols", Named)
 
 
 class Machine:
@@ -47,7 +47,7 @@ class Machine:
     def __init__(self, neighbour: Sequence[int]) -> None:
         self.neighbour, self.asked = set(neighbour), list[tuple[str, int]]()
 
-    def sampled(self, wanted: Wanted, sampling: Sampling) -> Slice:
+    def sampled(self, wanted: ProfilePoint, sampling: Sampling) -> Slice:
         self.asked.append((str(wanted.point.parameters), sampling.ms))
         there = len(self.asked) - 1 in self.neighbour
         hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
@@ -56,14 +56,14 @@ class Machine:
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
-    monkeypatch.setattr(turns, "sampled", machine.sampled)
-    found = Turns(asked_for(points), Sampling(TURNS * SLICE_MS))
+    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
+    found = InterleavedProfiles(asked_for(points), Sampling(TURNS * SLICE_MS))
     found.take(lambda _: None)
     return found.profiles()
 
 
-def asked_for(points: int, target: str = "local") -> list[Wanted]:
-    return [Wanted(Point("any.probe", "x86_64", target, (("way", way),)), NOTHING) for way in range(points)]
+def asked_for(points: int, target: str = "local") -> list[ProfilePoint]:
+    return [ProfilePoint(Point("any.probe", "x86_64", target, (("way", way),)), NOTHING) for way in range(points)]
 
 
 @pytest.mark.usefixtures("named")
@@ -109,13 +109,13 @@ def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixe
 def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
 
-    def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+    def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
         if ("way", 1) in wanted.point.parameters:
             raise Failure("no timer here")
         return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(turns, "sampled", sampled)
-    found = Turns(asked_for(3), Sampling(500))
+    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
+    found = InterleavedProfiles(asked_for(3), Sampling(500))
     found.take(lambda _: None)
     assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
 
@@ -123,7 +123,7 @@ def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("named")
 def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
-    monkeypatch.setattr(turns, "sampled", machine.sampled)
+    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
     counted = asked_for(1, "qemu-user:mipsel")
     profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
     times = [ms for _, ms in machine.asked]
@@ -137,12 +137,12 @@ def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.Monk
 def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
 
-    def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+    def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
         if len(machine.asked) == 4:
             raise KeyboardInterrupt
         return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(turns, "sampled", sampled)
+    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
     with pytest.raises(KeyboardInterrupt):
         profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
     assert [bool(one.reason) for one in kept(tmp_path)] == [False] * 4 + [True]

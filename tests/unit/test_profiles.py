@@ -13,9 +13,9 @@ import pytest
 
 from tollmeter.catalog import Executable
 from tollmeter.library import sampled
+from tollmeter.library.interleaved_profiles import LEAST_TURNS
 from tollmeter.library.profiling import take_all
-from tollmeter.library.sampled import Wanted
-from tollmeter.library.turns import LEAST_TURNS
+from tollmeter.library.sampled import ProfilePoint
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
@@ -147,7 +147,7 @@ def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, obj
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")
     )
-    return take_all([Wanted(Point(probe="any.probe", abi="x86_64", target="local"), built)], Asked(1))[0]
+    return take_all([ProfilePoint(Point(probe="any.probe", abi="x86_64", target="local"), built)], Asked(1))[0]
 
 
 def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:

@@ -8,18 +8,18 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
-from tollmeter.experiment.runs_differ import Cost, Run, rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 
 
-def history(*medians: float, error: float = 0.0, row: str = "a.b x86_64", places: str = "") -> list[Run]:
+def history(*medians: float, error: float = 0.0, row: str = "a.b x86_64", places: str = "") -> list[EarlierRun]:
     where = places or "h" * len(medians)
-    return [Run(place, {row: Cost(median, error)}) for median, place in zip(medians, where, strict=True)]
+    return [EarlierRun(place, {row: Cost(median, error)}) for median, place in zip(medians, where, strict=True)]
 
 
-def of_rows(rows: dict[str, tuple[float, ...]]) -> list[Run]:
+def of_rows(rows: dict[str, tuple[float, ...]]) -> list[EarlierRun]:
     """Logarithms of each row in each of three runs."""
-    return [Run("h", {name: Cost(exp(logs[run]), 0.0) for name, logs in rows.items()}) for run in range(3)]
+    return [EarlierRun("h", {name: Cost(exp(logs[run]), 0.0) for name, logs in rows.items()}) for run in range(3)]
 
 
 def test_by_hand() -> None:
@@ -65,8 +65,8 @@ def test_what_is_shipped_stands_in_for_the_usual() -> None:
     assert runs_sd(still, {"a.b": 0.05})["a.b"] == pytest.approx(sqrt(4 / 7) * 0.05)
 
 
-def in_cycles(clocks: list[float], costs: list[float]) -> list[Run]:
-    return [Run("h", {"a.b x": Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
+def in_cycles(clocks: list[float], costs: list[float]) -> list[EarlierRun]:
+    return [EarlierRun("h", {"a.b x": Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
 
 
 def test_a_clock_that_wanders_is_no_scatter_of_what_follows_it_nor_of_what_does_not() -> None:

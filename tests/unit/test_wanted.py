@@ -13,10 +13,10 @@ import pytest
 from tollmeter import catalog, saying
 from tollmeter.library import places
 from tollmeter.library.places import sources
-from tollmeter.library.wanted import Asking, asking, selects_of, wanted
+from tollmeter.library.wanted import ProbeRequest, asking, selects_of, wanted
 from tollmeter.model import Abi, CacheModel, Failure, Select, Suite, Workload
 from tollmeter.toolchain import ready
-from tollmeter.toolchain.ready import make_ready, standing_gap
+from tollmeter.toolchain.ready import known_gap, make_ready
 
 SOURCES = {"kernel.loop": (), "kernel.enter": (), "kernel.remote": ("libtirpc",), "memory.latency": ()}
 OWN = ("x86_64", "ia32", "x86_64-musl")
@@ -60,9 +60,9 @@ def test_what_stands_against_a_point_is_built_too() -> None:
 def test_what_a_suite_looks_at_is_built_and_a_workload_has_a_probe_that_tells_where_it_runs() -> None:
     cache = CacheModel(bytes=1, line=1, ways=1, assumed="", select=(Select(probe="kernel.loop"),))
     looked = Suite(name="s", question="?", profile=(Select(probe="memory.*"),), modelled=cache)
-    assert wanted(Asking(selects_of(looked)), SOURCES, (), OWN) == {"x86_64": {"memory.latency", "kernel.loop"}}
+    assert wanted(ProbeRequest(selects_of(looked)), SOURCES, (), OWN) == {"x86_64": {"memory.latency", "kernel.loop"}}
     lua = Workload(name="lua", what="", start=("lua",), verify="1", abi=("native", "ia32"))
-    told = wanted(Asking(selects_of(Suite(name="s", question="?", workload=(lua,)))), SOURCES, (), OWN)
+    told = wanted(ProbeRequest(selects_of(Suite(name="s", question="?", workload=(lua,)))), SOURCES, (), OWN)
     assert told == {"x86_64": {"kernel.enter"}, "ia32": {"kernel.enter"}}
 
 
@@ -100,7 +100,7 @@ def loaded(
     said: list[str] = []
     monkeypatch.setattr(saying, "_listeners", [said.append])
     select = Select(probe="kernel.loop", abi=of)
-    return places.made_ready(abis, [], Asking([select])), said
+    return places.made_ready(abis, [], ProbeRequest([select])), said
 
 
 def test_an_abi_that_nobody_named_is_a_gap_that_is_said_once_and_tried_again_when_packages_come(
@@ -118,7 +118,7 @@ def test_an_abi_that_nobody_named_is_a_gap_that_is_said_once_and_tried_again_whe
     (lacking / "status").touch()
     later = (lacking / "build/zz.gap").stat().st_mtime + 1
     os.utime(lacking / "status", (later, later))
-    assert standing_gap(lacking, "zz") is None
+    assert known_gap(lacking, "zz") is None
     (lacking / "abis/zz.toml").write_text((lacking / f"abis/{own_abi.name}.toml").read_text())
     third, _ = loaded(monkeypatch)
     assert third.abis == (own_abi.name, "zz") and not third.gaps

@@ -15,7 +15,7 @@ from tollmeter.conduct import Stopping
 from tollmeter.counting import doing
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
-from tollmeter.library.measure import Measured
+from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
 from tollmeter.model import Book, Failure, Outcome, Point, Row
 from tollmeter.root import typed
@@ -27,7 +27,7 @@ DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
 GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, FAILED, NOTHING, DONE)
 
 
-def answered(measuring: Callable[[Stopping], Measured], options: Options) -> int:
+def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> int:
     """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
     written. Returns the exit code of the whole run."""
     with Stopping(answer=_promise) as stopping:
@@ -41,7 +41,7 @@ def _promise() -> None:
     sys.stderr.write("\ntoll: ending with what is under way, and its report; once more ends at once\n")
 
 
-def finished(measured: Measured, options: Options) -> int:
+def finished(measured: MeasuredRun, options: Options) -> int:
     """Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and not options.quiet:

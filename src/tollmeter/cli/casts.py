@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.model import Abi, Failure
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def casts(
         cells = [_cells(cast) for cast in rows]
         names = ("times", "place", "through", "source", "cast")
         first = 0 if by else 1
-        shown = Columns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
+        shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
         print_columns(shown, form)
     for file, trouble in survey.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis
@@ -38,7 +38,7 @@ def layout(
     rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
     columns = ("fact", *layouts, "breaks")
     marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
-    print_columns(Columns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
+    print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
     if form == "table":
         _say_what_breaks(apart, tuple(layouts))
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.toolchain.build import probe_names
@@ -29,7 +29,7 @@ def list_(
     print_columns(listed[what](), form)
 
 
-def _probes() -> Columns:
+def _probes() -> TableColumns:
     try:
         catalog = places.built()
     except Failure as failure:
@@ -37,21 +37,23 @@ def _probes() -> Columns:
             raise
         # A probe is described when it is built; until then only its file name is known.
         say(failure.sentence)
-        return Columns(PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1)
+        return TableColumns(
+            PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1
+        )
     rows = []
     for name, probe in catalog.probes().items():
         abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
         rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
     left_out = {probe: f"left out: {sentence}" for (probe, _), sentence in catalog.broken.items()}
     rows += [(name, sentence, "", "") for name, sentence in left_out.items() if name not in catalog.probes()]
-    return Columns(PROBE, sorted(rows), narrow=2)
+    return TableColumns(PROBE, sorted(rows), narrow=2)
 
 
-def _suites() -> Columns:
-    return Columns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()])
+def _suites() -> TableColumns:
+    return TableColumns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()])
 
 
-def _abis() -> Columns:
+def _abis() -> TableColumns:
     import platform
 
     from tollmeter.toolchain.abis import survey
@@ -63,10 +65,10 @@ def _abis() -> Columns:
         lacks = (standing.target or "no", standing.clock or "", standing.missing or "", standing.mend or "")
         rows.append((standing.name, builds, *lacks, standing.compiler or "", standing.summary))
     mends = [(name, mend) for name, *_, mend, _, _ in rows if mend]
-    return Columns(names, rows, narrow=5, whole=names[:4], below=mends)
+    return TableColumns(names, rows, narrow=5, whole=names[:4], below=mends)
 
 
-def _runs() -> Columns:
+def _runs() -> TableColumns:
     from tollmeter.store.request import read_request
 
     rows = []
@@ -76,10 +78,10 @@ def _runs() -> Columns:
             rows.append((folder.name, request.started, request.suite.question))
         except Failure as failure:
             rows.append((folder.name, "", failure.sentence))
-    return Columns(("run", "started", "question"), rows)
+    return TableColumns(("run", "started", "question"), rows)
 
 
-def _findings() -> Columns:
+def _findings() -> TableColumns:
     from tollmeter.findings import subjects
 
-    return Columns(("rule", "looks for"), list(subjects().items()))
+    return TableColumns(("rule", "looks for"), list(subjects().items()))

@@ -18,7 +18,7 @@ from tollmeter.protocol import clean
 WIDEST = 100_000
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns never
     folded, by default the first; where the terminal is too narrow, the others give way. below: names and what to type
     for each, which stands under the table, since a command that is folded cannot be pasted."""
@@ -35,7 +35,7 @@ def say(sentence: str) -> None:
     print(f"toll: {clean(sentence)}", file=sys.stderr)
 
 
-def print_columns(columns: Columns, form: str) -> None:
+def print_columns(columns: TableColumns, form: str) -> None:
     if form == "json":
         table = [dict(zip(columns.names, row, strict=True)) for row in columns.rows]
         write(msgspec.json.format(msgspec.json.encode(table)) + b"\n")
@@ -45,7 +45,7 @@ def print_columns(columns: Columns, form: str) -> None:
         raise unknown("format", form, ("table", "json"))
 
 
-def _print_table(columns: Columns) -> None:
+def _print_table(columns: TableColumns) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -11,14 +11,14 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import show
-from tollmeter.cli.printing import Columns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tollmeter.conduct import Stopping
-    from tollmeter.library.measure import Measured, Observing
+    from tollmeter.library.measure import MeasuredRun, Observing
     from tollmeter.plan import Plan
 
 
@@ -63,7 +63,7 @@ def run(
     return answered(_measuring(options, resume), options)
 
 
-def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Measured]:
+def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
     from tollmeter.library.measure import interrupted, measured, resumed
     from tollmeter.library.prepare import prepared
@@ -92,7 +92,7 @@ def _planned(options: Options, resume: str | None) -> int:
         (point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target)
         for point in plan.points()
     ]
-    columns = Columns(("probe", "parameters", "abi", "target"), rows, narrow=4)
+    columns = TableColumns(("probe", "parameters", "abi", "target"), rows, narrow=4)
     print_columns(columns, "json" if options.form == "json" else "table")
     effort = plan.effort
     say(

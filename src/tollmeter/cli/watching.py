@@ -50,7 +50,7 @@ class Watching:
         self._progress.visit(visit.point, fraction, 1.0, seconds_left)
 
     def tell(self) -> None:
-        """The numbers of what was visited since they were last told, where they will be seen."""
+        """Prints the numbers of the visits since the last call, where they will be seen."""
         if self._progress.takes_numbers:
             fresh = [rows_of_point(self._seen[point], self._probes[point.probe]) for point in self._fresh]
             self._progress.numbers([row for rows in fresh for row in rows])

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from tollmeter.conduct.asking import Asking
-from tollmeter.conduct.layouts import Layout, Layouts, Turns
+from tollmeter.conduct.judge_queries import JudgeQueries
+from tollmeter.conduct.layouts import Layout, Layouts, RoundOrder
 from tollmeter.conduct.machine_lock import hold_machine_lock
 from tollmeter.conduct.quiet import no_collections, pinned_to, realtime_priority
 from tollmeter.conduct.refining import Refinement
@@ -87,7 +87,7 @@ class _Run:
         self._began = stage.now()
         self._costs: Costs = plan.costs()
         self._seen: dict[Point, list[Outcome]] = {}
-        self._asking = Asking(plan, stage.judge, self._seen)
+        self._asking = JudgeQueries(plan, stage.judge, self._seen)
         self._setups = SetupPlanner(stage, self._costs, self._asking.beside_a_visit)
         self._layouts = Layouts()
         self._reader = Outcomes()
@@ -253,7 +253,7 @@ class _Run:
         self._left_over = {point: self._left_over.get(point, self._stage.now()) for point in turns.left}
         return whole
 
-    def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> Turns:
+    def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> RoundOrder:
         """The order of a round's visits. Slow set-ups run beside visits of other points, also of the next rounds; where
         the budget may end with this round, each point is visited first."""
         order = visit_order(self._plan, points, round_, self._costs)
@@ -263,10 +263,10 @@ class _Run:
         share = self._seconds_of(points) / max(1e-9, self._left())
         have_intervals = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
         if share > _MOST_SPREAD and not have_intervals:
-            return Turns(order, times)
+            return RoundOrder(order, times)
         since = self._stage.now() - _LEFT_OVER_S
         may_wait = {point for point in slow if self._left_over.get(point, inf) > since}
-        return Turns(order, times, slow, may_wait if share <= _MOST_LEAVING or have_intervals else ())
+        return RoundOrder(order, times, slow, may_wait if share <= _MOST_LEAVING or have_intervals else ())
 
     def _first_visits(
         self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]

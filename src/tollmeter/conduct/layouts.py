@@ -51,7 +51,7 @@ class Layouts:
         self._now[place] = layout._replace(served=layout.served + 1)
 
 
-class Turns:
+class RoundOrder:
     """The order of one round's visits, each point as often as `times` states.
 
     Repeated visits of a point are interleaved with the next points, A b A c A d, or with another repeated point, A B A

@@ -26,7 +26,7 @@ def hold_machine_lock(
 ) -> Iterator[bool]:
     """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: does not wait.
     Yields whether another run measures at the same time, as far as can be known."""
-    descriptor = _opened()
+    descriptor = _open_lock()
     if descriptor is None:
         say("no file for the machine's lock can be made: another run may measure at the same time")
         yield False
@@ -52,7 +52,7 @@ def _acquired(descriptor: int) -> bool:
     return True
 
 
-def _opened() -> int | None:
+def _open_lock() -> int | None:
     """Opens the lock file. TOLL_LOCK names another folder, such as one that the containers of one machine share. In a
     folder that all users may write, the kernel refuses O_CREAT on a file that another user owns (fs.protected_regular),
     so the file is first opened without it."""

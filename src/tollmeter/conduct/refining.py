@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tollmeter.conduct.stage import Judge
 from tollmeter.model import Outcome, Point
-from tollmeter.plan import Curve, Plan
+from tollmeter.plan import Plan, SweepCurve
 
 ASKED_AGAIN = 1.2
 """A curve is judged again when it has this many times as many visits: its result changes no faster, and to read all
@@ -29,19 +29,19 @@ class Refinement:
     def __init__(self, plan: Plan, judge: Judge) -> None:
         self._plan = plan
         self._judge = judge
-        self._wishes: dict[Curve, _Wish] = {}
+        self._wishes: dict[SweepCurve, _Wish] = {}
 
     def forget(self) -> None:
         """What is known of the machine has changed."""
         self._wishes.clear()
 
-    def wished(self, curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> list[Point]:
+    def wished(self, curve: SweepCurve, seen: Mapping[Point, Sequence[Outcome]]) -> list[Point]:
         """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused,
         for the one in its place."""
-        of_curve = _seen_of(curve, seen)
+        of_curve = _visits_by_value(curve, seen)
         if curve.refused and of_curve and all(_is_refused(outcomes) for outcomes in of_curve.values()):
             curve = curve.in_place()
-            of_curve = _seen_of(curve, seen)
+            of_curve = _visits_by_value(curve, seen)
             if not set(of_curve) >= set(curve.begun):
                 return [curve.at(value) for value in curve.begun]
         visits, before = sum(map(len, of_curve.values())), self._wishes.get(curve, _Wish(0, 0, []))
@@ -49,7 +49,7 @@ class Refinement:
             self._wishes[curve] = _Wish(visits, len(of_curve), self._wished_now(curve, of_curve))
         return self._wishes[curve].points if visits else []
 
-    def _wished_now(self, curve: Curve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
+    def _wished_now(self, curve: SweepCurve, seen: Mapping[int, Sequence[Outcome]]) -> list[Point]:
         measured = {
             value: outcomes for value, outcomes in seen.items() if any(outcome.status == "ok" for outcome in outcomes)
         }
@@ -59,7 +59,7 @@ class Refinement:
         return [curve.at(value) for value in wished if value in curve.grid]
 
 
-def _seen_of(curve: Curve, seen: Mapping[Point, Sequence[Outcome]]) -> dict[int, Sequence[Outcome]]:
+def _visits_by_value(curve: SweepCurve, seen: Mapping[Point, Sequence[Outcome]]) -> dict[int, Sequence[Outcome]]:
     return {value: outcomes for value in curve.grid if (outcomes := seen.get(curve.at(value)))}
 
 

@@ -65,7 +65,7 @@ class Watch:
         is_readable = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),
-            "/proc/self/cgroup": _tells_groups(),
+            "/proc/self/cgroup": _has_control_groups(),
             "getrusage": _answers(resource.getrusage, resource.RUSAGE_SELF),
             "getpriority": _nice() is not None,
             "sched_getscheduler": _answers(os.sched_getscheduler, 0),
@@ -200,7 +200,7 @@ def _groups() -> list[Path]:
     return groups
 
 
-def _tells_groups() -> bool:
+def _has_control_groups() -> bool:
     """A kernel without control groups has no such file, and limits nothing by them."""
     try:
         return bool((PROC / "self/cgroup").read_text(encoding="utf-8", errors="replace").strip())

@@ -65,7 +65,7 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
     its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
     clock = taken.spread(clocks_hz)
-    looks = _looks(taken)
+    looks = _width_readings(taken)
     both = (looks[:, 0] > 0) & (looks[:, 2] > 0) & (clock > 0)
     ratios = looks[both] / clock[both, None]
     return np.asarray(ratios[ratios > 0])
@@ -101,17 +101,17 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
     workloads on the sibling hyperthread come and go within milliseconds, and may run between two looks."""
     clock, width = taken.spread(clocks_hz), taken.spread(full_widths)
     known = (clock > 0) & (width > 0)
-    looks = np.where(known, _looks(taken).T / np.where(known, clock, 1.0), 0.0).T
+    looks = np.where(known, _width_readings(taken).T / np.where(known, clock, 1.0), 0.0).T
     made = looks > 0
     seen = made[:, 0] & made[:, 2]
     whole = looks >= WHOLE_FROM * width[:, None]
     fine = whole | ~made
-    full = _beside(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
+    full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
     shared = seen & ~(whole & made).any(axis=1)
     return np.where(seen & fine.all(axis=1) & full, "whole", np.where(shared, "shared", "unknown"))
 
 
-def _beside(taken: Taken, last: Mask, first: Mask) -> Mask:
+def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
     """Whether the samples next to each sample, as far as its visit has them, saw the full width in their adjacent
     looks: the last ones of the sample before, the first ones of the sample after."""
     before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
@@ -122,7 +122,7 @@ def _beside(taken: Taken, last: Mask, first: Mask) -> Mask:
     return before & behind
 
 
-def _looks(taken: Taken) -> Floats:
+def _width_readings(taken: Taken) -> Floats:
     """Independent additions a second before each sample, in its middle and after it; 0 where not measured."""
     return np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
 

@@ -32,7 +32,7 @@ class Cost(NamedTuple):
     clock_hz: float = 0.0
 
 
-class Run(NamedTuple):
+class EarlierRun(NamedTuple):
     """place: host and kernel: costs of two places may really differ. rows: by a name that begins with the probe's and a
     blank."""
 
@@ -40,19 +40,19 @@ class Run(NamedTuple):
     rows: Mapping[str, Cost]
 
 
-class _Seen(NamedTuple):
+class _RowScatter(NamedTuple):
     """Of one row. variance: between runs. freedom: how many runs it rests on, less one for each further place."""
 
     variance: float
     freedom: float
 
 
-def runs_sd(runs: Sequence[Run], usual: Mapping[str, float]) -> dict[str, float]:
+def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float]) -> dict[str, float]:
     """Standard deviation between runs of logarithms, by probe.
 
     The median over a probe's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
     of a row are not used. usual: by probe, as shipped."""
-    by_probe: dict[str, list[_Seen]] = defaultdict(list)
+    by_probe: dict[str, list[_RowScatter]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
         by_probe[_probe(name)].append(seen)
     return {
@@ -61,11 +61,11 @@ def runs_sd(runs: Sequence[Run], usual: Mapping[str, float]) -> dict[str, float]
     }
 
 
-def _middle(rows: Sequence[_Seen]) -> _Seen:
-    return _Seen(median(row.variance for row in rows), median(row.freedom for row in rows))
+def _middle(rows: Sequence[_RowScatter]) -> _RowScatter:
+    return _RowScatter(median(row.variance for row in rows), median(row.freedom for row in rows))
 
 
-def rows_sd(runs: Sequence[Run], of_probes: Mapping[str, float]) -> dict[str, float]:
+def rows_sd(runs: Sequence[EarlierRun], of_probes: Mapping[str, float]) -> dict[str, float]:
     """The same by row, for rows whose runs clearly differ by more than those of their probe: a walk that fits no
     private cache depends on what neighbours leave of a shared one. Shrunk towards the probe's value as if that rested
     on one run. Never less than the probe's: a few runs that agree prove nothing."""
@@ -78,7 +78,7 @@ def rows_sd(runs: Sequence[Run], of_probes: Mapping[str, float]) -> dict[str, fl
     return by_row
 
 
-def _by_row(runs: Iterable[Run]) -> dict[str, _Seen]:
+def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
     """Of each row that three runs of one place have."""
     by_row: dict[str, list[tuple[str, Cost]]] = defaultdict(list)
     for run in runs:
@@ -89,7 +89,7 @@ def _by_row(runs: Iterable[Run]) -> dict[str, _Seen]:
     return {name: seen for name, seen in seen_by_row.items() if seen is not None}
 
 
-def _of_row(costs: Sequence[tuple[str, Cost]]) -> _Seen | None:
+def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
     """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
@@ -99,7 +99,7 @@ def _of_row(costs: Sequence[tuple[str, Cost]]) -> _Seen | None:
     in_cycles = [ratio + _clocks(*pair) for ratio, pair in zip(in_ns, pairs, strict=True)]
     spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE
     errors = sum(cost.error**2 for _, cost in costs) / len(costs)
-    return _Seen(max(0.0, spread**2 - errors), freedom + 1)
+    return _RowScatter(max(0.0, spread**2 - errors), freedom + 1)
 
 
 def _clocks(first: Cost, second: Cost) -> float:
@@ -110,5 +110,5 @@ def _probe(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def _shrunk(seen: _Seen, usual_sd: float, worth: float) -> float:
+def _shrunk(seen: _RowScatter, usual_sd: float, worth: float) -> float:
     return max(_LEAST_SD, sqrt((seen.freedom * seen.variance + worth * usual_sd**2) / (seen.freedom + worth)))

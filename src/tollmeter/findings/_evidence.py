@@ -48,6 +48,6 @@ def number(row: Row, parameter: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def apart(lower: Row, upper: Row) -> bool:
+def is_separate(lower: Row, upper: Row) -> bool:
     """Whether the interval of one lies wholly below the other's."""
     return lower.high is not None and upper.low is not None and lower.high < upper.low

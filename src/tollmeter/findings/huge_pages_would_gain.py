@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import apart, number, of_row, own_rows
+from tollmeter.findings._evidence import is_separate, number, of_row, own_rows
 from tollmeter.model import Book, Finding, Row
 from tollmeter.numbers.percent import in_percent
 
@@ -26,7 +26,7 @@ def find(book: Book) -> Iterable[Finding]:
 
 def _gain(small: Row, huge: Row) -> Iterable[Finding]:
     saved = 1 - (huge.median or 0.0) / (small.median or 1.0)
-    if saved <= WORTH or not apart(huge, small):
+    if saved <= WORTH or not is_separate(huge, small):
         return
     yield Finding(
         name="memory.huge_pages_would_gain",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings._evidence import apart, of_row, own_rows
+from tollmeter.findings._evidence import is_separate, of_row, own_rows
 from tollmeter.model import Book, Finding, Row
 
 DEARER = 2.0
@@ -19,7 +19,7 @@ def find(book: Book) -> Iterable[Finding]:
         return
     usual = traps[(len(traps) - 1) // 2]
     for trap in traps:
-        if (trap.median or 0.0) > DEARER * (usual.median or 0.0) and apart(usual, trap):
+        if (trap.median or 0.0) > DEARER * (usual.median or 0.0) and is_separate(usual, trap):
             yield _finding(trap, usual, hypervisor)
 
 

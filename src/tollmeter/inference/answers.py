@@ -16,7 +16,7 @@ LEAST_ERROR, MOST_ERROR = 0.005, 100.0
 NORMAL_95 = 1.96
 
 
-class Answer(Record, frozen=True):
+class InferredNumber(Record, frozen=True):
     """The 95 % interval low..high contains value; None: not resolved, and why states what is missing."""
 
     value: float | None = None
@@ -33,8 +33,8 @@ class YesOrNo(Record, frozen=True):
     why: str | None = None
 
 
-def answer(estimate: Estimate) -> Answer:
-    return Answer(value=estimate.value, low=estimate.low, high=estimate.high)
+def answer(estimate: Estimate) -> InferredNumber:
+    return InferredNumber(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def middle(row: Row) -> float:
@@ -84,7 +84,7 @@ def number(row: Row, parameter: str) -> int:
     return int(row.parameters[parameter])
 
 
-def asked(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:
+def rows_meaning(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:
     """Rows with a number that mean this, at these values of their parameters."""
     return [
         row

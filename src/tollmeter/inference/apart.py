@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.inference.knees import Fit, Knee
+from tollmeter.inference.knees import CurveFit, Knee
 from tollmeter.inference.search import LEAST_SIZE_RATIO
-from tollmeter.inference.sweeps import APART, are_few, size_of, torn, when_calm
+from tollmeter.inference.sweeps import APART, are_few, is_mixed, size_of, undisturbed_curve
 from tollmeter.model import Row
 
 BEYOND = 1.5
@@ -22,7 +22,7 @@ TOO_FEW = f"fewer than {LEAST_VISITS} visits"
 BLURRED = "the cache use of other workloads hides the boundary"
 
 
-def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
+def why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
     """Empty where this knee belongs to one cache. own: the size of that cache by the system, known: the sizes of all,
     in bytes; the system's value withholds a size of few visits, and never makes one."""
     knee = fit.knees[place]
@@ -31,7 +31,7 @@ def why_merged(fit: Fit, place: int, sweep: Sequence[Row], own: float | None, kn
     return BLURRED if knee is fit.knees[-1] and blurred(fit, sweep) else ""
 
 
-def blurred(fit: Fit, sweep: Sequence[Row]) -> bool:
+def blurred(fit: CurveFit, sweep: Sequence[Row]) -> bool:
     """Whether the latency before the last knee ends so early that another cache fits between, and visits of the sizes
     there disagree. A knee before the last was separated from a cache that others may use, so it belongs to one cache.
     """
@@ -39,9 +39,9 @@ def blurred(fit: Fit, sweep: Sequence[Row]) -> bool:
         return False
     knee, level = fit.knees[-1], APART * fit.latencies[-2]
     near = _near(knee, sweep)
-    flat = len(list(takewhile(lambda row: (row.median or 0.0) < level, when_calm(near))))
+    flat = len(list(takewhile(lambda row: (row.median or 0.0) < level, undisturbed_curve(near))))
     reached = bool(flat) and knee.size_bytes >= LEAST_SIZE_RATIO * size_of(near[flat - 1])
-    return reached and any(torn(row) for row in near[flat:])
+    return reached and any(is_mixed(row) for row in near[flat:])
 
 
 def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, inf, log
 from statistics import median
 
-from tollmeter.inference.answers import Answer, asked, middle, number, relative_error, series
+from tollmeter.inference.answers import InferredNumber, middle, number, relative_error, rows_meaning, series
 from tollmeter.inference.steps import Jump, jumps
 from tollmeter.model import Level, Probe, Record, Row
 
@@ -26,11 +26,11 @@ SAME_LATENCY = 0.3
 SAME_CAPACITY = 0.12
 
 
-class Ways(Record, frozen=True):
+class Associativity(Record, frozen=True):
     """Of one level. way_bytes: the shortest distance at which its lines share a set, None where only one was timed."""
 
     level: str
-    ways: Answer
+    ways: InferredNumber
     way_bytes: int | None = None
 
 
@@ -43,10 +43,14 @@ class Edge(Record, frozen=True):
     high: int
 
 
-def associativity(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> tuple[Ways, ...]:
+def associativity(
+    rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]
+) -> tuple[Associativity, ...]:
     """Of each cache of a measured hierarchy, from rows that mean `conflict-of-lines`, of one ABI and target."""
     caches = [level for level in levels if level.size_bytes is not None]
-    by_pages = {pages: _edges(asked(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")}
+    by_pages = {
+        pages: _edges(rows_meaning(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")
+    }
     return tuple(_ways(levels, place, by_pages) for place in range(len(caches)))
 
 
@@ -71,7 +75,7 @@ def _edge(step: Jump, counts: Sequence[int]) -> Edge:
     return Edge(latency_ns=exp(step.before), fits=fits, low=low, high=high)
 
 
-def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Ways:
+def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Associativity:
     """The associativity of one level. Series in huge pages answer for every level, where they were measured; series in
     small pages only for the first."""
     level = levels[place]
@@ -85,11 +89,11 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
         if ways := _settled(level, edges):
             return ways
         unsettled = unsettled or edges
-    why = _why_unsettled(level, unsettled) if unsettled else _why_unseen(levels, place, by_pages)
-    return Ways(level=level.level, ways=Answer(why=why))
+    why = _why_unsettled(level, unsettled) if unsettled else _why_no_edge(levels, place, by_pages)
+    return Associativity(level=level.level, ways=InferredNumber(why=why))
 
 
-def _why_unseen(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
+def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
     if not any(by_pages.values()):
         return "no cycle of lines a power of two apart was timed"
     if place and not by_pages["huge"]:
@@ -117,7 +121,7 @@ def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
     return None
 
 
-def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways | None:
+def _settled(level: Level, edges: Mapping[int, Edge]) -> Associativity | None:
     """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
     longer distance may disagree: translation buffers have sets as well."""
     shortest_timed = min(edges, default=0)
@@ -128,8 +132,8 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> Ways | None:
                 median(ends)
                 for ends in zip(*((edges[distance].low, edges[distance].high) for distance in run), strict=True)
             )
-            answer = Answer(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
-            return Ways(level=level.level, ways=answer, way_bytes=way_bytes)
+            answer = InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
+            return Associativity(level=level.level, ways=answer, way_bytes=way_bytes)
     return None
 
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.inference.apart import blurred, why_merged
-from tollmeter.inference.knees import USUAL_PAGE, Fit, Knee, fit_levels
+from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
 from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.sweeps import (
@@ -27,7 +27,7 @@ from tollmeter.inference.sweeps import (
     latency_rows,
     size_of,
     to_fit,
-    when_calm,
+    undisturbed_curve,
 )
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
@@ -45,7 +45,7 @@ BEYOND_UNTOLD = 8 << 20
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Evidence:
     """What the levels are read from: native rows, and the fit of one latency curve among them."""
 
     machine: Machine
@@ -53,9 +53,9 @@ class _Seen:
     rows: Sequence[Row]
     sweep: Sequence[Row]
     reading: Sequence[Sequence[Row]]
-    fit: Fit
+    fit: CurveFit
 
-    def by_turns(self, place: int) -> list[Row]:
+    def mixed_sizes(self, place: int) -> list[Row]:
         """The sizes that this level serves in some visits only: the first of their states is nearest to its latency."""
         pairs = [(row, both[0].median) for row in self.sweep if (both := both_states(row))]
         return [row for row, first in pairs if self._nearest(first) == place]
@@ -93,7 +93,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
-    seen = _Seen(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
+    seen = _Evidence(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
     names = _names(joined, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
@@ -133,17 +133,17 @@ def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
     return stated if is_inside and are_few(rows) else 1 + MOST_CACHES
 
 
-def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> Fit:
+def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
     most, page_bytes = _most_levels(rows, machine), _page_bytes(pages, machine)
-    fit = _of_seen_levels(rows, most, page_bytes)
+    fit = _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
-    calm = _of_seen_levels(when_calm(rows), most, page_bytes)
+    calm = _without_unseen_levels(undisturbed_curve(rows), most, page_bytes)
     return calm if len(calm.knees) > len(fit.knees) else fit
 
 
-def _of_seen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> Fit:
+def _without_unseen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> CurveFit:
     """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
     fit = fit_levels(to_fit(rows), most, page_bytes)
@@ -152,13 +152,13 @@ def _of_seen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> Fit:
     return fit
 
 
-def _is_seen(fit: Fit, place: int, rows: Sequence[Row]) -> bool:
+def _is_seen(fit: CurveFit, place: int, rows: Sequence[Row]) -> bool:
     latency, beyond = fit.latencies[place], fit.knees[place].size_bytes
     own = [row.median or 0.0 for row in rows if fit.knees[place - 1].size_bytes < size_of(row) < beyond]
     return any(abs(typical - latency) < SEEN * latency for typical in own)
 
 
-def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
+def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
     """The best curve's levels, their sizes averaged with those of the other page modes that agree.
 
     All page modes see the same caches, with different page placement. A knee of another curve counts where that curve
@@ -177,7 +177,7 @@ def _joined(best: Fit, others: Sequence[Fit]) -> Fit:
     return msgspec.structs.replace(best, knees=tuple(joined))
 
 
-def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
+def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) -> CurveFit:
     """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
     is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, which
     pay for their translations. Where page-local order has more knees, a prefetcher made them."""
@@ -188,14 +188,14 @@ def _less_translation(small: Fit, local: Fit, sweep: Sequence[Row]) -> Fit:
     for (low, high), latency in zip(pairwise(ends), local.latencies, strict=True):
         inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
         latencies.append(median(inside) if inside else latency)
-    return Fit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
+    return CurveFit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
 
 
 def _meet(first: Knee, second: Knee) -> bool:
     return first.low <= second.high and second.low <= first.high
 
 
-def _names(fit: Fit, farthest: float, machine: Machine) -> list[str]:
+def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
     The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
@@ -224,14 +224,14 @@ def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int,
     return min(combinations(range(len(known)), len(knees_found)), key=disagreement)
 
 
-def _level(name: str, place: int, seen: _Seen) -> Level:
+def _level(name: str, place: int, seen: _Evidence) -> Level:
     fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
     knee = fit.knees[place] if place < len(fit.knees) else None
     own = within if within[0] < within[1] else seen.bounds(place)
     reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
-    by_turns = seen.by_turns(place)
-    not_apart_from, not_apart_why = _not_apart(name, place, seen) if knee else ("", "")
-    size_low, size_high = _size_range(knee, reading, by_turns) if knee and not not_apart_why else (None, None)
+    mixed_sizes = seen.mixed_sizes(place)
+    not_apart_from, not_apart_why = _unresolved_from(name, place, seen) if knee else ("", "")
+    size_low, size_high = _size_range(knee, reading, mixed_sizes) if knee and not not_apart_why else (None, None)
     latency, low, high = _latency(seen, place)
     few = _few_samples(_plateau(seen, place))
     unread = missing_kernels(seen.rows, seen.probes, within)
@@ -253,7 +253,7 @@ def _level(name: str, place: int, seen: _Seen) -> Level:
         latency_high=None if few else high,
         reading_low=reading[0] if reading else None,
         reading_high=reading[1] if reading else None,
-        states=_states(by_turns),
+        states=_states(mixed_sizes),
         few_samples=few,
         not_apart_from=not_apart_from,
         not_apart_why=not_apart_why,
@@ -270,26 +270,26 @@ def _why_missing(asked: Sequence[Row]) -> str:
     return without[0] if without else "too few counts of chains were measured" if asked else ""
 
 
-def _not_apart(name: str, place: int, seen: _Seen) -> tuple[str, str]:
+def _unresolved_from(name: str, place: int, seen: _Evidence) -> tuple[str, str]:
     """The next level, and why this one is not resolved from it; both empty where it is."""
     known = [cache.size_bytes for cache in os_sizes(seen.machine)]
     why = why_merged(seen.fit, place, seen.sweep, _os_size(name, seen.machine), known)
     return (f"L{_number(name) + 1}", why) if why else ("", "")
 
 
-def _size_range(knee: Knee, reading: Within | None, by_turns: Sequence[Row]) -> Within:
+def _size_range(knee: Knee, reading: Within | None, mixed_sizes: Sequence[Row]) -> Within:
     """The knee's interval, with the sizes that the level serves by turns; and with the end of its reading rate, where
     that is elsewhere: then the two see different parts of it, and its size is a range."""
-    sizes = [size_of(row) for row in by_turns]
+    sizes = [size_of(row) for row in mixed_sizes]
     low, high = min([knee.low, *sizes]), max([knee.high, *sizes])
     if reading and not (reading[0] <= high and low <= reading[1]):
         return min(low, reading[0]), max(high, reading[1])
     return low, high
 
 
-def _states(by_turns: Sequence[Row]) -> tuple[State, ...]:
+def _states(mixed_sizes: Sequence[Row]) -> tuple[State, ...]:
     """What the sizes that a level serves by turns are answered in, in the middle of these sizes."""
-    pairs = filter(None, map(both_states, by_turns))
+    pairs = filter(None, map(both_states, mixed_sizes))
     return tuple(
         State(
             state=ones[0].state,
@@ -310,7 +310,7 @@ def _number(name: str) -> int:
     return 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
 
 
-def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
+def _latency(seen: _Evidence, place: int) -> tuple[float, float, float]:
     """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
     fitted, spread = seen.fit.latencies[place], seen.fit.spreads[place]
     on = [row for row in _plateau(seen, place) if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
@@ -320,7 +320,7 @@ def _latency(seen: _Seen, place: int) -> tuple[float, float, float]:
     return middle, min(low, middle), max(high, middle)
 
 
-def _plateau(seen: _Seen, place: int) -> list[Row]:
+def _plateau(seen: _Evidence, place: int) -> list[Row]:
     low, high = seen.bounds(place)
     return [row for row in seen.sweep if low < size_of(row) < high]
 

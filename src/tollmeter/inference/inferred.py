@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tollmeter.inference.answers import Answer, YesOrNo
+from tollmeter.inference.answers import InferredNumber, YesOrNo
 from tollmeter.inference.associativity import associativity
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.inference.line import line_bytes
 from tollmeter.inference.loaded_latency import LoadCurve, LoadPoint, load_curves
 from tollmeter.inference.prefetch import USUAL_LINE, prefetching
-from tollmeter.inference.scaling import Share, efficiency, slowdown
+from tollmeter.inference.scaling import ScalingShare, efficiency, slowdown
 from tollmeter.inference.tlb import translation
 from tollmeter.inference.write_policy import write_allocate, write_back
 from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsticks
@@ -28,7 +28,7 @@ from tollmeter.numbers.units import short
 Probes = Mapping[str, Probe]
 
 
-class _Seen(NamedTuple):
+class _Inputs(NamedTuple):
     """rows: of the machine's own ABI and clock, and what they mean. line: as measured, or as most machines have it."""
 
     rows: Sequence[Row]
@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
     levels: Sequence[Level]
     machine: Machine
     meanings: frozenset[str]
-    line: Answer
+    line: InferredNumber
 
     def has(self, *wanted: str) -> bool:
         return self.meanings.issuperset(wanted)
@@ -49,18 +49,18 @@ def inferred(rows: Sequence[Row], probes: Probes, levels: Sequence[Level], machi
     """The properties that at least one row was measured for."""
     own = native(rows, machine.architecture)
     meanings = frozenset(filter(None, (meaning(row, probes) for row in own)))
-    line = line_bytes(own, probes) if "line-pair-of-distance" in meanings else Answer()
-    seen = _Seen(own, probes, levels, machine, meanings, line)
+    line = line_bytes(own, probes) if "line-pair-of-distance" in meanings else InferredNumber()
+    seen = _Inputs(own, probes, levels, machine, meanings, line)
     return tuple(inference for part in PARTS for inference in part(seen))
 
 
-def _line(seen: _Seen) -> Iterator[Inference]:
+def _line(seen: _Inputs) -> Iterator[Inference]:
     if seen.has("line-pair-of-distance"):
         reported = sorted({cache.line_bytes for cache in os_sizes(seen.machine) if cache.line_bytes})
         yield _of_answer("line", "line", seen.line, "B", system=", ".join(f"{size} B" for size in reported) or None)
 
 
-def _ways(seen: _Seen) -> Iterator[Inference]:
+def _ways(seen: _Inputs) -> Iterator[Inference]:
     if seen.has("conflict-of-lines"):
         reported = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(seen.machine) if cache.ways}
         for ways in associativity(seen.rows, seen.probes, seen.levels):
@@ -70,7 +70,7 @@ def _ways(seen: _Seen) -> Iterator[Inference]:
             )  # fmt: skip
 
 
-def _translation(seen: _Seen) -> Iterator[Inference]:
+def _translation(seen: _Inputs) -> Iterator[Inference]:
     for pages in ("small", "huge") if seen.has("translation-of-pages") else ():
         reach = translation(seen.rows, seen.probes, seen.levels, pages)
         for place, buffer in enumerate(reach.buffers, start=1):
@@ -81,10 +81,10 @@ def _translation(seen: _Seen) -> Iterator[Inference]:
             yield _of_answer(name, "translation_miss", buffer.miss_ns, "ns", parameters=of)
         if not reach.buffers:
             name = f"translations kept, {pages} pages"
-            yield _of_answer(name, "translations", Answer(why=reach.why), "count", parameters={"pages": pages})
+            yield _of_answer(name, "translations", InferredNumber(why=reach.why), "count", parameters={"pages": pages})
 
 
-def _writes(seen: _Seen) -> Iterator[Inference]:
+def _writes(seen: _Inputs) -> Iterator[Inference]:
     if seen.has("write-policy", "write-policy-baseline"):
         back = write_back(seen.rows, seen.probes, seen.levels)
         yield _of_verdict("what is written is kept (write-back)", "write_back", back)
@@ -94,7 +94,7 @@ def _writes(seen: _Seen) -> Iterator[Inference]:
         yield from _judged_by("a chase after stores, against one elsewhere", "reload_after_store", allocate)
 
 
-def _prefetch(seen: _Seen) -> Iterator[Inference]:
+def _prefetch(seen: _Inputs) -> Iterator[Inference]:
     for prefetch in prefetching(seen.rows, seen.probes, seen.line_or_usual()) if seen.has("latency-of-stride") else ():
         of: dict[str, Value] = {"direction": prefetch.direction}
         yield _of_verdict(
@@ -105,13 +105,13 @@ def _prefetch(seen: _Seen) -> Iterator[Inference]:
         yield from _judged_by(name, "prefetch_gain", prefetch.verdict, parameters=at)
 
 
-def _yardsticks(seen: _Seen) -> Iterator[Inference]:
+def _yardsticks(seen: _Inputs) -> Iterator[Inference]:
     widest = widest_load_bytes(seen.rows, seen.probes)
     for held in yardsticks(seen.levels, seen.machine.core_clock_hz, widest, seen.line_or_usual()):
         if held.bytes_per_second and held.share:
             of = _made_of(held, widest, seen.line_or_usual())
             name = f"reading {held.level} by {held.by}"
-            rate, share = Answer(value=held.bytes_per_second), Answer(value=held.share)
+            rate, share = InferredNumber(value=held.bytes_per_second), InferredNumber(value=held.share)
             yield _of_answer(name, "yardstick", rate, "B/s", level=held.level, parameters=of)
             yield _of_answer(f"{name}, reached", "reading_share", share, "ratio", level=held.level, parameters=of)
 
@@ -120,7 +120,7 @@ def _made_of(held: Yardstick, widest: int | None, line: int) -> dict[str, Value]
     return {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": line}
 
 
-def _several(seen: _Seen) -> Iterator[Inference]:
+def _several(seen: _Inputs) -> Iterator[Inference]:
     for share in efficiency(seen.rows, seen.probes):
         name = f"bandwidth of each of {share.instances}, {_where(share)}, against one"
         yield _of_share(name, "efficiency", share)
@@ -129,7 +129,7 @@ def _several(seen: _Seen) -> Iterator[Inference]:
         yield _of_share(name, "slowdown", share)
 
 
-def _load(seen: _Seen) -> Iterator[Inference]:
+def _load(seen: _Inputs) -> Iterator[Inference]:
     for curve in load_curves(seen.rows, seen.probes):
         yield from _of_curve(curve, dict(curve.parameters))
 
@@ -144,32 +144,32 @@ def _of_curve(curve: LoadCurve, of: dict[str, Value]) -> Iterator[Inference]:
     yield _of_answer(f"latency beside the most traffic, {mix}", "loaded_latency", _at(loaded), "ns", parameters=of)
     rise = _estimated(curve.rise)
     yield _of_answer(f"latency under full traffic, {mix}, against idle", "latency_rise", rise, "ratio", parameters=of)
-    yield _of_answer(f"most traffic, {mix}", "most_traffic", Answer(value=loaded.traffic), "B/s", parameters=of)
+    yield _of_answer(f"most traffic, {mix}", "most_traffic", InferredNumber(value=loaded.traffic), "B/s", parameters=of)
     name = f"traffic at which latency turns up, {mix}"
     yield _of_answer(name, "latency_knee", curve.knee, "B/s", parameters=of)
 
 
-def _at(point: LoadPoint) -> Answer:
-    return Answer(value=point.latency_ns, low=point.low, high=point.high)
+def _at(point: LoadPoint) -> InferredNumber:
+    return InferredNumber(value=point.latency_ns, low=point.low, high=point.high)
 
 
-def _estimated(estimate: Estimate) -> Answer:
-    return Answer(value=estimate.value, low=estimate.low, high=estimate.high)
+def _estimated(estimate: Estimate) -> InferredNumber:
+    return InferredNumber(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
-def _of_share(name: str, kind: InferenceKind, share: Share) -> Inference:
+def _of_share(name: str, kind: InferenceKind, share: ScalingShare) -> Inference:
     of = {**dict(share.parameters), "instances": share.instances}
     return _of_answer(name, kind, _estimated(share.of_one), "ratio", parameters=of)
 
 
-def _where(share: Share) -> str:
+def _where(share: ScalingShare) -> str:
     """The kernel and the size, as people write it."""
     words = dict(share.parameters)
     size = int(words.get("size", 0))
     return ", ".join(filter(None, (str(words.get("operation", "")), short(size, "B") if size else "")))
 
 
-def _of_answer(name: str, kind: InferenceKind, answer: Answer, unit: str, **more: Any) -> Inference:
+def _of_answer(name: str, kind: InferenceKind, answer: InferredNumber, unit: str, **more: Any) -> Inference:
     reason = answer.why if answer.value is None else None
     return Inference(
         name=name, kind=kind, value=answer.value, low=answer.low, high=answer.high, unit=unit, reason=reason, **more

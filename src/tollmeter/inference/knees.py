@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """From latency over size to levels, with a modelled knee between each two.
 
-latency(S) = a0 + sum of a_j m_j(S), where m_j is the share of misses of cache j by one of `shapes`, and a_j >= 0 is
-what a miss in it costs more. The flat pieces of the curve say where to begin. Then capacity and shape of one knee after
-the other are taken from a grid, with the best costs for each (variable projection, Golub and Pereyra 1973), until none
-moves. Knees that do not pay for themselves by BIC, that fewer than two points show, or that are nearer than two levels
-of a machine are, are taken out, the weakest first: on a coarse grid, and what stands is then settled on a fine one.
+latency(S) = a0 + sum of a_j m_j(S), where m_j is the share of misses of cache j by one of `shapes`, and a_j >= 0 is the
+extra cost of a miss in it. The flat pieces of the curve give the start. Then capacity and shape of one knee after the
+other are taken from a grid, with the best costs for each (variable projection, Golub and Pereyra 1973), until none
+moves. Knees that BIC rejects, that fewer than two points show, or that are nearer than two levels of a machine are, are
+removed, the weakest first: on a coarse grid, and the rest is then fitted on a fine one.
 
-A sharp knee says only that the capacity lies between two sizes of the sweep, and a smeared one hardly more. There a
-prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does
-not use it. Sizes in bytes, latencies in the unit they come in.
-"""
+A sharp knee shows only that the capacity lies between two sizes of the sweep, and a smeared one hardly more. There a
+prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does not
+use it. Sizes in bytes, latencies in the unit of the input."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ class Knee(Record, frozen=True):
     shape: Shape
 
 
-class Fit(Record, frozen=True):
+class CurveFit(Record, frozen=True):
     """Levels of a curve, nearest first. latencies: one more than knees; spreads: their standard errors."""
 
     knees: tuple[Knee, ...]
@@ -64,7 +63,7 @@ class Fit(Record, frozen=True):
     spreads: tuple[float, ...]
 
 
-def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> Fit:
+def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> CurveFit:
     """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
     page_bytes: size of the pages of the buffer, by which a cache has few colours or many.
 
@@ -150,13 +149,13 @@ def _misfit(search: Search, trusted: NoisyCurve, knees: Sequence[Place]) -> Nois
     return msgspec.structs.replace(trusted, noise=np.hypot(trusted.noise, wrong))
 
 
-def _fit(search: Search, wide: Search, knees: Sequence[Place]) -> Fit:
+def _fit(search: Search, wide: Search, knees: Sequence[Place]) -> CurveFit:
     costs, squares = search.solve(knees)
     design = search.design(knees)
     spread = np.linalg.pinv(design.T @ design) * search.scale(squares, len(knees))
     sums = np.tril(np.ones((len(costs), len(costs))))
     errors = np.sqrt(np.maximum(np.diag(sums @ spread @ sums.T), 0))
-    return Fit(
+    return CurveFit(
         knees=tuple(_knee(search, wide, knees, place) for place in range(len(knees))),
         latencies=tuple(float(level) for level in sums @ costs),
         spreads=tuple(float(error) for error in errors),
@@ -167,8 +166,8 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
     """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough once
     its own error counts. Between the two sizes around the mean nothing was measured."""
     profile = search.log_likelihood(knees, place).max(axis=1)
-    chance = np.exp(profile - profile.max()) * search.prior
-    size = exp(float((chance * np.log(search.capacities)).sum() / chance.sum()))
+    probability = np.exp(profile - profile.max()) * search.prior
+    size = exp(float((probability * np.log(search.capacities)).sum() / probability.sum()))
     profile = wide.log_likelihood(knees, place).max(axis=1)
     likely = search.capacities[profile >= profile.max() - CHI_SQUARE_95 / 2]
     sizes = search.points.sizes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tollmeter.inference.answers import Answer, asked, middle, ratio
+from tollmeter.inference.answers import InferredNumber, middle, ratio, rows_meaning
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Record, Row, Value
 from tollmeter.numbers.stats import Estimate
@@ -36,15 +36,15 @@ class LoadCurve(Record, frozen=True):
     parameters: Parameters
     points: tuple[LoadPoint, ...]
     rise: Estimate
-    knee: Answer
+    knee: InferredNumber
 
 
 def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[LoadCurve, ...]:
     """One curve for each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and
     target. A curve needs three paces."""
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
-    traffic = {_place(row): row for row in asked(rows, probes, "traffic-beside")}
-    for row in asked(rows, probes, "latency-of-traffic"):
+    traffic = {_place(row): row for row in rows_meaning(rows, probes, "traffic-beside")}
+    for row in rows_meaning(rows, probes, "latency-of-traffic"):
         beside = traffic.get(_place(row))
         if beside is not None:
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
@@ -70,17 +70,17 @@ def _curve(parameters: Parameters, pairs: Sequence[tuple[Row, Row]]) -> LoadCurv
     )
 
 
-def _knee(points: Sequence[LoadPoint]) -> Answer:
+def _knee(points: Sequence[LoadPoint]) -> InferredNumber:
     """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do."""
     traffic = [point.traffic for point in points]
     wanted = points[0].latency_ns * KNEE_RISE
     at = _crossing(traffic, [point.latency_ns for point in points], wanted)
     if at is None:
         most = max(point.latency_ns for point in points) / points[0].latency_ns
-        return Answer(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
+        return InferredNumber(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
     early = _crossing(traffic, [point.high for point in points], wanted)
     late = _crossing(traffic, [point.low for point in points], wanted)
-    return Answer(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
+    return InferredNumber(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
 
 
 def _crossing(traffic: Sequence[float], latency: Sequence[float], wanted: float) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.inference.answers import YesOrNo, asked, middle, number, ratio
+from tollmeter.inference.answers import YesOrNo, middle, number, ratio, rows_meaning
 from tollmeter.model import Probe, Record, Row
 
 LEAST_GAIN = 1.35
@@ -36,7 +36,7 @@ def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: in
 
 def _direction(rows: Sequence[Row], probes: Mapping[str, Probe], direction: str, line_bytes: int) -> Help:
     """The best gain over the strides that any prefetcher follows."""
-    walks = [row for row in asked(rows, probes, "latency-of-stride", order=direction) if _fits(row, line_bytes)]
+    walks = [row for row in rows_meaning(rows, probes, "latency-of-stride", order=direction) if _fits(row, line_bytes)]
     pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
     if not pairs:
         why = f"no walk {direction} by a few lines was timed beside one in random order"
@@ -58,8 +58,8 @@ def _fits(row: Row, line_bytes: int) -> bool:
 def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
     """The fastest walk over the same bytes whose order no prefetcher can predict."""
     size, stride = number(walk, "size"), number(walk, "stride")
-    others = asked(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
-    local = [row for row in asked(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
+    others = rows_meaning(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
+    local = [row for row in rows_meaning(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
     nearest = max(local, key=lambda row: number(row, "size"), default=None)
     if others and nearest is not None and number(nearest, "size") >= LIKE_SIZE * size:
         others.append(nearest)

@@ -58,7 +58,7 @@ def _size(row: Row) -> float:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadCurve:
     """A kernel's rate in a level, in bytes a second; low..high is a 95 % interval, None of too few visits."""
 
     rate: float
@@ -67,22 +67,22 @@ class Reading:
     high: float | None
 
 
-def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> Reading | None:
+def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | None:
     """The fastest kernel: medians over the sizes well inside the level, of the rate and of the ends of its interval."""
     seen = [own for kernel in kernels if (own := inside(kernel, within))]
     return max(map(_reading, seen), key=lambda reading: reading.rate, default=None)
 
 
-def _reading(own: Sequence[Row]) -> Reading:
+def _reading(own: Sequence[Row]) -> ReadCurve:
     rate, name = float(np.median([middle(row) for row in own])), _kernel(own[0])
     if median_low([row.visits for row in own]) < LEAST_VISITS or any(
         row.low is None or row.high is None for row in own
     ):
-        return Reading(rate, name, None, None)
+        return ReadCurve(rate, name, None, None)
     low, high = (
         float(np.median([end or rate for end in ends])) for ends in zip(*((r.low, r.high) for r in own), strict=True)
     )
-    return Reading(rate, name, min(low, rate), max(high, rate))
+    return ReadCurve(rate, name, min(low, rate), max(high, rate))
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:

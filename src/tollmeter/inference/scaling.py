@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tollmeter.inference.answers import asked, number, ratio, series
+from tollmeter.inference.answers import number, ratio, rows_meaning, series
 from tollmeter.model import Probe, Record, Row, Value
 from tollmeter.numbers.stats import Estimate
 
 
-class Share(Record, frozen=True):
+class ScalingShare(Record, frozen=True):
     """So many instances at one point. of_one: efficiency BW(N) / (N BW(1)) for bandwidth, latency(N) / latency(1) for
     latency."""
 
@@ -21,25 +21,25 @@ class Share(Record, frozen=True):
     of_one: Estimate
 
 
-def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
+def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
     """Of each number of instances above one, from rows that mean `bandwidth-of-instances`, of one ABI and target.
     Nothing where one instance alone was not timed."""
-    shares = _beside_one(asked(rows, probes, "bandwidth-of-instances"))
+    shares = _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances"))
     return tuple(msgspec.structs.replace(share, of_one=_divided(share.of_one, share.instances)) for share in shares)
 
 
-def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[Share, ...]:
+def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
     """How many times as long a load takes among so many chases, from rows that mean `latency-of-instances`."""
-    return tuple(_beside_one(asked(rows, probes, "latency-of-instances")))
+    return tuple(_times_of_one(rows_meaning(rows, probes, "latency-of-instances")))
 
 
-def _beside_one(rows: Sequence[Row]) -> list[Share]:
+def _times_of_one(rows: Sequence[Row]) -> list[ScalingShare]:
     shares = []
     for others, points in series(rows, "instances").items():
         alone = next((row for row in points if number(row, "instances") == 1), None)
         if alone is not None:
             shares += [
-                Share(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))  # type: ignore[arg-type]
+                ScalingShare(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))  # type: ignore[arg-type]
                 for row in points
                 if row is not alone
             ]

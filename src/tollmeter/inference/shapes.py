@@ -92,9 +92,9 @@ def _over_colours(shape: Shape, x: Array) -> Array:
     """Mean over a Poisson number of other lines in the set of a line; ways need not be whole."""
     mean = shape.ways * x[:, None]
     others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
-    chance = np.exp(others * np.log(mean) - mean - log_factorials(others[0, -1]))
+    probability = np.exp(others * np.log(mean) - mean - log_factorials(others[0, -1]))
     share = _set_share((others[0] + 1) / shape.ways, shape.keenness)
-    return np.asarray(chance @ share / chance.sum(axis=1))
+    return np.asarray(probability @ share / probability.sum(axis=1))
 
 
 def _without_gaps(x: Array, ways: float) -> Array:
@@ -119,10 +119,10 @@ def _usual_of_two(x: Array, ways: float) -> Array:
             + np.where(pages - first_colour > ways, pages - first_colour, 0) / pages
         )
         order = np.argsort(share, kind="stable")
-        chance = np.exp(
+        probability = np.exp(
             factorials[pages] - factorials[first_colour] - factorials[pages - first_colour] - pages * log(2)
         )
-        reached = np.cumsum(chance[order])
+        reached = np.cumsum(probability[order])
         usual.append(float(share[order][np.searchsorted(reached, 0.5)]))
     return np.maximum.accumulate(usual)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency rows as curves over size, one for each page mode, and which of their points two things answer by turns.
+"""Latency rows as curves over size, one for each page mode, and the points that two levels serve in turn.
 
-A shared cache serves a size in one visit and not in the next, by whether a lap is done before neighbours have pushed
-its lines out. Such a row has a `first` and a `second` state, and its own median is only the commoner one. It says that
-the cache's end is there, and nothing of a level's latency: no machine answers in between.
+A shared cache serves a size in one visit and not in the next, depending on whether a lap ends before other workloads
+have evicted its lines. Such a row has a `first` and a `second` state, and its own median is only the more frequent one.
+It shows that the cache ends there, and is not the latency of a level: no level of the machine has a latency in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAST_POINTS = 5
 DISTURBED = 1.5
 TORN = 2.0
 APART = 1.35
-"""Two states that are nearer to each other are one level's, and no two levels are that near (`search.LEAST_RATIO`)."""
+"""Two states that are closer belong to one level; no two levels are that close (`search.LEAST_RATIO`)."""
 
 
 def size_of(row: Row) -> int:
@@ -54,8 +54,8 @@ def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, 
 
 
 def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
-    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may foresee
-    some of it. A curve that ends early counts for less."""
+    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may predict
+    some of it. A curve that ends early has a lower rank."""
     farthest = max(size_of(points[-1]) for points in curves.values())
     whole = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
     rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
@@ -63,14 +63,14 @@ def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
 
 
 def both_states(row: Row) -> tuple[State, State] | None:
-    """What the row is in some visits and in others, where these are as far apart as two levels."""
+    """The two states of the row, where they differ by as much as two levels."""
     states = {state.state: state for state in row.states}
     first, second = states.get("first"), states.get("second")
     return (first, second) if first and second and second.median >= APART * first.median else None
 
 
-def torn(row: Row) -> bool:
-    """Whether its visits were served by one level and by another, in no two heaps that so few batches would show."""
+def is_mixed(row: Row) -> bool:
+    """Whether its visits were served by two levels, without two modes that so few batches would show."""
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
 
 
@@ -88,13 +88,13 @@ def to_fit(rows: Sequence[Row]) -> NoisyCurve:
     return _curve(kept if len(kept) >= LEAST_POINTS else rows)
 
 
-def when_calm(rows: Sequence[Row]) -> list[Row]:
-    """With each torn size at what it takes when it is left alone, which is no more than any batch of it or of a larger
-    size took: others only ever add, and no size is nearer than a smaller one. rows: one sweep, nearest first."""
+def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
+    """Each mixed size at its undisturbed latency, which is at most that of any batch of it or of a larger size: other
+    workloads only add, and a size is at least as far as a smaller one. rows: one sweep, nearest first."""
     calm, least = [], inf
     for row in reversed(rows):
         least = min(least, row.minimum or inf)
-        calm.append(_of_least(row, least) if torn(row) else row)
+        calm.append(_of_least(row, least) if is_mixed(row) else row)
     return calm[::-1]
 
 
@@ -129,10 +129,9 @@ def _served_by_first(rows: Sequence[Row], values: Array) -> Array:
 
 
 def _undisturbed(row: Row) -> float:
-    """The median, or the lower quartile where half of the samples took half as long again or more.
+    """The median, or the lower quartile where half of the samples took 1.5 times as long or more.
 
-    A visit's luck with page colours scatters to both sides, and the median is its middle. Others that use a shared
-    cache only ever add: they push lines out, and a size that fits is timed as if it did not.
-    """
+    A visit's page colours scatter its latency to both sides, and the median is the middle. Other users of a shared
+    cache only ever add: they evict lines, and a size that fits is timed as if it did not."""
     middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
     return lower if 0 < lower < middle / DISTURBED else middle

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a cache's measured size and what the system says of it are further apart than doubt explains: asked by the
-finding, by the mark in the memory table and by the words below its chart."""
+"""Whether a cache's measured size and the system's value differ by more than the uncertainty explains: for the finding,
+the mark in the memory table and the text below its chart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tollmeter.model import Level
 TOLERATED = {"L1d": 0.15}
 TOLERATED_ELSEWHERE = 0.25
 _MOST_DOUBT = 3.0
-"""From a size's least to its greatest: of one that is known no better nothing is said. Where too few visits tell the
-second cache from the third, both look like one that ends anywhere between."""
+"""Ratio of a size's upper to its lower end: a size with a wider interval is not compared. Where too few visits resolve
+the second cache from the third, both look like one that ends anywhere between."""
 
 
 def disagrees(level: Level) -> bool:

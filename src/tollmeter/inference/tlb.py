@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many translations each buffer holds and what missing in it costs, from what one line a page costs above as many
-lines in few pages: nothing while all translations fit, and a step for each buffer that overflows.
+"""How many translations each buffer holds and what a miss in it costs, from the extra cost of one line a page over as
+many lines in few pages: nothing while all translations fit, and a step for each buffer that overflows.
 
-A step between two numbers of pages says that the buffer holds the smaller and not the larger. The lines themselves lie
-in caches, and spread over many pages they meet in sets differently from lines side by side; a prefetcher that brings
-lines in pairs doubles them. So a step no higher than from one cache to the next, at a number of lines that this cache
-may be overflowing with, says nothing of translation, and is set aside. Costs in ns.
-"""
+A step between two numbers of pages shows that the buffer holds the smaller and not the larger. The lines themselves lie
+in caches. Spread over many pages they are distributed over the sets differently from adjacent lines, and a prefetcher
+that brings lines in pairs doubles them. So a step no higher than from one cache to the next, at a number of lines that
+may overflow this cache, is no evidence of translation, and is discarded. Costs in ns."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from tollmeter.inference.answers import Answer, absolute_error, middle, number
+from tollmeter.inference.answers import InferredNumber, absolute_error, middle, number
 from tollmeter.inference.steps import Jump, jumps
 from tollmeter.model import Level, Probe, Record, Row
 from tollmeter.numbers.meanings import meaning
@@ -29,12 +28,12 @@ HIGHER = 1.2
 class Buffer(Record, frozen=True):
     """One level of translation buffers: how many pages it reaches, and what a load pays once it must look further."""
 
-    entries: Answer
-    miss_ns: Answer
+    entries: InferredNumber
+    miss_ns: InferredNumber
 
 
 class Reach(Record, frozen=True):
-    """The buffers found for one page mode, nearest first; none, and why, where it cannot be told."""
+    """The buffers found for one page mode, nearest first; none, and why, where they are not resolved."""
 
     pages: str
     buffers: tuple[Buffer, ...] = ()
@@ -49,9 +48,9 @@ def translation(
     pages: str = "small",
     line_bytes: float = USUAL_LINE,
 ) -> Reach:
-    """From rows that mean `translation-of-pages`, of one ABI and target. A difference too small to be told from nothing
+    """From rows that mean `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero
     counts as none."""
-    meant = [row for row in rows if meaning(row, probes) == "translation-of-pages" and _says(row)]
+    meant = [row for row in rows if meaning(row, probes) == "translation-of-pages" and _has_answer(row)]
     points = [row for row in meant if row.parameters.get("pages") == pages]
     points.sort(key=lambda row: number(row, "count"))
     known = [absolute_error(row) for row in points if row.median is not None]
@@ -84,15 +83,15 @@ def _may_be_cache(step: Jump, counts: Sequence[int], levels: Sequence[Level], li
     return False
 
 
-def _says(row: Row) -> bool:
+def _has_answer(row: Row) -> bool:
     return (row.status == "ok" and row.median is not None) or (row.status == "unstable" and row.samples > 0)
 
 
 def _buffer(step: Jump, counts: Sequence[int], errors: Sequence[float]) -> Buffer:
     cost, error = step.after, max(errors[step.at - 1], errors[step.at])
     return Buffer(
-        entries=Answer(
+        entries=InferredNumber(
             value=float(counts[step.at - 1]), low=float(counts[step.low - 1]), high=float(counts[step.high] - 1)
         ),
-        miss_ns=Answer(value=cost, low=cost - 1.96 * error, high=cost + 1.96 * error),
+        miss_ns=InferredNumber(value=cost, low=cost - 1.96 * error, high=cost + 1.96 * error),
     )

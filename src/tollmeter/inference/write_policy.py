@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the first cache keeps what is written, and whether a store that misses all caches fetches its line.
+"""Whether the first cache writes back or writes through, and whether a store that misses all caches allocates its
+line.
 
-* A cache that writes through sends every store on to the next level. So a store to a set of lines that fit costs much
-  more than a load of them, and hardly less than a store to lines that do not fit and must travel anyway. In a cache
-  that writes back, a store to lines that fit stays where it is. Both must hold: loops whose own instructions are the
-  limit make stores that fit look as dear as others, but then they cost no more than loads.
-* After stores to lines that no cache has, a chase through the same lines hits where the stores fetched them, and takes
-  as long as one through other lines where they did not.
+* A write-through cache sends every store on to the next level. So a store to a set of lines that fit costs much more
+than a load of them, and hardly less than a store to lines that do not fit and must travel anyway. In a write-back
+cache, a store to lines that fit stays there. Both must hold: loops that their own instructions limit make stores that
+fit look as expensive as others, but then they cost no more than loads.
 
-Beyond the first cache a store crosses a path either way, once it leaves it, and the policies look alike.
-"""
+* After stores to uncached lines, a chase through the same lines hits where the stores allocated them, and takes as long
+as one through other lines where they did not.
+
+Beyond the first cache a store crosses a path either way, once it leaves it, and the policies look alike."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, inf, log, sqrt
 from statistics import median
 
-from tollmeter.inference.answers import NORMAL_95, YesOrNo, asked, middle, number, relative_error
+from tollmeter.inference.answers import NORMAL_95, YesOrNo, middle, number, relative_error, rows_meaning
 from tollmeter.model import Level, Probe, Row
 from tollmeter.numbers.stats import Estimate
 
@@ -31,9 +32,9 @@ FAR_BEYOND = 2
 def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
     """Of the first cache, from rows that mean `write-policy`, of one ABI and target. ratio: a store that fits over one
     that does not."""
-    stores = asked(rows, probes, "write-policy", test="resident")
+    stores = rows_meaning(rows, probes, "write-policy", test="resident")
     fits, misses = _inside(stores, levels), _outside(stores, levels)
-    loads = _inside(asked(rows, probes, "write-policy-baseline", test="resident"), levels)
+    loads = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="resident"), levels)
     if not fits or not loads or not misses:
         return YesOrNo(why="stores were not timed both inside the first cache and well outside of it")
     beside_miss, beside_load = _over(fits, misses), _over(fits, loads)
@@ -52,8 +53,8 @@ def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequenc
 def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
     """Of the caches together, from the same rows. ratio: stores and a chase through their lines over the same stores
     and a chase through others."""
-    tests = _inside(asked(rows, probes, "write-policy", test="reload"), levels)
-    baselines = _inside(asked(rows, probes, "write-policy-baseline", test="reload"), levels)
+    tests = _inside(rows_meaning(rows, probes, "write-policy", test="reload"), levels)
+    baselines = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="reload"), levels)
     if not tests or not baselines:
         return YesOrNo(why="no chase through lines just stored to was timed inside the first cache")
     seen = _over(tests, baselines)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reading from each level can be held against, derived from other measurements. No bounds: each may be passed.
+"""Reference rates for reading from each level, derived from other measurements. They are no bounds: each may be
+exceeded.
 
-* The first cache: clock x two loads a cycle x width of a load. Two is what cores since 2011 start at their widest; a
-  core that starts three narrow ones passes it.
-* Each level behind: what its load misses alone would carry, so many lines under way, each of which takes the level's
-  latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own under way, and passes it.
+* The first cache: clock x two loads a cycle x width of a load. Cores since 2011 start two of their widest loads a
+cycle; a core that starts three narrow ones exceeds it.
 
-Rates in bytes a second.
-"""
+* Each further level: what its load misses alone would carry, so many lines in flight, each of which takes the level's
+latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
+
+Rates in bytes a second."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tollmeter.inference.answers import asked
+from tollmeter.inference.answers import rows_meaning
 from tollmeter.model import Level, Probe, Record, Row
 
 LOADS_PER_CYCLE = 2
@@ -23,7 +24,8 @@ WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32
 
 
 class Yardstick(Record, frozen=True):
-    """by: in words, what it is made of. share: of it that reading reached; None, with why, where one is missing."""
+    """by: in words, what it is derived from. share: of it that reading reached; None, with why, where one is
+    missing."""
 
     level: str
     by: str
@@ -43,7 +45,7 @@ def yardsticks(
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
     """Of the kernels that read here, the widest of those whose width is known."""
-    names = {str(row.parameters.get("kernel")) for row in asked(rows, probes, "read-bandwidth-of-size")}
+    names = {str(row.parameters.get("kernel")) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)
 
 

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs of the same points: what changed, what did not, and what cannot be told.
+"""Two runs of the same points: what changed, what did not, and what is inconclusive.
 
-A row changed where its two intervals part by more than both together allow, after Benjamini and Hochberg (1995) over
-the whole table, and by as much as matters. The intervals hold what runs of one machine differ by, which no run sees:
-without it one row in six of the same machine, measured again, was called changed. A row is the same where the interval
-of the ratio lies within the precision that runs have: what two of them differ by alone makes it 1.7 % wide to either
-side, so that nothing would ever be the same within 1 %. All else cannot be told; a whole core and a shared one are no
-pair.
+A row changed where its two intervals differ by more than both together allow, after Benjamini and Hochberg (1995) over
+the whole table, and by as much as matters. The intervals include the between-run variance, which no run sees: without
+it one row in six of the same machine, measured again, was called changed. A row is the same where the interval of the
+ratio lies within the precision that runs have: between-run variance alone makes it 1.7 % wide to either side, so that
+nothing would ever be the same within 1 %. All else is inconclusive; an uncontended and a contended core are never
+paired.
 
-Times that follow the core's clock are compared in its cycles: the clock of one machine wanders by some per cent within
-an hour. Of times that may or may not follow it, both views have to show a change. Where it moved between the runs, or
-the machines differ, a change of what does not follow the clock is attributed to the machine and not to the code. Rows
-by clocks of different kinds, and of probes that mean something else by now, are refused, never compared.
-"""
+Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
+an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
+runs, or the machines differ, a change of what does not follow the clock is attributed to the machine and not to the
+code. Rows by clocks of different kinds, and of probes whose meaning changed, are refused, never compared."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _ALIKE = {
     "unit": "in different units",
     "revision": "of different revisions of the probe",
 }
-"""What both rows of a pair have in common, and what is said where they do not."""
+"""The properties that both rows of a pair must share, and the reason that is printed where they do not."""
 UNCHANGED = ("same", "cannot tell")
 _NORMAL = 1.959964
 
@@ -80,18 +79,18 @@ def compare(old: Index, new: Index, least: float = 0.01) -> Comparison:
     clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
     control = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
-    differences = _machines_apart(old.machine, new.machine)
+    differences = _machine_differences(old.machine, new.machine)
     comparison = of_rows(before, after, control, least, same_machine=not differences)
-    return msgspec.structs.replace(comparison, differences=(*differences, *_verdicts_apart(old.run, new.run)))
+    return msgspec.structs.replace(comparison, differences=(*differences, *_verdict_differences(old.run, new.run)))
 
 
-def _machines_apart(old: Machine, new: Machine) -> list[str]:
+def _machine_differences(old: Machine, new: Machine) -> list[str]:
     facts = ("host", "cpu", "cpus", "kernel", "hypervisor")
     several = ((name, getattr(old, name), getattr(new, name)) for name in facts)
     return [f"{name} {before} and {after}" for name, before, after in several if before != after]
 
 
-def _verdicts_apart(old: RunInfo, new: RunInfo) -> list[str]:
+def _verdict_differences(old: RunInfo, new: RunInfo) -> list[str]:
     several = (("old", old.verdict), ("new", new.verdict))
     return [f"the {name} run is {verdict}" for name, verdict in several if verdict != "quiet"]
 

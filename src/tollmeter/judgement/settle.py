@@ -12,7 +12,7 @@ from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
 from tollmeter.numbers.row_of import Told, is_known, speech
-from tollmeter.numbers.rows import told_of
+from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 
 TELLING = 6
@@ -24,13 +24,12 @@ NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
 def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, sober: bool = False) -> float:
-    """How many visits in all the point's metrics want: as many as there are where these are enough, infinite where no
-    number would do. Of a metric that something is made of: the first, and each with a meaning or a line in the toll
-    table; but not what the system accounts to the process, which is told beside a time and is as sure as that. sober:
-    by their scatter alone, which is what may be promised; without, by what the next visits may well show, which is
-    nothing where the interval is what runs differ by.
-    """
-    visited = told_of(outcomes, probe, known) if outcomes else None
+    """Visits that all of the point's metrics want: as many as there are where these suffice, infinite where no number
+    would. Of a metric that others are derived from: the first, and each with a meaning or a line in the toll table; but
+    not the system's accounts of the process, which are shown beside a time and are as precise. sober: by their scatter
+    alone, which may be promised; without, by what the next visits may show, which is nothing where between-run variance
+    makes up the interval."""
+    visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, Told):
         return len(outcomes) + LEAST_VISITS
     used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
@@ -68,7 +67,9 @@ def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> floa
         return visits
     if sober:
         return max(visits + 1, visits / seen * wanted)
-    return max(visits + 1, min(visits / seen * _believed(wanted, seen), _to_see_it_whole(stated.series, visited)))
+    return max(
+        visits + 1, min(visits / seen * _believed(wanted, seen), _visits_for_uncontended(stated.series, visited))
+    )
 
 
 def _half_width(estimate: Estimate) -> float:
@@ -82,7 +83,7 @@ def _believed(wanted: float, seen: int) -> float:
     return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
 
 
-def _to_see_it_whole(series: Series | None, visited: Told) -> float:
+def _visits_for_uncontended(series: Series | None, visited: Told) -> float:
     """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
     there scatters by far less. Infinite where it was, or the core's state was not measured."""
     if series is None or series.state is None or "whole" in series.parts:
@@ -95,11 +96,10 @@ def _to_see_it_whole(series: Series | None, visited: Told) -> float:
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
     """Values of the grid to add to a sweep, at most twelve, ordered; none where the curve is straight in log-log.
 
-    A gap between two neighbours is worth points inside when the value changes across it and the curve bends at its
-    ends, both by 10 % and more: by the second difference of log value over log parameter times the shorter side, which
-    is how far a straight continuation would miss. What bends most comes first. A gap is quartered, not halved, since a
-    run has few rounds. values: (parameter, median).
-    """
+    A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
+    10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
+    of a straight continuation. The strongest bend comes first. A gap is quartered, not halved, since a run has few
+    rounds. values: (parameter, median)."""
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
     scored = []
     for gap in range(len(points) - 1):

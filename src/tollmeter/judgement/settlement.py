@@ -89,11 +89,11 @@ def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds
         return said
     assert worst.low is not None and worst.high is not None
     said += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
-    mend = _mend(summary, seconds)
+    mend = _advice(summary, seconds)
     return f"{said}; {mend}" if mend else said
 
 
-def _mend(summary: Settlement, seconds: float) -> str:
+def _advice(summary: Settlement, seconds: float) -> str:
     """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
     if summary.open_s and summary.limited == len(summary.open_s):
         return LIMITED

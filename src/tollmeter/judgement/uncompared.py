@@ -17,7 +17,7 @@ def uncompared(
     probes: Mapping[str, Probe],
     compared_pairs: Sequence[Opposed],
 ) -> tuple[Uncompared, ...]:
-    """The pairs that have no ratio in any metric. told: the ratios that there are."""
+    """The pairs without a ratio in any metric. compared_pairs: the ratios that there are."""
     compared = {(done.point, done.against) for done in compared_pairs}
     return tuple(
         _uncompared(outcomes, pair, probes)

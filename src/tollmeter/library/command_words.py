@@ -28,7 +28,7 @@ class Word(NamedTuple):
     settings: Settings
 
 
-def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
+def suite_of_words(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
     """The suite that the words make. Raises Failure (2) for a word that names nothing, and for a parameter that is
     given twice."""
     common, named = parsed(words)
@@ -36,7 +36,7 @@ def asked(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -
     for name in common:
         for word in named:
             _check_new(name, word.settings, word.name)
-        _check_taken(name, common, several, catalog)
+        _check_accepted(name, common, several, catalog)
     return _joined([_set(suite, common, catalog) for suite in several])
 
 
@@ -75,11 +75,11 @@ def _with_settings(word: Word, suites: Mapping[str, Suite], catalog: Catalog) ->
             suite, select=(Select(probe=word.name, parameters=dict(word.settings), narrows=True),)
         )
     for name in word.settings:
-        _check_taken(name, word.settings, [suite], catalog)
+        _check_accepted(name, word.settings, [suite], catalog)
     return _set(suite, word.settings, catalog)
 
 
-def _check_taken(name: str, settings: Settings, several: Sequence[Suite], catalog: Catalog) -> None:
+def _check_accepted(name: str, settings: Settings, several: Sequence[Suite], catalog: Catalog) -> None:
     """Raises Failure (2) where no probe of the suites has the parameter, or none takes this value of it."""
     probes = catalog.probes()
     met = [probe for suite in several for select in suite.select for probe in chosen(select, probes).values()]

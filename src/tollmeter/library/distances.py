@@ -17,7 +17,7 @@ import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import Over, Wanted, read_profile
+from tollmeter.library.sampled import Over, ProfilePoint, read_profile
 from tollmeter.model import Distances, Failure, Suite
 from tollmeter.plan.points import Ground
 from tollmeter.store.profile_files import keep_distances, kept_distances
@@ -44,17 +44,17 @@ def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell:
         keep_distances(folder, taken)
 
 
-def _is_program(wanted: Wanted, ground: Ground) -> bool:
+def _is_program(wanted: ProfilePoint, ground: Ground) -> bool:
     metrics = ground.catalog.probes()[wanted.point.probe].metrics
     return wanted.point.target.startswith("qemu-user:") and any(metric.means == "cpu-time" for metric in metrics)
 
 
-def _program(wanted: Wanted) -> tuple[object, ...]:
+def _program(wanted: ProfilePoint) -> tuple[object, ...]:
     """All but its size: another choice is another program."""
     return wanted.point.probe, wanted.point.abi, *(pair for pair in wanted.point.parameters if isinstance(pair[1], str))
 
 
-def distances(wanted: Wanted, over: Over) -> Distances:
+def distances(wanted: ProfilePoint, over: Over) -> Distances:
     """The distances of one point. A failure becomes its reason, and does not stop the others. Once time is over, only
     stored results are returned."""
     point = wanted.point
@@ -66,12 +66,12 @@ def distances(wanted: Wanted, over: Over) -> Distances:
             return known
         if why := over():
             return msgspec.structs.replace(empty, reason=why)
-        return _taken(empty, wanted, kept)
+        return _measured(empty, wanted, kept)
     except (Failure, OSError) as error:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 
 
-def _fingerprint(wanted: Wanted) -> str:
+def _fingerprint(wanted: ProfilePoint) -> str:
     """Of all that the answer is made of: the program, what it is asked, and what looks at it."""
     of = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
     asked = repr((wanted.point.target, wanted.point.parameters, LASTS_MS)).encode()
@@ -85,7 +85,7 @@ def _read(kept: Path) -> Sequence[Distances]:
         return ()
 
 
-def _taken(empty: Distances, wanted: Wanted, kept: Path) -> Distances:
+def _measured(empty: Distances, wanted: ProfilePoint, kept: Path) -> Distances:
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
     measured = measure_distances(wanted.point.target, [wanted.executable.path, *words], LASTS_MS, _EMULATOR)
     last, work = read_profile(measured.ended)

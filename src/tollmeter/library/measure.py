@@ -25,8 +25,8 @@ from tollmeter.library.options import Options
 from tollmeter.library.peer import serving
 from tollmeter.library.prepare import (
     LONGEST_FOLDER,
-    Ground,
     Prepared,
+    ResumedFrom,
     budget_of,
     check_machine,
     folder_for_files,
@@ -37,7 +37,7 @@ from tollmeter.library.prepare import (
     used,
 )
 from tollmeter.library.reuse import Reused, reused
-from tollmeter.library.wanted import Asking, selects_of
+from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.numbers.known import Learned
@@ -56,7 +56,7 @@ ELSEWHERE = "ssh:"
 Observing = Callable[[Plan, Machine], AbstractContextManager[Observer]]
 
 
-class Measured(NamedTuple):
+class MeasuredRun(NamedTuple):
     """Where the run is, and how measuring ended. began: monotonic seconds from which its budget counts."""
 
     folder: Path
@@ -80,7 +80,7 @@ class _Work(NamedTuple):
 
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
-) -> Measured:
+) -> MeasuredRun:
     """A new run. observing: is informed of its progress. stopping: is entered, and left when there is nothing more to
     stop. in_passing: the run does not become the last one."""
     folder = options.out or places.RUNS / ready.request.id
@@ -89,7 +89,7 @@ def measured(
     earlier = reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
-        taken = _taken_over(earlier, journal) if earlier else ()
+        taken = _copied_visits(earlier, journal) if earlier else ()
         work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
         if not in_passing:
             places.remember(journal.folder)
@@ -99,7 +99,7 @@ def measured(
     return done
 
 
-def _taken_over(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
+def _copied_visits(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
     """The other run's visits, now in this journal too."""
     say(earlier.sentence)
     for stream in earlier.streams:
@@ -120,10 +120,11 @@ class Interrupted(NamedTuple):
 
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """may_start: whether anything may be built and asked; else the plan is made of what is built and recorded.
+    """A run that is to be resumed. may_start: whether anything may be built and executed; else the plan consists of
+    what is built and recorded.
 
-    Raises Failure: 2 where it is no run, more is asked than the run itself says, or the run names a place that is not
-    typed; 5 where this machine or what is built is another one than the run's."""
+    Raises Failure: 2 where it is no run, more is requested than the run itself states, or the run names a target that
+    was not typed; 5 where this machine or what is built differs from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,
@@ -140,11 +141,11 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
     _check_typed(folder, request, options)
     _check_commands(folder, request)
     recorded = check_machine(folder, request, contents)
-    wanted = Asking(selects_of(request.suite), request.against)
+    wanted = ProbeRequest(selects_of(request.suite), request.against)
     catalog = places.made_ready(request.abis, request.targets, wanted, may_start, may_start=may_start)
     catalog = with_workloads(catalog, request.suite, request.abis, may_start=may_start)
     machine = same_machine(folder, request, recorded, catalog) if may_start else recorded
-    plan, executables = same_plan(folder, request, contents, Ground(catalog, machine))
+    plan, executables = same_plan(folder, request, contents, ResumedFrom(catalog, machine))
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
     work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
@@ -180,7 +181,7 @@ def _check_commands(folder: Path, request: Request) -> None:
         )
 
 
-def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> Measured:
+def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> MeasuredRun:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
@@ -194,7 +195,7 @@ def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
     return work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=request.peer))
 
 
-def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> Measured:
+def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> MeasuredRun:
     began = time.monotonic()
     serving_ones = (made for made in work.executables.values() if made.probe.serves and made.target == LOCAL)
     # One that is linked with a library has its services besides all others.
@@ -204,7 +205,7 @@ def _go(work: _Work, journal: Journal, options: Options, observing: Observing, s
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
         session = _conducted(work, journal, _Eyes(observing, stopping, watch), started)
-        return Measured(journal.folder, session, started)
+        return MeasuredRun(journal.folder, session, started)
 
 
 class _Eyes(NamedTuple):

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def opposed(self) -> tuple[Opposed, ...]:
-        """Of each pair that was visited in turns what one takes of the other; empty without `against`."""
+        """For each pair of an interleaved comparison the ratio of the two; empty without `against`."""
         return self.index.opposed
 
     @property

@@ -11,7 +11,7 @@ import msgspec
 
 from tollmeter.library.places import ROOT
 from tollmeter.library.profiling import wanted_by
-from tollmeter.library.sampled import Over, Wanted, read_profile
+from tollmeter.library.sampled import Over, ProfilePoint, read_profile
 from tollmeter.model import CacheModel, Failure, Modelled
 from tollmeter.plan.points import Ground
 from tollmeter.store.profile_files import keep_modelled
@@ -36,7 +36,7 @@ def model_suite(folder: Path, cache: CacheModel, ground: Ground, over: Over, tel
             keep_modelled(folder, taken)
 
 
-def model(wanted: Wanted, cache: CacheModel) -> Modelled:
+def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
     """One point. What went wrong is its reason: it keeps no other from being modelled."""
     point = wanted.point
     words = [f"{name}={value}" for name, value in point.parameters]
@@ -54,7 +54,7 @@ def model(wanted: Wanted, cache: CacheModel) -> Modelled:
     )
 
 
-def _without(wanted: Wanted, reason: str | None) -> Modelled:
+def _without(wanted: ProfilePoint, reason: str | None) -> Modelled:
     """Of a point, with nothing that was counted, and why."""
     point = wanted.point
     return Modelled(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values(), reason=reason)

@@ -39,7 +39,7 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
 
 def _place(host: str, process: commands.Popen[bytes]) -> str:
     """ADDRESS,PORT,..."""
-    said = _said(process)
+    said = _first_lines(process)
     match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", said)
     if match is None:
         raise Failure(f"--peer {host}: it does not serve: {clean(said.strip())[:200] or 'it says nothing'}", 5)
@@ -48,7 +48,7 @@ def _place(host: str, process: commands.Popen[bytes]) -> str:
     return f"{match[1]}{match[2]}"
 
 
-def _said(process: commands.Popen[bytes]) -> str:
+def _first_lines(process: commands.Popen[bytes]) -> str:
     """Two lines, or what came in their place until it ended."""
     assert process.stdout
     said, deadline = b"", time.monotonic() + _STARTING_S

@@ -16,7 +16,7 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
-from tollmeter.library.wanted import Asking, Libraries
+from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Select, Suite
 from tollmeter.saying import say
@@ -28,7 +28,7 @@ from tollmeter.toolchain import libraries
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.build import for_cpu, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
-from tollmeter.toolchain.ready import NoCompiler, Wanted, lacking, make_ready, not_ready, standing_gap
+from tollmeter.toolchain.ready import NoCompiler, Wanted, known_gap, lacking, make_ready, not_ready
 
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
@@ -61,11 +61,16 @@ def sources() -> dict[str, tuple[str, ...]]:
 def built(*, brings: bool = False) -> Catalog:
     """All that this machine runs by itself. brings: with the libraries that single probes are built with."""
     every = Select(probe="*", abi=tuple(abi.name for abi in _own_abis()))
-    return made_ready([], [], Asking([every], brings=brings))
+    return made_ready([], [], ProbeRequest([every], brings=brings))
 
 
 def made_ready(
-    abis: Sequence[str], targets: Sequence[str], asked: Asking, may_install: bool = True, *, may_start: bool = True
+    abis: Sequence[str],
+    targets: Sequence[str],
+    asked: ProbeRequest,
+    may_install: bool = True,
+    *,
+    may_start: bool = True,
 ) -> Catalog:
     """The requested probes, built and described: for the named ABIs, else for those of the selections; on the named
     targets, if any. may_start: else what is not built is a gap.
@@ -83,9 +88,9 @@ def made_ready(
     while True:
         wanted = wanted_by(asked, known, abis, [abi.name for abi in own])
         if may_install:
-            _bring(wanted, named, own, targets, known if asked.brings else {})
+            _install_missing(wanted, named, own, targets, known if asked.brings else {})
         unasked = [abi.name for abi in own if abi.name in wanted and abi.name not in named]
-        standing |= {name: gap for name in unasked if name != own[0].name and (gap := standing_gap(ROOT, name))}
+        standing |= {name: gap for name in unasked if name != own[0].name and (gap := known_gap(ROOT, name))}
         tried = {name: probes for name, probes in wanted.items() if name not in standing}
         failures |= standing | (make_ready(ROOT, tried, targets, unasked) if may_start else not_ready(ROOT, tried))
         if not own[1:] or not isinstance(failures.get(own[0].name), NoCompiler):
@@ -99,7 +104,7 @@ def made_ready(
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
     gaps = {abi: failure.sentence for abi, failure in failures.items()}
     loaded = msgspec.structs.replace(loaded, gaps={**loaded.gaps, **gaps})
-    return _placed(loaded, targets, named) if targets else _beside_guests(_with_others(loaded, named), named)
+    return _placed(loaded, targets, named) if targets else _also_in_guests(_with_others(loaded, named), named)
 
 
 def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
@@ -114,13 +119,15 @@ def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
         return False
 
 
-def _bring(wanted: Wanted, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries) -> None:
+def _install_missing(
+    wanted: Wanted, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries
+) -> None:
     """Debian packages, and the libraries that probes are built with, where they are missing."""
     stale = [abi for abi in own if abi.name in wanted and lacking(ROOT, abi, wanted[abi.name])]
-    install_compilers(ROOT, [abi for abi in stale if abi is own[0] or standing_gap(ROOT, abi.name) is None])
+    install_compilers(ROOT, [abi for abi in stale if abi is own[0] or known_gap(ROOT, abi.name) is None])
     asked = {name: probes for name, probes in wanted.items() if name in named or targets}
     install_for(ROOT, asked, targets, platform.machine())
-    _bring_libraries(wanted, known)
+    _install_libraries(wanted, known)
 
 
 def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
@@ -137,7 +144,7 @@ def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Fail
         )
 
 
-def _bring_libraries(wanted: Wanted, known: Libraries) -> None:
+def _install_libraries(wanted: Wanted, known: Libraries) -> None:
     """A library that cannot be had is reported, also in the rows of its probes."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     for name in libraries.missing(ROOT, sorted(names), wanted):
@@ -173,7 +180,7 @@ def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
     return msgspec.structs.replace(loaded, executables=executables)
 
 
-def _beside_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
+def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
     """Where an ABI that was named runs in a guest only, the others that were named run in that guest too, beside where
     they run otherwise: two ABIs are compared by rows of one place.
     """
@@ -186,7 +193,7 @@ def _beside_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
     return msgspec.structs.replace(loaded, executables={**loaded.executables, **joined})
 
 
-def say_left_out(loaded: Catalog, suite: Suite) -> None:
+def report_left_out(loaded: Catalog, suite: Suite) -> None:
     """Names the probes that a suite would have and that were left out of the build, each with its reason."""
     named = dict.fromkeys(select.probe for select in suite.select)
     for (probe, abi), sentence in sorted(loaded.broken.items()):

@@ -16,12 +16,12 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
-from tollmeter.experiment.runs_differ import Run, rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import EarlierRun, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.arguments import check_seed
-from tollmeter.library.command_words import asked
+from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
 from tollmeter.library.wanted import asking
@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
     built_s: float = 0.0
 
 
-class Ground(NamedTuple):
+class ResumedFrom(NamedTuple):
     """What a resumed run starts from."""
 
     catalog: Catalog
@@ -77,10 +77,10 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         check_trusted_suites(options.words, places.suites())
     wanted = asking(options.words, places.suites(), places.sources(), options.against)
     catalog = places.made_ready(abis, targets, wanted, may_install)
-    suite = asked(options.words, places.suites(), catalog)
+    suite = suite_of_words(options.words, places.suites(), catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
     built_s = time.monotonic() - began
-    places.say_left_out(catalog, suite)
+    places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_abis(catalog, abis)
     reported, clock = machine_of(catalog, targets)
@@ -134,7 +134,7 @@ def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Reque
                 held[abi] = max(width, held.get(abi, 0.0))
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
     earlier = [
-        Run(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
+        EarlierRun(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
         for run in runs
     ]
     of_probes = shipped | runs_sd(earlier, shipped)
@@ -146,7 +146,7 @@ def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
         request.suite,
         catalog,
         machine,
-        budget_seconds=before_looking(request),
+        budget_seconds=seconds_for_visits(request),
         seed=request.seed,
         abis=request.abis,
         cpus=request.cpus,
@@ -178,7 +178,7 @@ def _minutes(seconds: float) -> str:
 def _budget_for(measuring_s: float, request: Request) -> int:
     """Seconds of the shortest usual budget that leaves so much for measuring."""
     for budget in BUDGETS_S:
-        if before_looking(msgspec.structs.replace(request, budget_seconds=budget)) >= measuring_s:
+        if seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget)) >= measuring_s:
             return budget
     return 3600 * (ceil(measuring_s / 3600) + 1)
 
@@ -214,7 +214,7 @@ def budget_of(options: Options, suite: Suite, before: float | None = None) -> fl
     return seconds(options.budget or suite.budget or DEFAULT_BUDGET)
 
 
-def before_looking(request: Request) -> float:
+def seconds_for_visits(request: Request) -> float:
     """Seconds for visits, less what is kept for whatever the suite wants looked at behind them."""
     suite = request.suite
     looks = bool(suite.profile or suite.modelled or suite.worth)
@@ -317,7 +317,7 @@ def _another_machine(folder: Path) -> Failure:
 
 
 def same_plan(
-    folder: Path, request: Request, contents: Contents, ground: Ground
+    folder: Path, request: Request, contents: Contents, ground: ResumedFrom
 ) -> tuple[Plan, dict[tuple[str, str], Executable]]:
     """The plan that the run had. Raises Failure (5) where an executable is another one now."""
     plan = _plan(request, ground.catalog, ground.machine)

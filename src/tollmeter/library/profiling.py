@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.library import places
-from tollmeter.library.command_words import asked
+from tollmeter.library.command_words import suite_of_words
+from tollmeter.library.interleaved_profiles import InterleavedProfiles, Tell
 from tollmeter.library.prepare import machine_of
-from tollmeter.library.sampled import Over, Wanted, never, sampled
-from tollmeter.library.turns import Tell, Turns
+from tollmeter.library.sampled import Over, ProfilePoint, never, sampled
 from tollmeter.library.wanted import asking
 from tollmeter.model import Failure, Profile, Select
 from tollmeter.numbers.known import Place
@@ -26,11 +26,11 @@ from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.toolchain.symbols import Met, Symbols
 
 
-def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[Wanted]:
+def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
     """The points of the command words; a parameter that they do not name takes its typical value. Raises Failure: 2 for
     an unknown name, 6 where nothing of it runs here."""
     catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
-    suite = asked(words, places.suites(), catalog)
+    suite = suite_of_words(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
     check_abis(catalog, abis)
     ground = Ground(catalog, machine_of(catalog, targets)[0], abis)
@@ -40,15 +40,15 @@ def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str])
     return points
 
 
-def wanted_by(selects: Iterable[Select], ground: Ground) -> list[Wanted]:
+def wanted_by(selects: Iterable[Select], ground: Ground) -> list[ProfilePoint]:
     """The points of some selections that are built here, each once."""
     points = dict.fromkeys(point for select in selects for point in resolve(select, ground).points)
-    return [Wanted(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
+    return [ProfilePoint(point, ground.catalog.executables[point.probe, point.abi]) for point in points]
 
 
 def profile_suite(
     folder: Path,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ProfilePoint],
     seconds: float,
     tell: Tell,
     widths: Mapping[Place, float],
@@ -57,16 +57,16 @@ def profile_suite(
 ) -> None:
     """Takes the profiles that a suite wants, and stores them in the run's folder, also those that there are after a
     Ctrl-C. seconds: for each. tell: is called with the progress. widths: of the uncontended core, from earlier runs."""
-    turns = Turns(wanted, Sampling(round(1000 * seconds)), widths)
+    turns = InterleavedProfiles(wanted, Sampling(round(1000 * seconds)), widths)
     try:
         turns.take(tell, over)
     finally:
         keep(folder, turns.profiles())
 
 
-def take_all(wanted: Sequence[Wanted], sampling: Sampling) -> list[Profile]:
+def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile]:
     """A profile of each. What went wrong with one is its reason, and keeps no other from being taken."""
-    turns = Turns(wanted, sampling)
+    turns = InterleavedProfiles(wanted, sampling)
     turns.take(lambda _: None)
     return turns.profiles()
 

@@ -72,18 +72,18 @@ class _Trouble(Record, frozen=True):
     reason: str
 
 
-class _Visit(Record, frozen=True):
+class _ProfiledVisit(Record, frozen=True):
     work: Work
 
 
-class Wanted(NamedTuple):
+class ProfilePoint(NamedTuple):
     """One point, and the executable that it is a point of."""
 
     point: Point
     executable: Executable
 
 
-def sampled(wanted: Wanted, sampling: Sampling) -> Slice:
+def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
     """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
     words = [f"{name}={value}" for name, value in wanted.point.parameters]
     visit = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
@@ -99,7 +99,7 @@ def read_profile(ended: Ended) -> tuple[Sampled, Work]:
     troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
     if troubles or not records:
         raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
-    return records[-1], _read(lines, "visit", _Visit)[0].work
+    return records[-1], _read(lines, "visit", _ProfiledVisit)[0].work
 
 
 def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:

@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = urlsplit(self.path)
         token, _, name = asked.path.lstrip("/").partition("/")
         ticked = parse_qs(asked.query).get("run", [])
-        if not self._is_asked_here():
+        if not self._is_own_host():
             self._answer(HTTPStatus.FORBIDDEN, b"this address is for a browser of this machine\n", "text/plain")
         elif self.path == "/favicon.ico":
             self._answer(HTTPStatus.NO_CONTENT, b"", KIND)
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
-    def _is_asked_here(self) -> bool:
+    def _is_own_host(self) -> bool:
         """A page elsewhere could give a name of its own to this address, and ask in the person's name."""
         port = self.server.server_port
         return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")

@@ -47,7 +47,7 @@ def _set_up(brings: bool) -> int:
             gap.unlink()
         catalog = places.built(brings=brings)
         _compile()
-        _tell(catalog, script)
+        _report_broken(catalog, script)
     finally:
         script.send_signal(signal.SIGINT)
         script.wait()
@@ -62,7 +62,7 @@ def _compile() -> None:
             importlib.import_module(module.name)
 
 
-def _tell(catalog: Catalog, script: commands.Popen[bytes]) -> None:
+def _report_broken(catalog: Catalog, script: commands.Popen[bytes]) -> None:
     for (probe, abi), sentence in sorted(catalog.broken.items()):
         _say(f"left out {probe} for {abi}: {sentence}")
     if script.poll() is None:

@@ -17,7 +17,7 @@ Libraries = Mapping[str, Collection[str]]
 """Every probe of the sources, and the libraries that it is built with."""
 
 
-class Asking(NamedTuple):
+class ProbeRequest(NamedTuple):
     """against: the counterparts of the selections' points: ABIs, probes, and NAME=VALUE. brings: whether libraries are
     downloaded that probes are built with; without them a probe reports it in its rows."""
 
@@ -28,12 +28,12 @@ class Asking(NamedTuple):
 
 def asking(
     words: Sequence[str], suites: Mapping[str, Suite], sources: Libraries, against: Sequence[str] = ()
-) -> Asking:
+) -> ProbeRequest:
     """Of the words of a command. Raises Failure (2) for one that names neither a suite nor a probe."""
     from tollmeter.library.command_words import parsed  # brings numpy, which what only reads can do without
 
     _, named = parsed(words)
-    return Asking([select for word in named for select in _named(word.name, suites, sources)], against)
+    return ProbeRequest([select for word in named for select in _named(word.name, suites, sources)], against)
 
 
 def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequence[Select]:
@@ -59,7 +59,7 @@ def selects_of(suite: Suite) -> list[Select]:
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 
-def wanted(asked: Asking, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
+def wanted(asked: ProbeRequest, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
     """named: ABIs in place of the selections' own. own: those of this machine, the native one first; an ABI that is
     neither is not built. A probe of the native ABI is always included: it describes this machine. So is one of each ABI
     that only workloads need: they run where it runs."""

@@ -47,7 +47,7 @@ def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_s
     for workload in suite.workload:
         for abi in _abis(loaded, asked or workload.abi):
             try:
-                path = _built(workload, abi) if may_start else _standing(workload, abi)
+                path = _built(workload, abi) if may_start else _built_before(workload, abi)
                 executables[_name(workload), abi] = _executable(loaded, path, abi)
             except Failure as failure:
                 say(failure.sentence)
@@ -73,7 +73,7 @@ def _built(workload: Workload, abi: str) -> Path:
     return made(ROOT, workload, known, compiler)
 
 
-def _standing(workload: Workload, abi: str) -> Path:
+def _built_before(workload: Workload, abi: str) -> Path:
     """As an earlier run built it. Raises Failure (5) where none did."""
     path = ROOT / "build/workloads" / abi / _name(workload)
     if not _is_described(path):
@@ -94,7 +94,7 @@ def _described(path: Path, target: str) -> bytes:
     description = path.with_name(f"{path.name}.describe")
     if _is_described(path):
         return description.read_bytes()
-    stream = _asked_here(path) if target == LOCAL else _asked_there(path, target)
+    stream = _described_here(path) if target == LOCAL else _described_on(path, target)
     description.write_bytes(stream)
     return stream
 
@@ -104,7 +104,7 @@ def _is_described(path: Path) -> bool:
     return path.is_file() and description.is_file() and description.stat().st_mtime_ns > path.stat().st_mtime_ns
 
 
-def _asked_here(path: Path) -> bytes:
+def _described_here(path: Path) -> bytes:
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
             "file", [path, "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
@@ -116,7 +116,7 @@ def _asked_here(path: Path) -> bytes:
     return done.stdout
 
 
-def _asked_there(path: Path, name: str) -> bytes:
+def _described_on(path: Path, name: str) -> bytes:
     target = open_here(ROOT, name)
     try:
         target.prepare([f"{path}"])

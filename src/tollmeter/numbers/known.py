@@ -31,24 +31,24 @@ class Learned(NamedTuple):
     widths: Mapping[Place, float] = {}
 
 
-Who = tuple[int, ...]
+Identities = tuple[int, ...]
 """Readings, by identity."""
 
 
-class Made(NamedTuple):
+class ReadingCache(NamedTuple):
     """A cache of readings by the identity of their outcome, which lives as long as they do; and of each point the last
     results from the same readings, which scatter, rows and settlement share."""
 
     readings: dict[int, Reading]
-    overheads: dict[Point, tuple[Who, Overheads]]
-    series: dict[tuple[Point, str], tuple[Who, Series | None]]
+    overheads: dict[Point, tuple[Identities, Overheads]]
+    series: dict[tuple[Point, str], tuple[Identities, Series | None]]
 
 
-def nothing_made() -> Made:
-    return Made({}, {}, {})
+def nothing_made() -> ReadingCache:
+    return ReadingCache({}, {}, {})
 
 
-def _who(readings: Sequence[Reading]) -> Who:
+def _identities(readings: Sequence[Reading]) -> Identities:
     return tuple(map(id, readings))
 
 
@@ -61,12 +61,16 @@ class Known(NamedTuple):
     scatter: Mapping[tuple[str, str], Scatter] = {}
     learned: Learned = Learned()
     precision: float = PRECISION
-    made: Made | None = None
+    made: ReadingCache | None = None
 
     def is_of_like_machine(self, other: Known) -> bool:
         """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
         better than that."""
-        return self.made is not None and _alike(self.widths, other.widths) and _alike(self.clocks_hz, other.clocks_hz)
+        return (
+            self.made is not None
+            and _are_close(self.widths, other.widths)
+            and _are_close(self.clocks_hz, other.clocks_hz)
+        )
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
         """The readings of visits of one probe, which rows, settlement and pairs share."""
@@ -96,7 +100,7 @@ class Known(NamedTuple):
         """Of one point."""
         if self.made is None or not readings:
             return overheads(readings)
-        point, who = readings[0].outcome.point, _who(readings)
+        point, who = readings[0].outcome.point, _identities(readings)
         if point not in self.made.overheads or self.made.overheads[point][0] != who:
             self.made.overheads[point] = who, overheads(readings)
         return self.made.overheads[point][1]
@@ -105,7 +109,7 @@ class Known(NamedTuple):
         """Of one point and one of its metrics."""
         if self.made is None or not readings:
             return series_of(readings, metric, paid, self.clocks_hz)
-        place, who = (readings[0].outcome.point, metric.name), _who(readings)
+        place, who = (readings[0].outcome.point, metric.name), _identities(readings)
         if place not in self.made.series or self.made.series[place][0] != who:
             self.made.series[place] = who, series_of(readings, metric, paid, self.clocks_hz)
         return self.made.series[place][1]
@@ -119,7 +123,7 @@ class Known(NamedTuple):
         return learned.get(name, learned.get(probe, USUAL_RUNS_SD))
 
 
-def _alike(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
+def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
     return first.keys() == second.keys() and all(isclose(first[key], second[key], rel_tol=_ALIKE) for key in first)
 
 

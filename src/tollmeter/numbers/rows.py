@@ -166,7 +166,7 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
     """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
-    visited = told_of(outcomes, probe, known)
+    visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, Told):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
     made = [
@@ -176,10 +176,10 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
     lacks = {what for visited in outcomes if visited.status == "ok" for what in unseen(visited, probe)}
-    return [_said_of_evidence(row, lacks) for row in made] if lacks else made
+    return [_without_evidence(row, lacks) for row in made] if lacks else made
 
 
-def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
+def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
     """The usable visits of one point; or the status of all its rows, and the reason."""
     good = [outcome for outcome in outcomes if outcome.status == "ok"]
     if len({outcome.clock.kind for outcome in good}) > 1:
@@ -195,7 +195,7 @@ def told_of(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | t
     return Told(probe, readings, known.overheads(readings), _missing_note(outcomes, missing))
 
 
-def _said_of_evidence(row: Row, lacks: Iterable[str]) -> Row:
+def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
     """Where the system provided no evidence, any half of the batches may have been disturbed: the interval covers at
     least the middle half, and the row's state is unknown."""
     if row.status != "ok" or row.low is None or row.high is None:

@@ -45,7 +45,7 @@ class Part(NamedTuple):
         medians = tuple(middle_of(values) if len(values) else 0.0 for values in visits)
         some = Part(tuple(visits), self.layouts, tuple(raw), medians).chosen([bool(mask.any()) for mask in masks])
         seen = sum(int(mask.sum()) for mask in masks) / sum(len(mask) for mask in masks)
-        return _telling(some)._replace(share=self.share * seen)
+        return _without_brief_visits(some)._replace(share=self.share * seen)
 
 
 class Series(NamedTuple):
@@ -80,7 +80,7 @@ def series_of(
     if (seen == "unknown").all():
         return Series(everything, {}, None, stated)
     names: tuple[StateName, ...] = ("whole", "shared")
-    parts = {name: _telling(_part(flat, shifts, layouts, seen == name)) for name in names}
+    parts = {name: _without_brief_visits(_part(flat, shifts, layouts, seen == name)) for name in names}
     enough = {name: part for name, part in parts.items() if _is_enough(part, len(costed))}
     return Series(everything, enough, usual(seen), stated)
 
@@ -119,7 +119,7 @@ def _part(
     return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
 
 
-def _telling(part: Part) -> Part:
+def _without_brief_visits(part: Part) -> Part:
     """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
     moment between two visitors is the least sure to have been without one."""
     longer = [len(values) >= _LEAST_VALUES for values in part.visits]

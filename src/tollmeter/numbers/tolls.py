@@ -44,10 +44,10 @@ def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row,
     for row in rows:
         if _template(row, probes):
             groups.setdefault((row.probe, row.metric), []).append(row)
-    return [standing for group in groups.values() for standing in _standing(group, probes)]
+    return [standing for group in groups.values() for standing in _typical_rows(group, probes)]
 
 
-def _standing(group: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
+def _typical_rows(group: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
     """Of one metric's rows, those at the typical values; else all, where each parameter has one value only."""
     off = [_off_typical(row, probes) for row in group]
     typical = [(row, True) for row, names in zip(group, off, strict=True) if not names]

@@ -15,19 +15,19 @@ import msgspec
 from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
-from tollmeter.plan.against import groups, in_turns, opposed
+from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
-from tollmeter.plan.points import Curve, Entry, Ground, Scope, check_abis, resolve
+from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
 __all__ = [
     "LAYOUT_SERVES",
     "Costs",
-    "Curve",
     "Effort",
     "Entry",
     "Plan",
     "Sampling",
+    "SweepCurve",
     "check_abis",
     "expected_seconds",
     "groups",
@@ -78,9 +78,9 @@ class Plan(Record, frozen=True):
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
-        return in_turns(self.against, 0) if self.against else _all_points(self.entries)
+        return interleaved(self.against, 0) if self.against else _all_points(self.entries)
 
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[SweepCurve]:
         """None in an interleaved comparison: an added point would have no counterpart."""
         several = () if self.against else self.entries
         return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
@@ -168,7 +168,7 @@ def make(
         return Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
-            against=opposed(_all_points(entries), against, catalog, machine) if against else {},
+            against=counterparts(_all_points(entries), against, catalog, machine) if against else {},
         )  # fmt: skip
 
     whole = scoped("all")
@@ -225,7 +225,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
     """
     wanted = set(points)
     if plan.against:
-        return [point for point in in_turns(plan.against, round_) if point in wanted]
+        return [point for point in interleaved(plan.against, round_) if point in wanted]
     rng = random.Random(f"{plan.seed} order {round_}")
     placed: list[tuple[float, int, Point]] = []
     for number, group in enumerate(_groups(plan, wanted)):

@@ -14,7 +14,9 @@ from tollmeter.model import Failure, Machine, Point
 from tollmeter.plan import values
 
 
-def opposed(points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine) -> dict[Point, Point]:
+def counterparts(
+    points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine
+) -> dict[Point, Point]:
     """The counterpart of each point: the point with every word applied. A point that the words leave unchanged is the
     counterpart of others. Raises Failure (2) for a word that names nothing, or where the words change no point."""
     changed = {
@@ -70,6 +72,6 @@ def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
     return [(*several, other) for other, several in by_reference.items()]
 
 
-def in_turns(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
+def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
     """The points of one round: each group forth in one and back in the next."""
     return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]

@@ -20,7 +20,7 @@ _COUNTED_BYTES = 1 << 20
 """Of the largest cache that sizes are chosen by where instructions are counted."""
 
 
-class Curve(Record, frozen=True):
+class SweepCurve(Record, frozen=True):
     """The points that differ only in one parameter that asks for refinement. grid: where they may lie; begun: where the
     curve begins. refused: values of other parameters for a curve in place of this one, where no point of it can be had.
     """
@@ -35,7 +35,7 @@ class Curve(Record, frozen=True):
         changed = tuple((name, value if name == self.parameter else old) for name, old in self.like.parameters)
         return msgspec.structs.replace(self.like, parameters=changed)
 
-    def in_place(self) -> Curve:
+    def in_place(self) -> SweepCurve:
         """The curve for where this one is refused."""
         other = dict(self.refused)
         changed = tuple((name, other.get(name, old)) for name, old in self.like.parameters)
@@ -46,7 +46,7 @@ class Entry(Record, frozen=True):
     """What one selection comes to. gaps: why a point cannot be visited here."""
 
     points: tuple[Point, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[SweepCurve, ...] = ()
     gaps: dict[Point, str] = {}
 
 
@@ -73,7 +73,7 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
     if matching and not probes:
         raise refusal(select.probe, select.parameters, list(matching.values()))
     points: dict[Point, None] = {}
-    curves: list[Curve] = []
+    curves: list[SweepCurve] = []
     gaps: dict[Point, str] = {}
     for name, probe in probes.items():
         for abi in _abis(ground.abis or select.abi, catalog, name):
@@ -149,7 +149,7 @@ def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
     return Point(probe=place.probe, abi=place.abi, target=place.target, parameters=tuple(chosen))
 
 
-def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) -> list[Curve]:
+def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) -> list[SweepCurve]:
     """One curve along each parameter that asks for refinement, for every combination of the others."""
     made = []
     for parameter, grid, is_sweep in axes:
@@ -157,7 +157,9 @@ def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) ->
             held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
             numbers, begun = (_whole(some) for some in (grid, values.coarse(parameter, grid)))
             made += [
-                Curve(like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=tuple(refused.items()))
+                SweepCurve(
+                    like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=tuple(refused.items())
+                )
                 for like in _product(place, held)
             ]
     return made

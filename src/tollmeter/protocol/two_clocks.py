@@ -56,11 +56,11 @@ def _lower_hull(ordered: Sequence[Moment]) -> list[Moment]:
     """Andrew's monotone chain."""
     hull: list[Moment] = []
     for moment in ordered:
-        while len(hull) > 1 and not _turns_up(hull[-2], hull[-1], moment):
+        while len(hull) > 1 and not _is_convex(hull[-2], hull[-1], moment):
             hull.pop()
         hull.append(moment)
     return hull
 
 
-def _turns_up(first: Moment, middle: Moment, last: Moment) -> bool:
+def _is_convex(first: Moment, middle: Moment, last: Moment) -> bool:
     return (middle[0] - first[0]) * (last[1] - first[1]) > (middle[1] - first[1]) * (last[0] - first[0])

@@ -73,7 +73,7 @@ def table_lines(table: Table, width: int) -> list[Text]:
 
 
 def _least_width(table: Table, words: int) -> int:
-    """With its words no wider than told, and one blank between columns."""
+    """The width with words at most as wide as stated, and one blank between columns."""
     whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
     least = [min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
     return _total(least, 1)

@@ -42,7 +42,7 @@ class RowLine:
 
 
 @dataclass(frozen=True)
-class Gap:
+class MissingRows:
     status: str
     reason: str
     rows: str
@@ -56,7 +56,7 @@ class Dossier:
     anchor: str
     question: str
     seen: tuple[str, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingRows, ...]
     shown: tuple[Chart, ...]
     charts: tuple[Chart, ...]
     parameters: tuple[str, ...]
@@ -122,7 +122,9 @@ def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart],
         anchor=_anchor(name),
         question=probe.question if probe else "",
         seen=tuple(part for part in seen if part),
-        gaps=tuple(Gap(status.replace("_", " "), reason, _rows(number)) for status, reason, number in gaps(rows)),
+        gaps=tuple(
+            MissingRows(status.replace("_", " "), reason, _rows(number)) for status, reason, number in gaps(rows)
+        ),
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
         parameters=parameters,
@@ -237,7 +239,7 @@ def _list(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Executable:
+class ExecutableFacts:
     probe: str
     abi: str
     compiler: str
@@ -246,9 +248,9 @@ class Executable:
     sha256: str
 
 
-def executables(book: Book) -> tuple[Executable, ...]:
+def executables(book: Book) -> tuple[ExecutableFacts, ...]:
     ranked = sorted(book.builds, key=lambda build: (build.probe, build.abi))
-    return tuple(Executable(b.probe, b.abi, b.compiler, b.flags, _built_size(b), b.sha256) for b in ranked)
+    return tuple(ExecutableFacts(b.probe, b.abi, b.compiler, b.flags, _built_size(b), b.sha256) for b in ranked)
 
 
 def _built_size(build: Build) -> str:

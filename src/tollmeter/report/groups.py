@@ -48,7 +48,7 @@ def best_known(book: Book) -> tuple[Toll, ...]:
     chosen = []
     for means, most in BEST_KNOWN.items():
         chosen += _middle([toll for toll in paid if meaning(toll, book.probes) == means], most)
-    loners = [toll for toll in paid if not meaning(toll, book.probes) and _is_alone(toll, paid)]
+    loners = [toll for toll in paid if not meaning(toll, book.probes) and _is_single(toll, paid)]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
 
@@ -59,5 +59,5 @@ def _middle(tolls: Sequence[Toll], most: int) -> list[Toll]:
     return [tolls[len(tolls) * (2 * place + 1) // (2 * count)] for place in range(count)]
 
 
-def _is_alone(toll: Toll, tolls: Sequence[Toll]) -> bool:
+def _is_single(toll: Toll, tolls: Sequence[Toll]) -> bool:
     return sum(other.probe == toll.probe for other in tolls) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tollmeter.model import Book, Probe, Row
 from tollmeter.numbers.meanings import native
-from tollmeter.report import in_turns, tables
+from tollmeter.report import interleaved, tables
 from tollmeter.report.doubt import in_a_sentence, of_row
 from tollmeter.report.ways_out import ways_out
 from tollmeter.report.worth import limit, unanswered
@@ -25,8 +25,8 @@ def _answer(book: Book) -> str:
     study = book.index.study
     if study is not None and study.worth:
         return study.worth
-    if in_turns.of_one_ratio(book):
-        return f"{in_turns.of_one_ratio(book)}."
+    if interleaved.of_one_ratio(book):
+        return f"{interleaved.of_one_ratio(book)}."
     advice = ways_out(book, book.suite) if book.suite is not None else []
     return advice[0].best if advice else tables.answer(book) or of_few_probes(book)
 

@@ -21,13 +21,13 @@ def inferred_table(book: Book) -> Table | None:
     lines = [
         _line(book, inference)
         for inference in book.index.inferred
-        if inference.kind not in BEHIND or _stands_alone(book, inference)
+        if inference.kind not in BEHIND or _has_no_gain(book, inference)
     ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
     return table("Inferred", columns, lines) if lines else None
 
 
-def _stands_alone(book: Book, inference: Inference) -> bool:
+def _has_no_gain(book: Book, inference: Inference) -> bool:
     """Whether a direction was not timed, so that no line of its gain states the reason."""
     return inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None
 
@@ -54,10 +54,10 @@ def _note(book: Book, inference: Inference) -> str:
         verdict = _twin(book, inference, "prefetched", "direction")
         return (verdict.reason if verdict else None) or ""
     reached = _twin(book, inference, "reading_share", "level") if inference.kind == "yardstick" else None
-    return _said_of(reached) if reached is not None else inference.reason or ""
+    return _share_text(reached) if reached is not None else inference.reason or ""
 
 
-def _said_of(reached: Inference) -> str:
+def _share_text(reached: Inference) -> str:
     share = float(reached.value or 0)
     passed = (
         "the core starts more loads of this width than two a cycle"

@@ -18,10 +18,9 @@ LOCAL = "local"
 
 
 def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
-    """Every row with a number, its parameters as far as they were asked for or tell it from its neighbours, and where
-    it ran if that was not all one place. Of more rows than a person reads on a terminal the typical ones, and where
-    the rest is; None where there are more than `most`, which is fewer. whole: all of them.
-    """
+    """Every row with a number, its parameters as far as they were requested or distinguish it from its neighbours, and
+    where it ran if not all ran in one place. Of more rows than fit a terminal the typical ones, and where the rest is;
+    None where there are more than `most`, which is fewer. whole: all of them."""
     rows = [row for row in book.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
@@ -57,7 +56,7 @@ def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[
 
 def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
     """Parameters that were requested, or that distinguish the row from its neighbours."""
-    return [name for name in row.parameters if _varies(name, row.probe, rows) or _is_asked(name, row, book)]
+    return [name for name in row.parameters if _varies(name, row.probe, rows) or _is_requested(name, row, book)]
 
 
 def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
@@ -72,7 +71,7 @@ def _is_typical(row: Row, book: Book) -> bool:
         if probe
         else {}
     )
-    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_asked(name, row, book))
+    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_requested(name, row, book))
 
 
 def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
@@ -87,7 +86,7 @@ def _place(row: Row) -> str:
     return f"{row.target}, {row.clock}" if row.clock in ("virtual", "external") else row.target
 
 
-def _is_asked(name: str, row: Row, book: Book) -> bool:
+def _is_requested(name: str, row: Row, book: Book) -> bool:
     """Whether a selection of the row's probe names the parameter."""
     selects = book.suite.select if book.suite else ()
     return any(name in select.parameters and fnmatchcase(row.probe, select.probe) for select in selects)

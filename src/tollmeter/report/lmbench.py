@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tollmeter.model import Index, Machine
 from tollmeter.report.columns import clean
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, Column, Section
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, SummaryColumn, SummarySection
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -28,7 +28,7 @@ def summary(index: Index) -> str:
     return _TITLE + ("".join(_section(index, section) for section in SECTIONS) or _NOTHING)
 
 
-def _section(index: Index, section: Section) -> str:
+def _section(index: Index, section: SummarySection) -> str:
     numbers = [column.number(index) for column in section.columns]
     if not any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always):
         return ""
@@ -50,7 +50,7 @@ def _cut(text: str, width: int) -> str:
     return f"{clean(text)[:width]:>{width}}"
 
 
-def _cell(column: Column, number: float | None) -> str:
+def _cell(column: SummaryColumn, number: float | None) -> str:
     text = "" if not number or number <= 0 else f"{number:.0f}" if column.whole else cut_number(number, column.width)
     return " " * column.blanks + f"{text:>{column.width}}"[: column.width]
 

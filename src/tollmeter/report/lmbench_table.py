@@ -20,7 +20,7 @@ _FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
 """The default walk of lat_mem_rd."""
 
 
-class Column(NamedTuple):
+class SummaryColumn(NamedTuple):
     """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
     section."""
 
@@ -31,11 +31,11 @@ class Column(NamedTuple):
     always: bool = False
 
 
-class Section(NamedTuple):
+class SummarySection(NamedTuple):
     """head: the lines above the table."""
 
     head: str
-    columns: tuple[Column, ...]
+    columns: tuple[SummaryColumn, ...]
 
 
 # ---- where a number comes from ------------------------------------------------------------------------------------
@@ -187,11 +187,11 @@ def stream(route: str) -> Number:
 # ---- the sections -------------------------------------------------------------------------------------------------
 
 
-def _columns(widths: tuple[int, ...], numbers: tuple[Number, ...]) -> tuple[Column, ...]:
-    return tuple(Column(width, number) for width, number in zip(widths, numbers, strict=True))
+def _columns(widths: tuple[int, ...], numbers: tuple[Number, ...]) -> tuple[SummaryColumn, ...]:
+    return tuple(SummaryColumn(width, number) for width, number in zip(widths, numbers, strict=True))
 
 
-_BASIC = Section(
+_BASIC = SummarySection(
     """\
 Basic system parameters
 ------------------------------------------------------------------------------
@@ -201,15 +201,15 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
     (
-        Column(4, mhz, whole=True, always=True),
-        Column(5, inferred("translations"), whole=True),
-        Column(5, inferred("line"), whole=True),
-        Column(6, parallel),
-        Column(4, copies, whole=True, always=True),
+        SummaryColumn(4, mhz, whole=True, always=True),
+        SummaryColumn(5, inferred("translations"), whole=True),
+        SummaryColumn(5, inferred("line"), whole=True),
+        SummaryColumn(6, parallel),
+        SummaryColumn(4, copies, whole=True, always=True),
     ),
 )
 
-_PROCESSES = Section(
+_PROCESSES = SummarySection(
     """\
 
 Processor, Processes - times in microseconds - smaller is better
@@ -219,29 +219,29 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
 --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
 """,  # noqa: W291  the blanks are lmbench's
     (
-        Column(4, mhz, whole=True, always=True),
-        Column(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
-        Column(
+        SummaryColumn(4, mhz, whole=True, always=True),
+        SummaryColumn(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
+        SummaryColumn(
             4,
             of_both(
                 us("kernel.file_call", "call", call="read_zero"), us("kernel.file_call", "call", call="write_null")
             ),
         ),
-        Column(4, us("kernel.file_call", "call", call="stat")),
-        Column(4, us("kernel.file_call", "call", call="open")),
-        Column(4, us("kernel.select", "call", call="select", files=100, kind="tcp")),
-        Column(4, us("kernel.signal_self", "round_trip", step="install")),
-        Column(4, us("kernel.signal_self", "round_trip", step="deliver")),
-        Column(4, process("fork")),
-        Column(4, process("fork_exec")),
-        Column(4, process("shell")),
+        SummaryColumn(4, us("kernel.file_call", "call", call="stat")),
+        SummaryColumn(4, us("kernel.file_call", "call", call="open")),
+        SummaryColumn(4, us("kernel.select", "call", call="select", files=100, kind="tcp")),
+        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="install")),
+        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="deliver")),
+        SummaryColumn(4, process("fork")),
+        SummaryColumn(4, process("fork_exec")),
+        SummaryColumn(4, process("shell")),
     ),
 )
 
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
 _REALS = ("add", "multiply", "divide")
 
-_INTEGER = Section(
+_INTEGER = SummarySection(
     """\
 
 Basic integer operations - times in nanoseconds - smaller is better
@@ -253,7 +253,7 @@ Host                 OS  intgr intgr  intgr  intgr  intgr
     _columns((6,) * 5, operations("int32", *_INTEGERS)),
 )
 
-_UINT64 = Section(
+_UINT64 = SummarySection(
     """\
 
 Basic uint64 operations - times in nanoseconds - smaller is better
@@ -263,12 +263,12 @@ Host                 OS int64  int64  int64  int64  int64
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
     tuple(
-        Column(width, number, blanks=blanks)
+        SummaryColumn(width, number, blanks=blanks)
         for width, blanks, number in zip((5, 6, 6, 6, 6), (2, 1, 1, 1, 1), operations("int64", *_INTEGERS), strict=True)
     ),
 )
 
-_FLOAT = Section(
+_FLOAT = SummarySection(
     """\
 
 Basic float operations - times in nanoseconds - smaller is better
@@ -280,7 +280,7 @@ Host                 OS  float  float  float  float
     _columns((6,) * 4, (*operations("float", *_REALS), nothing)),
 )
 
-_DOUBLE = Section(
+_DOUBLE = SummarySection(
     """\
 
 Basic double operations - times in nanoseconds - smaller is better
@@ -292,7 +292,7 @@ Host                 OS  double double double double
     _columns((6,) * 4, (*operations("double", *_REALS), nothing)),
 )
 
-_SWITCHES = Section(
+_SWITCHES = SummarySection(
     """\
 
 Context switching - times in microseconds - smaller is better
@@ -307,7 +307,7 @@ Host                 OS  2p/0K 2p/16K 2p/64K 8p/16K 8p/64K 16p/16K 16p/64K
     ),
 )
 
-_LOCAL = Section(
+_LOCAL = SummarySection(
     """\
 
 *Local* Communication latencies in microseconds - smaller is better
@@ -331,7 +331,7 @@ Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
     ),
 )
 
-_REMOTE = Section(
+_REMOTE = SummarySection(
     """\
 
 *Remote* Communication latencies in microseconds - smaller is better
@@ -345,7 +345,7 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
     ),
 )
 
-_FILES = Section(
+_FILES = SummarySection(
     """\
 
 File & VM system latencies in microseconds - smaller is better
@@ -369,7 +369,7 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
     ),
 )
 
-_BANDWIDTHS = Section(
+_BANDWIDTHS = SummarySection(
     """\
 
 *Local* Communication bandwidths in MB/s - bigger is better
@@ -394,7 +394,7 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
     ),
 )
 
-_MEMORY = Section(
+_MEMORY = SummarySection(
     """\
 
 Memory latencies in nanoseconds - smaller is better
@@ -404,11 +404,11 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
     (
-        Column(4, mhz, whole=True, blanks=2, always=True),
-        Column(6, level("L1d")),
-        Column(6, level("L2")),
-        Column(6, over_memory("memory.stride", 1.0, **_FORWARD)),
-        Column(11, level("memory")),
+        SummaryColumn(4, mhz, whole=True, blanks=2, always=True),
+        SummaryColumn(6, level("L1d")),
+        SummaryColumn(6, level("L2")),
+        SummaryColumn(6, over_memory("memory.stride", 1.0, **_FORWARD)),
+        SummaryColumn(11, level("memory")),
     ),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tollmeter.model import Book, Finding, Row, Suite
-from tollmeter.report import in_turns, tables, ways_out, worth
+from tollmeter.report import interleaved, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import clean
@@ -37,7 +37,7 @@ MOST_CHARACTERS = 60_000
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, rows, gaps and the command to run again. Where all of it is longer than
     MOST_CHARACTERS, rows are left out."""
-    parts = [_head(book), _in_turns(book), *_study(book)]
+    parts = [_head(book), _interleaved(book), *_study(book)]
     parts += [
         _table(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
@@ -68,8 +68,8 @@ def _head(book: Book) -> str:
     return "\n\n".join([*lines, *filter(None, worthy)])
 
 
-def _in_turns(book: Book) -> str:
-    return _listed(in_turns.below_the_headline(book))
+def _interleaved(book: Book) -> str:
+    return _listed(interleaved.below_the_headline(book))
 
 
 def _study(book: Book) -> list[str]:

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from tollmeter.files import write_whole
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Failure
-from tollmeter.report import in_turns, look, tables, ways_out, worth
+from tollmeter.report import interleaved, look, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
@@ -111,7 +111,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
-        "in_turns": in_turns.below_the_headline(book),
+        "in_turns": interleaved.below_the_headline(book),
         "memory": tables.memory_table(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),

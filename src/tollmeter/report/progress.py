@@ -71,7 +71,7 @@ class Progress:
             self._live = Live(self._picture(), console=self._console, auto_refresh=False, transient=True)
             self._live.start(refresh=True)
         else:
-            self._say(f"{' · '.join(self._heads)}, at most {duration(budget_seconds)}")
+            self._print(f"{' · '.join(self._heads)}, at most {duration(budget_seconds)}")
 
     def visit(self, point: Point, done: float, total: float, seconds_left: float) -> None:
         """Before each visit. done of total in any one unit; a share of one will do."""
@@ -111,7 +111,7 @@ class Progress:
         else:
             first = ", ".join(f"{label} {text}" for label, text in list(self._numbers.items())[:3])
             left, known = f"{clock_face(self._left)} left", f"  ({first})" if first else ""
-            self._say(f"{in_percent(self._share):>5}  {left}  {self._place}{known}")
+            self._print(f"{in_percent(self._share):>5}  {left}  {self._place}{known}")
 
     def _picture(self) -> Group:
         """Never wider than the terminal: a wrapped line could not be taken away again."""
@@ -143,7 +143,7 @@ class Progress:
                   for name, value in point.parameters]  # fmt: skip
         return clean(f"{point.probe}  {', '.join([*values, point.abi])}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(Text(clean(line)), soft_wrap=True, highlight=False)
 
 

@@ -140,10 +140,10 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    return table("Memory", columns, [Line(_level(level), not_apart(level)) for level in book.index.hierarchy])
+    return table("Memory", columns, [Line(_level(level), why_no_size(level)) for level in book.index.hierarchy])
 
 
-def not_apart(level: Level) -> str:
+def why_no_size(level: Level) -> str:
     """Why a cache has no size; empty where it has one."""
     return f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
 

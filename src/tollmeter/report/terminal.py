@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import Book, Finding
-from tollmeter.report import groups, in_turns, tables, worth
+from tollmeter.report import groups, interleaved, tables, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
 from tollmeter.report.headline import headline
@@ -45,7 +45,7 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
         console.print()
-    for sentence in in_turns.below_the_headline(book):
+    for sentence in interleaved.below_the_headline(book):
         wrapped(console, sentence, width, hanging=INDENT)
         console.print()
     _heading(book, console, width)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program's loads would wait for memory if each waited alone, by this run's own prices.
+"""The time that a program's loads would wait for memory if each waited alone, from this run's own latencies.
 
-A walk through b bytes comes back to a line after all the others: each of its loads has b bytes of stack distance, and
-its latency at b is the price of any load that comes back after so much (Mattson and others 1970). What goes by a stride
-is foreseen, and waits for no latency: reading b bytes from end to end, line by line, is its price.
-"""
+A walk through b bytes returns to a line after all the others: each of its loads has b bytes of stack distance, and its
+latency at b is the price of any load with that distance (Mattson and others 1970). Loads with a stride are prefetched,
+and wait for no latency: reading b bytes from end to end, line by line, is their price."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _LINE_BYTES = 64
 _NS_PER_S = 1e9
 
 
-class Curve(NamedTuple):
+class PriceCurve(NamedTuple):
     """What a load takes, over the bytes until its line comes again, ascending; empty where nothing was measured."""
 
     sizes: Sequence[float]
@@ -38,8 +37,8 @@ class Prices(NamedTuple):
     """What this run found memory to cost. load: of one that wanders; line: of one of those read from end to end."""
 
     fault_ns: float | None
-    load: Curve
-    line: Curve
+    load: PriceCurve
+    line: PriceCurve
 
     def latency(self, footprint: float) -> float:
         """Of a load anywhere in the footprint, of which no more is known: the mean of the walk's over all sizes up to
@@ -71,9 +70,9 @@ def prices_of(book: Book) -> Prices:
     )
 
 
-def _curve(of_size: Mapping[float, float]) -> Curve:
+def _curve(of_size: Mapping[float, float]) -> PriceCurve:
     sizes = sorted(of_size)
-    return Curve(sizes, [of_size[size] for size in sizes])
+    return PriceCurve(sizes, [of_size[size] for size in sizes])
 
 
 def _size(row: Row) -> float:

@@ -93,7 +93,7 @@ class Child:
 
     def finish(self, limit_s: float) -> Ended:
         """Waits at most limit_s for the end. On return the whole process group is gone."""
-        output = self._taken()
+        output = self._unread_output()
         if self._reaped:
             return self._ended(output, None)
         try:
@@ -115,7 +115,7 @@ class Child:
     def read_stream(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
         """Reads a stream whose end record announces that the process waits for the next line: status is then 0. Where
         the process ends instead, the result is that of `finish`."""
-        output = self._taken()
+        output = self._unread_output()
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s, _announces_next_visit, meanwhile)
         except BaseException:
@@ -132,7 +132,7 @@ class Child:
         """Sends one line and reads the stream that answers it. None if the process had ended before."""
         return self.read_stream(limit_s, meanwhile) if self.send(line) else None
 
-    def _taken(self) -> bytearray:
+    def _unread_output(self) -> bytearray:
         """Output that was read and not yet returned."""
         unread, self._unread = self._unread, bytearray()
         return unread

@@ -28,7 +28,7 @@ _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SOURCES = "sources.list"
 
 
-class Wanted(NamedTuple):
+class KernelChoice(NamedTuple):
     """package: the metapackage that depends on the newest kernel. device_tree: the file's name, or None. installer: how
     the names of the installer's packages of that kernel end; empty where there are none."""
 
@@ -50,7 +50,7 @@ def cache_folder() -> Path:
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
-def cached(wanted: Wanted) -> Kernel | None:
+def cached(wanted: KernelChoice) -> Kernel | None:
     """The kernel, where it was downloaded before."""
     folder = cache_folder() / "kernels" / wanted.package
     tree = folder / wanted.device_tree if wanted.device_tree else None
@@ -58,13 +58,13 @@ def cached(wanted: Wanted) -> Kernel | None:
     return kernel if kernel.image.is_file() and (tree is None or tree.is_file()) else None
 
 
-def fetched(wanted: Wanted) -> Kernel:
+def fetched(wanted: KernelChoice) -> Kernel:
     """The kernel, downloaded where it is missing. Raises Failure where it cannot be had."""
     kernel = cached(wanted)
     if kernel:
         return kernel
     try:
-        with _alone(cache_folder()):
+        with _locked(cache_folder()):
             kernel = cached(wanted)
             if kernel is None:
                 _download(wanted, cache_folder() / "kernels" / wanted.package)
@@ -78,7 +78,7 @@ def fetched(wanted: Wanted) -> Kernel:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Two runs at once download one after the other."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -89,14 +89,14 @@ def _alone(folder: Path) -> Iterator[None]:
 # ---- apt ----------------------------------------------------------------------------------------------------------
 
 
-def _download(wanted: Wanted, folder: Path) -> None:
+def _download(wanted: KernelChoice, folder: Path) -> None:
     """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
     state = cache_folder() / f"apt-{wanted.architecture}"
     for name in ("lists/partial", "archives/partial"):
         (state / name).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     why = ""
-    ways: list[Callable[[Wanted, Path], str | None]] = [_of_installer, _of_system]
+    ways: list[Callable[[KernelChoice, Path], str | None]] = [_of_installer, _of_system]
     for way in ways if wanted.installer else [_of_system]:
         package = way(wanted, state)
         why = _got(wanted, state, package, folder) if package else f"apt knows no {wanted.package}: is there a network?"
@@ -105,7 +105,7 @@ def _download(wanted: Wanted, folder: Path) -> None:
     raise Failure(f"{why} (for {wanted.architecture})", 5)
 
 
-def _of_installer(wanted: Wanted, state: Path) -> str | None:
+def _of_installer(wanted: KernelChoice, state: Path) -> str | None:
     """The newest kernel's package among those of Debian's installer, which apt does not usually list: they have a
     component of their own, beside each that the system's sources name."""
     (state / _SOURCES).unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def _of_installer(wanted: Wanted, state: Path) -> str | None:
     return newest(name for name in names if name.endswith(wanted.installer))
 
 
-def _of_system(wanted: Wanted, state: Path) -> str | None:
+def _of_system(wanted: KernelChoice, state: Path) -> str | None:
     """What the metapackage depends on, by the system's own sources."""
     (state / _SOURCES).unlink(missing_ok=True)
     _apt(wanted, state, ["apt-get", "update"])
@@ -132,7 +132,7 @@ def newest(names: Iterable[str]) -> str | None:
     return max(kernels, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
 
 
-def _got(wanted: Wanted, state: Path, package: str, folder: Path) -> str:
+def _got(wanted: KernelChoice, state: Path, package: str, folder: Path) -> str:
     """Downloads and unpacks the package. Returns the reason of a failure, else an empty string."""
     with tempfile.TemporaryDirectory(dir=state) as scratch:
         done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
@@ -144,7 +144,7 @@ def _got(wanted: Wanted, state: Path, package: str, folder: Path) -> str:
 
 
 def _apt(
-    wanted: Wanted, state: Path, words: Sequence[str], folder: Path | None = None
+    wanted: KernelChoice, state: Path, words: Sequence[str], folder: Path | None = None
 ) -> commands.CompletedProcess[str]:
     settings = {
         "APT::Architecture": wanted.architecture,
@@ -178,7 +178,7 @@ def _last_line(text: str) -> str:
 # ---- the package -----------------------------------------------------------------------------------------------------
 
 
-def _unpack(package: Path, wanted: Wanted, folder: Path) -> None:
+def _unpack(package: Path, wanted: KernelChoice, folder: Path) -> None:
     """Takes two files out of the package by their names. Nothing is extracted to a path that it names."""
     folder.mkdir(parents=True, exist_ok=True)
     with commands.start("checkout", ["dpkg", "--fsys-tarfile", package], stdout=commands.PIPE) as packed:
@@ -190,12 +190,12 @@ def _unpack(package: Path, wanted: Wanted, folder: Path) -> None:
                 if content is None:
                     continue
                 if name.parent.name == "boot" and name.name.startswith("vmlinuz"):
-                    _keep(folder / "image", _loadable(content.read()))
+                    _write(folder / "image", _loadable(content.read()))
                 elif wanted.device_tree == name.name:
-                    _keep(folder / name.name, content.read())
+                    _write(folder / name.name, content.read())
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     half = path.with_name(f"{path.name}.half")
     half.write_bytes(content)
     half.replace(path)

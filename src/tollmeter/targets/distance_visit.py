@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
-from tollmeter.targets.held import scratch
 from tollmeter.targets.profiling_visit import beside_counter
+from tollmeter.targets.temporary_folder import scratch
 
 DISTANCES = "distances.so"
 """Of build/emulator."""

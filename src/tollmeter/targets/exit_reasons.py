@@ -58,7 +58,7 @@ def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
         status, reason = "infrastructure", "it refused its words"
     else:
         reason = f"exit status {ended.status}"
-    said = _said(ended.output)
+    said = _last_words(ended.output)
     return status, f"{reason}: {said}" if said else reason
 
 
@@ -69,7 +69,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _said(output: bytes) -> str:
+def _last_words(output: bytes) -> str:
     """The last line that is no record: the last words of a process that ends are usually the reason."""
     for text in reversed(output[-8192:].splitlines()):
         if text.strip() and b'{"k":' not in text:

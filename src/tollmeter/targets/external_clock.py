@@ -21,7 +21,7 @@ import msgspec
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import NotTimed, Stamp, refused, retimed
 from tollmeter.targets import Target
-from tollmeter.targets.lines import Line
+from tollmeter.targets.lines import ClockLine
 
 _VISITS_NS = (100_000_000, 300_000_000, 1_000_000_000)
 """Batches of a visit, in all, and of its second and third attempt. The rate of a clock is known to a delay that few
@@ -37,7 +37,7 @@ _PRIORITY = 2
 class ExternalClock:
     """Implements targets.Target around another. name: the other's, `+` and the line's."""
 
-    def __init__(self, name: str, inner: Target, line: Line) -> None:
+    def __init__(self, name: str, inner: Target, line: ClockLine) -> None:
         self.name = name
         self._inner, self._line = inner, line
 
@@ -99,7 +99,7 @@ def _lasting(visit: Visit, whole_ns: int) -> Visit:
 
 
 @contextmanager
-def stamping(line: Line) -> Iterator[list[Stamp]]:
+def stamping(line: ClockLine) -> Iterator[list[Stamp]]:
     """Stamps whatever comes while the block runs, and for a moment after it. Raises Failure where the line is gone."""
     stamps: list[Stamp] = []
     line.forget()
@@ -114,7 +114,7 @@ def stamping(line: Line) -> Iterator[list[Stamp]]:
         os.close(stop)
 
 
-def _stamp(line: Line, stop: int, stamps: list[Stamp]) -> None:
+def _stamp(line: ClockLine, stop: int, stamps: list[Stamp]) -> None:
     """Sleeps until a byte comes. Once the block has ended, until none has come for a while."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))  # of this thread: it is to wake at once

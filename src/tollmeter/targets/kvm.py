@@ -36,7 +36,7 @@ def _flags() -> set[str]:
     return set()
 
 
-def keep_on(process: int, cpu: int) -> None:
+def pin_threads(process: int, cpu: int) -> None:
     """A guest's CPU is a thread of its emulator, and the system would move that about."""
     for thread in Path(f"/proc/{process}/task").iterdir():
         with suppress(OSError):

@@ -22,7 +22,7 @@ USUAL_BAUD = 115200
 CHUNK = 4096
 
 
-class Line(Protocol):
+class ClockLine(Protocol):
     """name: as it was requested. far_end: the path that a probe writes to."""
 
     name: str
@@ -125,7 +125,7 @@ def check_line(words: str) -> None:
         raise Failure(f"{words!r} is no line: expected pty or serial:PATH")
 
 
-def open_line(words: str) -> Line:
+def open_line(words: str) -> ClockLine:
     """Raises Failure."""
     check_line(words)
     return Pty() if words == "pty" else Port(words.removeprefix("serial:"))

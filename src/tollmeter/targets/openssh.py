@@ -17,8 +17,8 @@ from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
-from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
+from tollmeter.targets.temporary_folder import scratch
 
 CONFIGURATION = "TOLL_SSH_CONFIG"
 """In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,
@@ -27,7 +27,7 @@ and not HOME, where that is."""
 LOST = 255
 """ssh's own exit status."""
 
-# What a person's configuration may say that a command of ours cannot live with: questions, another command, ports that
+# Options of the user's configuration that our commands cannot run with: prompts, another command, ports that
 # each command would forward again, a connection that stays when its process has ended, banners among the errors.
 _OURS = {
     "BatchMode": "yes",

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from tollmeter.model import Failure
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.qemu_user import emulator_here
+from tollmeter.targets.temporary_folder import scratch
 
 BESIDE_S, TIMES = 30.0, 6
 _PAGE_BYTES = 65536

@@ -30,10 +30,10 @@ from tollmeter.model import Clock, Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
 from tollmeter.targets.child import Ended
-from tollmeter.targets.debian_kernel import Wanted
+from tollmeter.targets.debian_kernel import KernelChoice
 from tollmeter.targets.exit_reasons import not_started, patience_s, trouble, trouble_of_visit
-from tollmeter.targets.held import scratch
 from tollmeter.targets.initramfs import archive
+from tollmeter.targets.temporary_folder import scratch
 from tollmeter.targets.wire import Gone, Slow, Wire
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
@@ -62,7 +62,7 @@ class Board(NamedTuple):
     emulator: str
     package: str
     words: tuple[str, ...]
-    kernel: Wanted | None
+    kernel: KernelChoice | None
     ours: str
     command_line: str
     abi: str = ""
@@ -83,7 +83,7 @@ BOARDS = {
         emulator="qemu-system-x86_64",
         package="qemu-system-x86",
         words=("-machine", "pc", "-cpu", "max", "-m", "1024"),
-        kernel=Wanted("amd64", "linux-image-amd64", None, "-amd64-di"),
+        kernel=KernelChoice("amd64", "linux-image-amd64", None, "-amd64-di"),
         ours="init.x86_64",
         command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
         cpu="x86_64",
@@ -92,7 +92,7 @@ BOARDS = {
         emulator="qemu-system-arm",
         package="qemu-system-arm",
         words=("-machine", "vexpress-a9", "-m", "1024"),
-        kernel=Wanted("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
+        kernel=KernelChoice("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
         ours="init.arm",
         command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
         abi=_ARM,
@@ -182,7 +182,7 @@ class Guest:
         wire = self._ready_for(executable, patience_s(visit, BOOT_S))
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
         if self._by_hardware:
-            kvm.keep_on(wire.process, visit.cpus[0] if visit.cpus else _ONLY_CPU)
+            kvm.pin_threads(wire.process, visit.cpus[0] if visit.cpus else _ONLY_CPU)
             return here
         least_ns = _LEAST_SAMPLE_NS if self._board.kernel else 0
         samples, sample_ns = min(visit.samples, _MOST_SAMPLES), max(visit.sample_ns, least_ns)
@@ -233,7 +233,7 @@ class Guest:
         """A guest that is awake and has the executable."""
         if executable not in self._packed:
             Path(executable).stat()
-            self.prepare([executable, *_beside(Path(executable))], limit_s)
+            self.prepare([executable, *_siblings(Path(executable))], limit_s)
         return self._awake(limit_s)
 
     @staticmethod
@@ -325,6 +325,6 @@ def _limit(gone: Gone) -> Trouble:
     return ("timeout" if isinstance(gone, Slow) else "failed"), str(gone.args[0])
 
 
-def _beside(executable: Path) -> list[str]:
+def _siblings(executable: Path) -> list[str]:
     """All executables of its folder, which later visits of this guest may request."""
     return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]

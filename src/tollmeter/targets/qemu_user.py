@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine's kernel under an emulated CPU: instructions of the program alone, counted exactly.
 
-Time under an emulator says nothing about the CPU that it emulates, and the resident set, faults and switches are the
+Time under an emulator is unrelated to the CPU that it emulates, and the resident set, faults and switches are the
 emulator's own. So the clock here is a count: of every instruction that the program executes, its libraries' included,
-and of nothing that its kernel does. The same visit gives the same counts, exactly.
-"""
+and of nothing that its kernel does. The same visit gives the same counts, exactly."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from pathlib import Path
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended
-from tollmeter.targets.held import scratch
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.local import Local
+from tollmeter.targets.temporary_folder import scratch
 
 PACKAGE = "qemu-user"
 """Debian's package of the dynamic emulators: a static one loads no plugin."""

@@ -73,7 +73,9 @@ class SerialLine:
 
     def _visited(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended = self._asked([_over_there(executable), *words(visit)], visit.deadline_ms / 1000 + _GRACE_S)
+            ended = self._run_with_retries(
+                [_over_there(executable), *words(visit)], visit.deadline_ms / 1000 + _GRACE_S
+            )
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
@@ -89,7 +91,7 @@ class SerialLine:
     def _printed(self, executable: str, option: str) -> bytes:
         """Raises Failure where no whole stream came."""
         try:
-            ended = self._asked([_over_there(executable), option], _ASKING_S)
+            ended = self._run_with_retries([_over_there(executable), option], _ASKING_S)
         except OSError as error:
             raise Failure(f"{executable} {option}: {not_started(error)[1]}", 5) from error
         ill = trouble(ended, int(_ASKING_S * 1000))
@@ -97,7 +99,7 @@ class SerialLine:
             raise Failure(f"{executable} {option}: {ill[1] if ill else 'its records did not arrive whole'}", 5)
         return ended.output
 
-    def _asked(self, arguments: Sequence[str], limit_s: float) -> Ended:
+    def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
         """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
         where it does not answer: then it is not asked again."""
         if self._silent:

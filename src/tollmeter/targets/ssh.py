@@ -21,8 +21,8 @@ from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.exit_reasons import patience_s, trouble, trouble_of_visit
-from tollmeter.targets.held import TemporaryFolder, folder_script
 from tollmeter.targets.openssh import LOST, Connection
+from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script
 
 _ASKING_S = 30.0
 _GRACE_S = 10.0

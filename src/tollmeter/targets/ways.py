@@ -116,11 +116,11 @@ def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
-    """Those of several targets that an ABI is run on: what its file names, this machine where it runs here, and any
-    that only the other machine can tell of. Where none of them is, all whose whole names are known: asked is asked.
+    """The targets that an ABI runs on, of several: those that its file names, this machine where it runs here, and any
+    that only the other machine can decide. Where none of them is, all whose full names are known: an explicit request
+    is honoured.
 
-    Raises Failure where no target has a name for this ABI.
-    """
+    Raises Failure where no target has a name for this ABI."""
     named: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:

@@ -83,16 +83,16 @@ class Wire:
 
     def _more(self, deadline: float, limit_s: float) -> None:
         if len(self._kept) > MOST_BYTES:
-            raise Gone(f"it printed more than {MOST_BYTES >> 20} MiB", self._taken())
+            raise Gone(f"it printed more than {MOST_BYTES >> 20} MiB", self._take_all())
         ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise Slow(f"no end within {limit_s:.3g} s", self._taken())
+            raise Slow(f"no end within {limit_s:.3g} s", self._take_all())
         chunk = os.read(self._out.fileno(), _CHUNK)
         if not chunk:
-            raise Gone(f"the emulator ended ({self._how()})", self._taken())
+            raise Gone(f"the emulator ended ({self._how()})", self._take_all())
         self._kept += chunk
 
-    def _taken(self) -> bytes:
+    def _take_all(self) -> bytes:
         kept = bytes(self._kept)
         self._kept.clear()
         return kept

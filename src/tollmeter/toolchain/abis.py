@@ -94,7 +94,7 @@ def survey(root: Path, machine: str) -> list[Standing]:
     missing."""
     known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        standings = list(pool.map(lambda abi: _standing(abi, machine), known.abis.values()))
+        standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
     foreign = {path.stem for path in Path("abis").resolve().glob("*.toml") if _is_foreign(path, root)}
     standings += [
         Standing(name, "", None, None, None, _UNASKED, typed("run", "--abi", name)) for name in foreign - {*known.abis}
@@ -103,7 +103,7 @@ def survey(root: Path, machine: str) -> list[Standing]:
     return sorted([*standings, *ill])
 
 
-def _standing(abi: Abi, machine: str) -> Standing:
+def _standing_of(abi: Abi, machine: str) -> Standing:
     compiler = find_compiler(abi)
     target, lacks, packages = None, [], []
     if isinstance(compiler, Gap):

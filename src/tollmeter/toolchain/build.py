@@ -65,7 +65,7 @@ class Gap(NamedTuple):
         return install_line(self.packages) if self.packages else self.otherwise
 
 
-class Made(NamedTuple):
+class BuildResult(NamedTuple):
     """What was built for an ABI. anew: the probes that were linked now. broken: those that are left out, and why."""
 
     abi: str
@@ -188,7 +188,7 @@ class Task(NamedTuple):
     probes: Collection[str]
 
 
-def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[Made | Failure]:
+def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[BuildResult | Failure]:
     """Builds each, and returns the failure in place of one that did not build. tell: is called with the number of files
     that are made, and of all."""
     numbers, turn = itertools.count(1), Lock()
@@ -197,7 +197,7 @@ def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], 
         with turn:
             tell(next(numbers), total)
 
-    def built(task: Task) -> Made | Failure:
+    def built(task: Task) -> BuildResult | Failure:
         try:
             return build_abi(root, *task, one_more)
         except Failure as failure:
@@ -210,15 +210,15 @@ def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], 
 
 def build_abi(
     root: Path, abi: Abi, compiler: str, probes: Collection[str] | None = None, tell: Callable[[], None] = lambda: None
-) -> Made:
+) -> BuildResult:
     """Builds and checks probes for one ABI, all of them unless some are named, where that is not done already. A probe
     that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
     Raises Failure where none is left. tell: called for each file that is made."""
     every = probe_names(root / "probes")
-    with _alone(root, abi):
+    with _locked(root, abi):
         wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
         if not wanted:
-            return Made(abi.name)
+            return BuildResult(abi.name)
         proven.begin(root, abi)
         made = _made(root, Task(abi, compiler, wanted), tell)
         proven.drop_forgotten(root / "build" / abi.name, every)
@@ -236,7 +236,7 @@ def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
 
 
 @contextmanager
-def _alone(root: Path, abi: Abi) -> Iterator[None]:
+def _locked(root: Path, abi: Abi) -> Iterator[None]:
     """Two builds of one ABI at once would each take away what the other made."""
     lock = root / "build" / f"{abi.name}.lock"
     try:
@@ -256,7 +256,7 @@ def _alone(root: Path, abi: Abi) -> Iterator[None]:
         yield
 
 
-def _made(root: Path, task: Task, tell: Callable[[], None]) -> Made:
+def _made(root: Path, task: Task, tell: Callable[[], None]) -> BuildResult:
     abi, folder = task.abi, root / "build" / task.abi.name
     ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
     built = [probe for probe in task.probes if probe not in ran.broken]
@@ -270,7 +270,7 @@ def _made(root: Path, task: Task, tell: Callable[[], None]) -> Made:
         probe, sentence = next(iter(broken.items()))
         raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
     proven.finish(root, abi, accepted, broken)
-    return Made(abi.name, [probe for probe in accepted if f"build/{abi.name}/{probe}" in ran.made], broken)
+    return BuildResult(abi.name, [probe for probe in accepted if f"build/{abi.name}/{probe}" in ran.made], broken)
 
 
 def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:

@@ -67,7 +67,9 @@ def _prove_body(path: Path, name: str, computes: bool) -> None:
         if pattern.fullmatch(instruction.mnemonic)
     ]
     if computing and not computes:
-        raise Failure(f"{path.parent.name}/{path.name}: {name} has {_said(computing[0])}, where no FPU may compute", 1)
+        raise Failure(
+            f"{path.parent.name}/{path.name}: {name} has {_text_of(computing[0])}, where no FPU may compute", 1
+        )
     if computes and not computing:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has no instruction of an FPU that computes", 1)
 
@@ -79,7 +81,7 @@ def _prove_accelerated(path: Path, name: str) -> None:
     }
     other = [instruction for unit, instruction in units.items() if unit not in _FPA]
     if other:
-        raise Failure(f"{path.parent.name}/{path.name}: {name} has {_said(other[0])}, which is not FPA's", 1)
+        raise Failure(f"{path.parent.name}/{path.name}: {name} has {_text_of(other[0])}, which is not FPA's", 1)
     if not units:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has no FPA instruction", 1)
 
@@ -91,5 +93,5 @@ def _coprocessor(instruction: Instruction) -> int | None:
     return word >> 8 & 15 if len(instruction.code) == 4 and (kind in _LOAD or kind == _COPROCESSOR) else None
 
 
-def _said(instruction: Instruction) -> str:
+def _text_of(instruction: Instruction) -> str:
     return f"'{instruction.mnemonic} {instruction.operands}' at {instruction.address:#x}"

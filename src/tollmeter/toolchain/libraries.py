@@ -200,7 +200,7 @@ def _download(library: Library, address: str, packed: Path) -> None:
     words = [APT_HELPER, "-o", "APT::Sandbox::User=", "download-file", address, f"{packed}", f"SHA256:{library.sha256}"]
     done = _apt(words, packed.parent)
     if done.returncode != 0 or not packed.is_file():
-        raise Failure(f"{library.title} cannot be fetched: {_said(done.stderr)}", 5)
+        raise Failure(f"{library.title} cannot be fetched: {_first_error(done.stderr)}", 5)
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()
     if digest != library.sha256:
         raise Failure(f"{library.title} is not the file that is pinned: its SHA-256 is {digest}", 5)
@@ -211,7 +211,7 @@ def _unpack(library: Library, packed: Path, tree: Path) -> Path:
     if not library.archive:
         done = commands.run("checkout", ["dpkg-deb", "-x", packed, tree], capture_output=True, text=True)
         if done.returncode != 0:
-            raise Failure(f"{library.title} cannot be unpacked: {_said(done.stderr)}", 5)
+            raise Failure(f"{library.title} cannot be unpacked: {_first_error(done.stderr)}", 5)
         return tree
     try:
         with tarfile.open(packed) as held:
@@ -258,7 +258,7 @@ def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple
     exact = f"{library.package}={library.version}" if library.version else library.package
     done = _apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch)
     match = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
-    return f"{match[1]}/{library.archive or match[2]}" if match else None, _said(done.stderr)
+    return f"{match[1]}/{library.archive or match[2]}" if match else None, _first_error(done.stderr)
 
 
 def _own_lists(state: Path) -> list[str]:
@@ -282,7 +282,7 @@ def _apt(words: Sequence[str], folder: Path) -> commands.CompletedProcess[str]:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 
-def _said(text: str) -> str:
+def _first_error(text: str) -> str:
     """The first error, or else the last line."""
     lines = [line for line in text.strip().splitlines() if line]
     errors = [line for line in lines if line.startswith("E: ")]

@@ -94,7 +94,7 @@ def ranked(found_casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
 
 def _read(unit: Unit, abi: Abi, compiler: str) -> CastSurvey:
     try:
-        words = [*compiler.split(), *abi.flags, *_kept(unit)]
+        words = [*compiler.split(), *abi.flags, *_reading_flags(unit)]
         diagnostics = _compiled([*words, "-x", "c", unit.file], unit)
         if failures := errors(diagnostics):
             return CastSurvey(tuple(_casts_in(diagnostics, unit)), 1, {unit.file: failures[0]})
@@ -139,7 +139,7 @@ def _at(unit: Unit, file: str) -> str:
     return str(_shown(Path(unit.directory) / file))
 
 
-def _kept(unit: Unit) -> list[str]:
+def _reading_flags(unit: Unit) -> list[str]:
     """The flags that determine how the file is read: no compiler, no output, and no flag of another CPU's."""
     words = [*unit.arguments] or shlex.split(unit.command)
     kept: list[str] = []

@@ -50,7 +50,7 @@ def begin(root: Path, abi: Abi) -> None:
     """Before a build. A source that is saved from now on is younger than what is made of it."""
     folder = root / "build" / abi.name
     folder.mkdir(parents=True, exist_ok=True)
-    _bring_back_to_the_present(root, folder)
+    _clamp_future_times(root, folder)
     if not _is_current(root, abi):
         # Another user of a shared checkout may have made either: a folder's writer may replace a file, not change it.
         for name in (STAMP, _BEGUN):
@@ -139,7 +139,7 @@ def _time_of(path: Path) -> float:
         return 0.0
 
 
-def _bring_back_to_the_present(root: Path, folder: Path) -> None:
+def _clamp_future_times(root: Path, folder: Path) -> None:
     """A clock that went back leaves files that are younger than anything made since. A source of that kind would be
     built at each start, and an object of that kind never again."""
     latest = time.time() + _FUTURE_S

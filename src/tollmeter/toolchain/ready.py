@@ -26,7 +26,7 @@ from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import check_description, write
-from tollmeter.toolchain.build import Gap, Made, Task, build_several, find_compiler
+from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
@@ -89,7 +89,7 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
-        if isinstance(compilers[abi.name], Gap) and zig.can_bring(abi.compiler):
+        if isinstance(compilers[abi.name], Gap) and zig.can_install(abi.compiler):
             say(f"installing {zig.WORD} for {abi.name}: 100 MB to fetch, 400 MB here, and a C library to compile, once")
             zig.install(root)
             compilers[abi.name] = find_compiler(abi)
@@ -103,13 +103,13 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     began = time.monotonic()
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
-    if sentence := in_words([result for result in done if isinstance(result, Made)]):
+    if sentence := in_words([result for result in done if isinstance(result, BuildResult)]):
         say(f"{sentence}: {time.monotonic() - began:.0f} s")
     failed = {task.abi.name: result for task, result in zip(tasks, done, strict=True) if isinstance(result, Failure)}
     return {name: Failure(f"{name}: {result.sentence}", result.exit_code) for name, result in failed.items()}
 
 
-def in_words(several: Sequence[Made]) -> str:
+def in_words(several: Sequence[BuildResult]) -> str:
     """What was built, as a sentence; empty where nothing was."""
     anew = dict.fromkeys(probe for made in several for probe in made.anew)
     what = ", ".join(anew) if len(anew) <= _MOST_NAMED else f"{len(anew)} probes"
@@ -119,7 +119,7 @@ def in_words(several: Sequence[Made]) -> str:
 # ---- gaps -----------------------------------------------------------------------------------------------------------
 
 
-def standing_gap(root: Path, name: str) -> NoCompiler | None:
+def known_gap(root: Path, name: str) -> NoCompiler | None:
     """Why an ABI could not be built, if no package came since."""
     kept = root / "build" / f"{name}.gap"
     try:

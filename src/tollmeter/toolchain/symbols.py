@@ -49,7 +49,7 @@ class Symbols:
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             elf = ELFFile(file)
-            self._functions = _whole(sorted(_functions(elf)))
+            self._functions = _one_name_each(sorted(_functions(elf)))
             self._inlined = sorted(_inlined(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
             self._lines = sorted(_lines(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
             self._declared = set(_declared(elf.get_dwarf_info())) if elf.has_dwarf_info() else set()
@@ -89,7 +89,7 @@ def _functions(elf: ELFFile) -> Iterator[Span]:
             yield Span(begin, begin + symbol.size_bytes, symbol.name)
 
 
-def _whole(ordered: list[Span]) -> list[Span]:
+def _one_name_each(ordered: list[Span]) -> list[Span]:
     """One name an address: the shortest, since libraries give one function many."""
     named: dict[int, Span] = {}
     for span in ordered:

@@ -22,7 +22,7 @@ def trust(paths: Sequence[Path]) -> None:
     if not paths:
         return
     lines = b"".join(f"{_digest(path)}  {path.resolve()}\n".encode(errors="replace") for path in paths)
-    kept = _kept()
+    kept = _trust_file()
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with open_regular(kept, "ab", follow=False) as file:
@@ -38,13 +38,13 @@ def complaint(path: Path) -> str | None:
     return f"{path} names commands to start, and is not trusted: read it, and add `--trust {path}` to `toll run` once"
 
 
-def _kept() -> Path:
+def _trust_file() -> Path:
     return user_folder("XDG_STATE_HOME", ".local/state") / "trusted"
 
 
 def _known() -> set[str]:
     try:
-        lines = read_regular(_kept(), _MOST_BYTES).decode(errors="replace").splitlines()
+        lines = read_regular(_trust_file(), _MOST_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return set()
     return {line.partition(" ")[0] for line in lines}

@@ -35,7 +35,7 @@ _CONVERTED = [
 _ASKED = "types that void * was converted to"
 
 
-class Overlay(NamedTuple):
+class VoidCast(NamedTuple):
     """file: as the compiler names it. said: the compiler's words."""
 
     file: str
@@ -43,12 +43,12 @@ class Overlay(NamedTuple):
     said: str
 
 
-def overlays(text: str, compiled: Compile) -> list[Overlay]:
+def overlays(text: str, compiled: Compile) -> list[VoidCast]:
     """Where the preprocessed text lays a type that wants an alignment over what a `void *` points at."""
     text = with_bytes_for_void(text)
     diagnostics = compiled(text)
     said = "cast of void * to a type that wants an alignment"
-    cast = [Overlay(*_place(diagnostic), said) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
+    cast = [VoidCast(*_place(diagnostic), said) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
     converted = [
         (diagnostic, name)
         for diagnostic in diagnostics
@@ -58,7 +58,7 @@ def overlays(text: str, compiled: Compile) -> list[Overlay]:
     ]
     strict = _strict(text, list(dict.fromkeys(name for _, name in converted)), compiled)
     return cast + [
-        Overlay(*_place(diagnostic), f"void * becomes {name} without a cast")
+        VoidCast(*_place(diagnostic), f"void * becomes {name} without a cast")
         for diagnostic, name in converted
         if name in strict
     ]

@@ -33,7 +33,7 @@ def is_installed() -> bool:
     return extras.is_installed(EXTRA)
 
 
-def can_bring(compilers: Iterable[str | Sequence[str]]) -> bool:
+def can_install(compilers: Iterable[str | Sequence[str]]) -> bool:
     """Whether an installation would give one of them."""
     return extras.may_install() and any(map(is_named, compilers)) and not is_installed()
 

@@ -90,7 +90,7 @@ def charts(book: Book) -> tuple[Chart, ...]:
     made: list[Chart] = []
     with debug_mode(False):
         for place, bench in enumerate(benches(book)):
-            drawn = [_said(chart, bench) for chart in _any(bench) if _has_points(chart)]
+            drawn = [_with_sentence(chart, bench) for chart in _any(bench) if _has_points(chart)]
             made += [_of_bench(chart, bench) if place else chart for chart in drawn]
     return tuple(_unique(made))
 
@@ -108,7 +108,7 @@ def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:
     with debug_mode(False):
         for pair in paired(books):
             both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
-            pairs = (tuple(map(_said, charts, pair)) for charts in both if any(map(_has_points, charts)))
+            pairs = (tuple(map(_with_sentence, charts, pair)) for charts in both if any(map(_has_points, charts)))
             groups += [beside((first, second), runs) for first, second in pairs]
             for titles, charts in zip(only, alone, strict=True):
                 titles += [chart.title for chart in charts if _has_points(chart)]
@@ -126,7 +126,7 @@ def _has_points(chart: Chart) -> bool:
     return len(chart.drawing.marks) >= LEAST_POINTS
 
 
-def _said(chart: Chart, bench: Bench) -> Chart:
+def _with_sentence(chart: Chart, bench: Bench) -> Chart:
     return replace(chart, said=sentences.said(chart, bench))
 
 

@@ -30,7 +30,7 @@ ABI_RATIOS = Subject(
 
 def abi_ratios(bench: Bench) -> Iterator[Chart]:
     """Times and sizes alone: less is better in all of them. A sweep counts once, at its middle point."""
-    data = [datum for key in _alike(bench) for datum in _ratios(bench, key)][: MOST_LINES * 3]
+    data = [datum for key in _comparable(bench) for datum in _ratios(bench, key)][: MOST_LINES * 3]
     if len(data) < 2:
         return
     order = tuple(dict.fromkeys(str(d["series"]) for d in data))
@@ -49,7 +49,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     yield ABI_RATIOS.chart(finished(alt.layer(rule, reach, dot), lines * STEP + 20), rows)
 
 
-def _alike(bench: Bench) -> list[list[Row]]:
+def _comparable(bench: Bench) -> list[list[Row]]:
     """Rows of one probe, metric and parameters, the machine's own ABI first, where another ABI has it too; of each
     probe and metric the one in the middle."""
     places: dict[tuple[str, str], dict[str, list[Row]]] = {}
@@ -64,8 +64,8 @@ def _alike(bench: Bench) -> list[list[Row]]:
 
 def _ratios(bench: Bench, rows: Sequence[Row]) -> Iterator[Datum]:
     own = rows[0]
-    by = named_by(bench, [own], [name for name in own.parameters if name in _labelling(bench, own)])
-    label = f"{kernel_of(own)}: {own.metric}" + (f", {by(own)}" if _labelling(bench, own) else "")
+    by = named_by(bench, [own], [name for name in own.parameters if name in _named_parameters(bench, own)])
+    label = f"{kernel_of(own)}: {own.metric}" + (f", {by(own)}" if _named_parameters(bench, own) else "")
     for row in rows[1:]:
         ratio: Estimate = ratio_of(own, row)
         if not isfinite(ratio.high):
@@ -76,5 +76,5 @@ def _ratios(bench: Bench, rows: Sequence[Row]) -> Iterator[Datum]:
         }  # fmt: skip
 
 
-def _labelling(bench: Bench, own: Row) -> list[str]:
+def _named_parameters(bench: Bench, own: Row) -> list[str]:
     return varying([row for row in bench.rows if (row.probe, row.metric) == (own.probe, own.metric)])

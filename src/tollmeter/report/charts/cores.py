@@ -40,7 +40,7 @@ def core_to_core(bench: Bench) -> Iterator[Chart]:
         return
     cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
     drawing: Drawing = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
-    yield CORES.chart(drawing, rows, _said_of(_of_one_way(rows)))
+    yield CORES.chart(drawing, rows, _sentence(_of_one_way(rows)))
 
 
 def _of_one_way(rows: Sequence[Row]) -> list[Row]:
@@ -83,7 +83,7 @@ def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
     others = bench.varying(rows, "pair")
     label = named_by(bench, rows, others)
-    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _said(row)) for row in rows]
+    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _cell_text(row)) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
     return Rungs((*rungs, *beside), rows[0].unit, "round trip, compared with loads on one CPU")
 
@@ -93,7 +93,7 @@ def _between(row: Row) -> str:
     return f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
 
 
-def _said(row: Row) -> str:
+def _cell_text(row: Row) -> str:
     return str(of_row(row))
 
 
@@ -148,7 +148,7 @@ def clusters(rows: Sequence[Row]) -> list[list[int]]:
     return sorted({tuple(sorted(cluster)): sorted(cluster) for cluster in cluster_of.values()}.values())
 
 
-def _said_of(rows: Sequence[Row]) -> str:
+def _sentence(rows: Sequence[Row]) -> str:
     """The clusters, and what a line costs within one and between two."""
     groups = clusters(rows)
     if len(groups) < 2:

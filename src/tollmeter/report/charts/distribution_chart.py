@@ -11,7 +11,7 @@ from tollmeter.model import Outcome, Row, Toll
 from tollmeter.numbers.meanings import meaning, metric_of
 from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import Told
-from tollmeter.numbers.rows import told_of
+from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.marks import finished, linear_y, series_colour, values
 from tollmeter.report.charts.steadiness import NAMES
@@ -44,7 +44,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         "What is a median made of, and does it have more than one state?",
         (meaning(row, bench.book.probes) or "",),
     )
-    yield subject.chart(finished(points, 260), [row], _said(name, row, data))
+    yield subject.chart(finished(points, 260), [row], _sentence(name, row, data))
 
 
 def _chosen(bench: Bench) -> Row | None:
@@ -69,7 +69,7 @@ def _samples(bench: Bench, row: Row) -> list[Datum]:
     """Costs in ns as read off the clock, with the core's state; the batches of n and 2n of a sample are two."""
     group = [visited for visited in bench.outcomes if _is_of(visited, row)]
     metric, probe = metric_of(row, bench.book.probes), bench.probe(row)
-    visited = told_of(group, probe, bench.known) if group and probe else None
+    visited = usable_visits(group, probe, bench.known) if group and probe else None
     if not isinstance(visited, Told) or metric is None:
         return []
     costs_ = [
@@ -88,7 +88,7 @@ def _is_of(outcome: Outcome, row: Row) -> bool:
     return (point.probe, point.abi, point.values()) == (row.probe, row.abi, row.parameters)
 
 
-def _said(name: str, row: Row, data: Sequence[Datum]) -> str:
+def _sentence(name: str, row: Row, data: Sequence[Datum]) -> str:
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
     shared = [state for state in row.states if state.state == "shared"]
     beside = f", {time(shared[0].median, shared[0].low, shared[0].high)} on a contended core" if shared else ""

@@ -174,16 +174,16 @@ def _words(base: alt.Chart) -> list[alt.Chart]:
     """The label at the left and the value at the right."""
     room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
     label = base.mark_text(style="label", dy=LABEL_UP, fontSize=by_width(10.5, 12), limit=room)
-    return _said(base, label, LABEL_UP)
+    return _value_texts(base, label, LABEL_UP)
 
 
 def _words_of_runs(base: alt.Chart) -> list[alt.Chart]:
     """The label at the left and the values at the right, both above the dots."""
     room = by_width(f"width - {BARE_ROOM}", f"width - {BOTH_ROOM}")
-    return _said(base, base.mark_text(style="label", dy=RUNS_UP, limit=room), RUNS_UP)
+    return _value_texts(base, base.mark_text(style="label", dy=RUNS_UP, limit=room), RUNS_UP)
 
 
-def _said(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
+def _value_texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
     brief_or_said = by_width("datum.brief", "datum.said")
     said = base.mark_text(style="value", dy=up, text=brief_or_said)
     said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)

@@ -169,7 +169,7 @@ def within_reach(rows: Sequence[Datum]) -> list[float]:
 
 
 def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
-    """headroom: how many times the largest value the axis reaches at least; above: where the title stands."""
+    """headroom: how many times the largest value the axis reaches at least; above: the place of the title."""
     seen = within_reach(rows)
     domain = bounds([*seen, max(seen, default=1.0) * headroom])
     return alt.Y(
@@ -219,9 +219,8 @@ def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
 def series_colour(field: str, order: Sequence[str], title: str | None = None, **legend: Any) -> Spec:
     """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
 
-    A colour belongs to a thing, whatever stands beside it. From the seventh series on colours come again, with another
-    shape and dash. legend: how it is drawn.
-    """
+    A thing keeps its colour, whatever is drawn beside it. From the seventh series on colours repeat, with another shape
+    and dash. legend: how it is drawn."""
     shown = alt.Legend(title=title, columns=_legend_columns(order), **legend) if len(order) > 1 else None
     domain, turns = list(order), [place + place // 6 for place in places(order)]
     colours = alt.Scale(domain=domain, range=[by_value(SERIES[turn % 6]) for turn in places(order)])
@@ -284,9 +283,8 @@ class Curve:
 def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
     """Interval, line, points, and unseen targets that make the points easy to hit with a finger.
 
-    A series that is chosen in the legend stands alone, the others fade. Where points are dense the line leaves out
-    those that are not known to be one number: it would go through what nobody measured.
-    """
+    A series that is chosen in the legend is highlighted, the others fade. Where points are dense the line leaves out
+    those that are not known to be one number: it would pass through values that were not measured."""
     base, x, y = alt.Chart(curve.data).encode(detail="series:N"), curve.x, curve.y
     params = [alt.selection_point(fields=[field], bind="legend", name=f"alone_{field}") for field in by["alone"]]
     alone = params[0] if len(params) == 1 else params[0] & params[1]

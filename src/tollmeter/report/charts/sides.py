@@ -44,20 +44,20 @@ MOST_TOLD = 3
 def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """The time of each test in multiples of loop A of its own machine and build."""
     places = [place for place in listed(bench.book) if (place.target, place.clock) == (bench.target, bench.clock)]
-    turns_of = {place.abi: turns for place in places if (turns := list(_turns_here(bench, place)))}
+    turns_of = {place.abi: turns for place in places if (turns := list(_measured_ratios(bench, place)))}
     here = [{**d, "series": abi if len(turns_of) > 1 else HERE} for abi, turns in turns_of.items() for d in turns]
-    data = [*_turns_published(bench), *here]
+    data = [*_published_ratios(bench), *here]
     if here:
         probes = {test.row.probe for place in places for test in place.tests}
         yield _chart(figure, data, sorted(probes), log=True)
 
 
-def _turns_published(bench: Bench) -> Iterator[Datum]:
+def _published_ratios(bench: Bench) -> Iterator[Datum]:
     for line, build, turns in published_turns(bench.book.suite.listing if bench.book.suite else ()):
         yield _published(f"{line.test} {line.what}", BUILDS[build], turns, "turns")
 
 
-def _turns_here(bench: Bench, place: Place) -> Iterator[Datum]:
+def _measured_ratios(bench: Bench, place: Place) -> Iterator[Datum]:
     for test in place.tests:
         turns = in_turns(bench.book, test.row)
         if turns is not None and test.listed.test != place.tests[0].listed.test:
@@ -140,7 +140,7 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
     spec = finished(alt.layer(reach, dot), len(labels) * len(order) * STEP + ROOM)
     return Chart(
-        f"published-{figure.name}", figure.what, figure.shows, Picture(spec), (), tuple(probes), said=_said(data)
+        f"published-{figure.name}", figure.what, figure.shows, Picture(spec), (), tuple(probes), said=_sentence(data)
     )
 
 
@@ -158,7 +158,7 @@ def _is_ours(series: str) -> bool:
     return not series.startswith(PUBLISHED)
 
 
-def _said(data: Sequence[Datum]) -> str:
+def _sentence(data: Sequence[Datum]) -> str:
     """Of the lines that have both what was published and what is here."""
     compared = []
     for label in dict.fromkeys(str(d["label"]) for d in data):

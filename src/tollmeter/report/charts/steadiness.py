@@ -37,7 +37,7 @@ STEADINESS = Subject(
 )
 
 
-class Look(NamedTuple):
+class SampleMark(NamedTuple):
     """One sample: seconds since the first, the control loop's GHz, the core's state, and why it was discarded."""
 
     at_s: float
@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
 
 def steadiness(bench: Bench) -> Iterator[Chart]:
-    looks = _looks(bench) if bench.is_the_machine else []
+    looks = _samples(bench) if bench.is_the_machine else []
     if len(looks) < LEAST_POINTS:
         return
     middle = median(look.ghz for look in looks)
@@ -58,10 +58,10 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
     kept = [look for look in looks if not look.aside]
     layers = [_strip(looks, x), _points(kept, x, y), _crosses([look for look in looks if look.aside], x, y)]
     spec = finished(alt.layer(*filter(None, layers)), 240)
-    yield STEADINESS.chart(spec, [], _said(looks, middle))
+    yield STEADINESS.chart(spec, [], _sentence(looks, middle))
 
 
-def _looks(bench: Bench) -> list[Look]:
+def _samples(bench: Bench) -> list[SampleMark]:
     """Samples in the order of their time; by visits where there is no time. Of a long run some of the visits, evenly
     spaced."""
     outcomes = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
@@ -71,7 +71,7 @@ def _looks(bench: Bench) -> list[Look]:
     return [look._replace(at_s=look.at_s - first) for look in looks]
 
 
-def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[Look]:
+def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[SampleMark]:
     probe = bench.book.probes.get(outcome.point.probe)
     if probe is None or not outcome.samples:
         return
@@ -82,10 +82,10 @@ def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[Look]:
         rate = sample.witness.control_hz or median(outcome.controls or (0.0,))
         if rate > 0:
             at_s = (sample.at_ns or outcome.at_ns) / 1e9 or float(outcome.visit)
-            yield Look(at_s, rate / 1e9, str(state), aside or "")
+            yield SampleMark(at_s, rate / 1e9, str(state), aside or "")
 
 
-def _points(looks: Sequence[Look], x: alt.X, y: alt.Y) -> alt.Chart:
+def _points(looks: Sequence[SampleMark], x: alt.X, y: alt.Y) -> alt.Chart:
     order = [name for state, name in NAMES.items() if any(look.state == state for look in looks)]
     by: Spec = series_colour("series", order)
     base = alt.Chart(values([_datum(look) for look in looks]))
@@ -93,12 +93,12 @@ def _points(looks: Sequence[Look], x: alt.X, y: alt.Y) -> alt.Chart:
     return dots
 
 
-def _crosses(looks: Sequence[Look], x: alt.X, y: alt.Y) -> alt.Chart | None:
+def _crosses(looks: Sequence[SampleMark], x: alt.X, y: alt.Y) -> alt.Chart | None:
     base = alt.Chart(values([_datum(look) for look in looks]))
     return base.mark_point(style="aside", shape=CROSS, clip=True).encode(x, y, tooltip=_tips()) if looks else None
 
 
-def _datum(look: Look) -> Datum:
+def _datum(look: SampleMark) -> Datum:
     at, ghz = float(f"{look.at_s:.2f}"), float(f"{look.ghz:.4g}")
     return {"x": at, "y": ghz, "series": NAMES[look.state], "at": f"{at:g} s", "value": f"{ghz:.3g} GHz"} | (
         {"aside": look.aside} if look.aside else {}
@@ -110,7 +110,7 @@ def _tips() -> list[alt.Tooltip]:
     return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
 
 
-def _strip(looks: Sequence[Look], x: alt.X) -> alt.Chart | None:
+def _strip(looks: Sequence[SampleMark], x: alt.X) -> alt.Chart | None:
     """The shared share of each stretch of the run, at the bottom; none where no core's state was seen."""
     seen = [look for look in looks if look.state != "unknown"]
     if not seen:
@@ -132,7 +132,7 @@ def _strip(looks: Sequence[Look], x: alt.X) -> alt.Chart | None:
     return strip
 
 
-def _said(looks: Sequence[Look], middle: float) -> str:
+def _sentence(looks: Sequence[SampleMark], middle: float) -> str:
     off = sorted(abs(look.ghz / middle - 1) for look in looks)[int(0.9 * (len(looks) - 1))]
     seen = [look for look in looks if look.state != "unknown"]
     shared = sum(look.state == "shared" for look in seen) / len(seen) if seen else None

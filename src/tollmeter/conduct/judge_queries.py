@@ -25,7 +25,7 @@ class _Wanted(NamedTuple):
     again: float
 
 
-class Asking:
+class JudgeQueries:
     """Of one run. seen: its visits by point; the run adds to them."""
 
     def __init__(self, plan: Plan, judge: Judge, seen: Mapping[Point, Sequence[Outcome]]) -> None:
@@ -71,12 +71,12 @@ class Asking:
         a fifth more than at the last time: between rounds there are hundreds of points."""
         seen, known = self._seen.get(point, []), self._wanted.get(point)
         if known is None or len(seen) >= known.again:
-            visits = self._asked_for(point, seen)
+            visits = self._ask_judge(point, seen)
             again = max(len(seen) + 1, min(visits, ASKED_AGAIN * len(seen)))
             known = self._wanted[point] = _Wanted(visits, again)
         return known.visits
 
-    def _asked_for(self, point: Point, seen: Sequence[Outcome]) -> float:
+    def _ask_judge(self, point: Point, seen: Sequence[Outcome]) -> float:
         """The second point of interleaved comparisons is wanted as long as any first point is."""
         second = self._plan.against.get(point)
         if second:

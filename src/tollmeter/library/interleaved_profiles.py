@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.library.sampled import Over, Slice, Wanted, never, sampled
+from tollmeter.library.sampled import Over, ProfilePoint, Slice, never, sampled
 from tollmeter.model import Failure, Profile, Share, StateName
 from tollmeter.numbers.known import Place
 from tollmeter.numbers.slices import LEAST_SLICES, common_state, is_of, likeliest, shared_parts, within
@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 class _Point(NamedTuple):
     """What there is of one. reasons: why slices of it are missing."""
 
-    wanted: Wanted
+    wanted: ProfilePoint
     slices: list[Slice]
     reasons: list[str]
 
@@ -43,10 +43,10 @@ class _Point(NamedTuple):
             self.reasons.append(error.sentence if isinstance(error, Failure) else str(error))
 
 
-class Turns:
+class InterleavedProfiles:
     """sampling: for how long each point. widths: of the whole core, as earlier runs saw it."""
 
-    def __init__(self, wanted: Sequence[Wanted], sampling: Sampling, widths: Mapping[Place, float] = {}) -> None:
+    def __init__(self, wanted: Sequence[ProfilePoint], sampling: Sampling, widths: Mapping[Place, float] = {}) -> None:
         points = [_Point(point, [], []) for point in wanted]
         self._points, self._widths = points, widths
         self._counted = [point for point in points if is_counted(point.wanted.point)]
@@ -62,14 +62,14 @@ class Turns:
             tell(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
             point.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
         part = self._whole._replace(ms=max(1, self._whole.ms // self._count))
-        for turn, points in enumerate(self._turns(), start=1):
+        for turn, points in enumerate(self._rounds(), start=1):
             if over():
                 return
             tell(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
             for point in points:
                 point.add(part)
 
-    def _turns(self) -> Iterator[list[_Point]]:
+    def _rounds(self) -> Iterator[list[_Point]]:
         for _ in range(self._count if self._sampled else 0):
             yield self._sampled
         for _ in range(self._count // 2):
@@ -82,11 +82,11 @@ class Turns:
             return []
         best, _ = likeliest(shared)
         met = [sum(is_of(part, best) for part in parts) for parts in shared]
-        return [point for point, count in zip(self._taken(), met, strict=True) if count < LEAST_SLICES]
+        return [point for point, count in zip(self._with_slices(), met, strict=True) if count < LEAST_SLICES]
 
     def profiles(self) -> list[Profile]:
         """Of what was taken until now; a point of which there is nothing has a reason."""
-        taken, shared = self._taken(), self._shared()
+        taken, shared = self._with_slices(), self._shared()
         state = common_state(shared)
         by_id = {id(point): _profile(point, point.slices, None) for point in self._points if point not in taken}
         for point, parts in zip(taken, shared, strict=True):
@@ -94,20 +94,20 @@ class Turns:
             by_id[id(point)] = _profile(point, kept, state)
         return [by_id[id(point)] for point in self._points]
 
-    def _taken(self) -> list[_Point]:
+    def _with_slices(self) -> list[_Point]:
         return [point for point in self._sampled if point.slices]
 
     def _shared(self) -> list[list[float | None]]:
         """For each sampled point and slice the share of its looks that saw the core contended."""
         places: dict[Place, list[_Point]] = defaultdict(list)
-        for point in self._taken():
+        for point in self._with_slices():
             places[point.wanted.point.target, point.wanted.point.abi].append(point)
         by_id: dict[int, list[float | None]] = {}
         for place, points in places.items():
             looks = [each.last.looks for point in points for each in point.slices]
             parts = iter(shared_parts(looks, self._widths.get(place, 0.0)))
             by_id |= {id(point): [next(parts) for _ in point.slices] for point in points}
-        return [by_id[id(point)] for point in self._taken()]
+        return [by_id[id(point)] for point in self._with_slices()]
 
 
 # ---- slices to a profile --------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def _profile(point: _Point, slices: Sequence[Slice], state: StateName | None) ->
     )  # fmt: skip
 
 
-def _shares(wanted: Wanted, slices: Sequence[Slice]) -> tuple[Share, ...]:
+def _shares(wanted: ProfilePoint, slices: Sequence[Slice]) -> tuple[Share, ...]:
     """Addresses as functions, resolved at once: the executable is not kept."""
     symbols = Symbols(Path(wanted.executable.path))
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
