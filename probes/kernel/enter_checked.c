@@ -104,5 +104,6 @@ const struct toll_probe toll_probe = {
     .body = enter,
     .control = control,
     .check = check,
+    .calls = 1,
     .revision = 3,
 };

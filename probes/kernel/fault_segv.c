@@ -112,5 +112,6 @@ const struct toll_probe toll_probe = {
     .body = fault,
     .check = check,
     .faults = true,
+    .calls = 1,
     .revision = 1,
 };

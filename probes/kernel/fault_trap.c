@@ -86,5 +86,6 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = run_into,
     .check = check,
+    .calls = 1,
     .revision = 1,
 };

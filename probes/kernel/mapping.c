@@ -114,5 +114,6 @@ const struct toll_probe toll_probe = {
     .body = work_on_maps,
     .check = check,
     .faults = true,
+    .calls = 2,
     .revision = 1,
 };

@@ -134,5 +134,6 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = find,
     .check = check,
+    .calls = 1,
     .revision = 1,
 };

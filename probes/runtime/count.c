@@ -26,14 +26,14 @@
 #endif
 
 enum { MOST_CALLS = 4000, MOST_STEPS = 1500, STACK_BYTES = 16384 };
-enum { STARTING, ATTACHED, REFUSED };
+enum { ENDED, STARTING, ATTACHED };
 enum { BEFORE, ONCE, TWICE, DONE };
 
 static struct {
-  _Atomic uint32_t state;
+  _Atomic uint32_t state;  /* the kernel makes it ENDED where a sandbox kills the tracer */
   volatile unsigned batch; /* what the traced process does: BEFORE, ONCE, ... */
   pid_t traced;
-  bool steps, signalled, cut;
+  bool steps, attached, signalled, cut;
   uint64_t stops[DONE + 1], most;
   char stack[STACK_BYTES] __attribute__((aligned(64)));
 } trace;
@@ -67,10 +67,10 @@ static int tracer(void *nothing) {
   (void)nothing;
   int status, number = 0;
   uint64_t stops = 0;
-  const bool attached = attach();
-  atomic_store(&trace.state, attached ? ATTACHED : REFUSED);
+  trace.attached = attach();
+  if (!trace.attached) _exit(0);
+  atomic_store(&trace.state, ATTACHED);
   toll_futex_wake(&trace.state, 1);
-  if (!attached) _exit(0);
   while (waitpid(trace.traced, &status, __WALL) == trace.traced && WIFSTOPPED(status)) {
     number = take_stop(status);
     trace.cut = ++stops > trace.most;
@@ -89,11 +89,12 @@ static pid_t start(bool steps) {
   trace.state = STARTING;
   trace.batch = BEFORE;
   trace.steps = steps;
-  trace.cut = trace.signalled = false;
+  trace.cut = trace.signalled = trace.attached = false;
   trace.most = steps ? MOST_STEPS : MOST_CALLS;
   memset(trace.stops, 0, sizeof trace.stops);
   trace.traced = getpid();
-  pid_t child = clone(tracer, trace.stack + STACK_BYTES, CLONE_VM | CLONE_FILES, NULL);
+  pid_t child = clone(tracer, trace.stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID, NULL, NULL,
+                      NULL, &trace.state);
   if (child < 0) return child;
   prctl(PR_SET_PTRACER, (unsigned long)child, 0, 0, 0); /* Yama lets a process be traced by its parent alone */
   while (atomic_load(&trace.state) == STARTING) toll_futex_wait(&trace.state, STARTING);
@@ -119,7 +120,7 @@ static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool s
   getppid(); /* the tracer sees at the next call that it is over */
   while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
   for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[ONCE + i] / (steps ? 1 : 2); /* entered and left */
-  return atomic_load(&trace.state) == ATTACHED && !trace.cut;
+  return trace.attached && !trace.cut;
 }
 
 static void emit_counts(const char *key, bool known, const uint64_t found[2]) {

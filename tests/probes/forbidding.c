@@ -2,7 +2,9 @@
  *
  * Starts a program to which the system calls of these numbers are forbidden, as a container's sandbox does it: EPERM.
  *
- *   forbidding NUMBER... -- PROGRAM ARGUMENT...
+ *   forbidding [--kill] NUMBER... -- PROGRAM ARGUMENT...
+ *
+ * With --kill the process that makes the call ends, as under systemd's SystemCallFilter.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -17,12 +19,14 @@ enum { MOST = 64 };
 
 int main(int count, char **words) {
   struct sock_filter code[2 * MOST + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+  const int kills = count > 1 && strcmp(words[1], "--kill") == 0;
   unsigned short length = 1;
-  int at = 1;
+  int at = 1 + kills;
   for (; at < count && at < MOST && strcmp(words[at], "--") != 0; at++) {
     const unsigned number = (unsigned)strtoul(words[at], NULL, 10);
     code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-    code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    code[length++] =
+        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM);
   }
   code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const struct sock_fprog program = {.len = length, .filter = code};

@@ -622,6 +622,38 @@ def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidd
     assert {one.status for one in told} == {"ok", "unsupported"}
 
 
+def test_the_system_counts_the_calls_and_instructions_of_a_batch(own_abi_name: str) -> None:
+    """The calls are those that the probe declares; a batch of twice the length executes twice as much."""
+    found = outcome_of(own_abi_name, "kernel.enter_syscall", "--samples=2", "--sample-ns=100000").counted
+    if found is None or found.calls is None:
+        pytest.skip("this system lets no process be traced")
+    assert found.calls == (found.iterations, 2 * found.iterations)
+    assert found.control_calls == (0, 0)
+    if found.instructions and found.control_instructions:
+        body, control = (pair[1] - pair[0] for pair in (found.instructions, found.control_instructions))
+        assert body > control >= 2 * found.iterations
+    walk = outcome_of(own_abi_name, "memory.latency", "--samples=2", "size=65536").counted
+    assert walk is not None
+    assert (walk.chase_bytes, walk.buffer_bytes) == (65536, 65536)
+    assert walk.chase_in_order < 0.1
+
+
+def test_a_later_visit_of_a_point_is_not_counted(own_abi_name: str) -> None:
+    assert outcome_of(own_abi_name, "kernel.loop", "--samples=2", "--iterations=100000").counted is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="forbids by the numbers of x86-64")
+@pytest.mark.parametrize("how", [[], ["--kill"]], ids=["refused", "killed"])
+def test_a_sandbox_that_forbids_tracing_leaves_a_visit_as_it_is(how: list[str], forbidding: Path) -> None:
+    ptrace = "101"
+    command = [forbidding, *how, ptrace, "--", executable("x86_64", "kernel.enter_syscall"), "--samples=2"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=LONG_S)
+    told = outcome(done.stdout)
+    assert told.status == "ok"
+    assert told.counted is not None
+    assert told.counted.calls is None
+
+
 def outcome_of(abi: str, probe: str, *words: str) -> Outcome:
     done = subprocess.run([executable(abi, probe), *words], capture_output=True, check=True, timeout=LONG_S)
     return outcome(done.stdout)

@@ -2,8 +2,8 @@
 """Whether the cost of a batch is linear in its iterations.
 
 Of a linear cost a + n c, `2 t(n) - t(2n)` is a, whatever n is. Of a cost that grows as n^p it is a constant share of
-t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. A share above zero refuses
-where samples of half the length show that it is a share, which grows with n, and not a time, which stays.
+t(2n): below zero where p exceeds 1, above where it is less. So a share below zero refuses. One above zero refuses where
+samples of half the length show that it is a share, which grows with n, and not a time, which stays.
 """
 
 from __future__ import annotations
