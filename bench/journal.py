@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run folder of any size, from a recorded one: its visits over and over, each with a number, a round and a moment of
-its own, and every record sealed anew. To time what reads a journal:
+"""What it takes to read a journal, and a run folder of any size to read: the visits of a recorded one over and over,
+each with a number, a round and a moment of its own, and every record sealed anew.
 
-    .venv/bin/python bench/journal.py RUN OUT MEGABYTES
+    bench/journal.py                      CPU time and memory of each verb that reads 20 MB
+    bench/journal.py RUN                  the same of a run
+    bench/journal.py RUN OUT MEGABYTES    makes a larger run of a run
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,8 +21,13 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.protocol import Line
+from tollmeter.store.index import NAME as INDEX
 from tollmeter.store.journal import NAME, streams
 
+RECORDED = Path(__file__).resolve().parents[1] / "tests/recordings/format-2"
+VERBS = (
+    ["show"], ["show", "--all"], ["show", "--format", "json"], ["report"], ["export"], ["export", "--what", "samples"],
+)  # fmt: skip
 LATER_NS = 10**13
 SEALED = b',"c":"00000000"}'
 MEGABYTE = 1 << 20
@@ -58,5 +68,30 @@ def make(run: Path, out: Path, size: int) -> None:
         file.writelines(grown(visits, size))
 
 
+def figures(run: Path) -> None:
+    """Each verb with nothing kept beside the journal, as after an upgrade; then what the kept answer leaves."""
+    size = (run / NAME).stat().st_size / MEGABYTE
+    for verb in VERBS:
+        for kept in ("derived", "kept"):
+            if kept == "derived":
+                (run / INDEX).unlink(missing_ok=True)
+            with Path(os.devnull).open("wb") as nowhere:
+                process = subprocess.Popen([sys.executable, "-m", "tollmeter", verb[0], run, *verb[1:]], stdout=nowhere)
+                _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            cpu_s, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+            print(f"{size:6.0f} MB  {' '.join(verb):30} {kept:8} {cpu_s:6.1f} s of CPU {peak:6.0f} MB", flush=True)
+
+
+def main(words: list[str]) -> None:
+    if len(words) == 3:
+        make(Path(words[0]), Path(words[1]), int(words[2]) * MEGABYTE)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        if not words:
+            make(RECORDED, Path(scratch, "run"), 20 * MEGABYTE)
+        figures(Path(words[0]) if words else Path(scratch, "run"))
+
+
 if __name__ == "__main__":
-    make(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) * MEGABYTE)
+    main(sys.argv[1:])

@@ -34,19 +34,17 @@ class Taken:
     def __init__(self, visits: Iterable[Sequence[Sample]]) -> None:
         self.visits = [Samples.of(samples) for samples in visits]
         self._count(np.array([len(samples) for samples in self.visits], dtype=np.int64))
-        blocks: dict[Columns, list[int]] = {}
-        for number, samples in enumerate(self.visits):
-            blocks.setdefault(samples.columns, []).append(number)
-        self._held = [(columns, _places([self.visits[i] for i in mine])) for columns, mine in blocks.items()]
-        self._order = self._in_order([number for mine in blocks.values() for number in mine])
-
-    def _in_order(self, numbers: Sequence[int]) -> Counts:
-        """Where the samples of the visits stand when those of each block are read together. numbers: of the visits, as
-        they are read then."""
-        read = self.counts[numbers] if numbers else self.counts
-        starts = np.empty(len(numbers), dtype=np.int64)
-        starts[numbers] = np.cumsum(read) - read
-        return np.asarray(np.arange(len(self)) + np.repeat(starts - self.starts[:-1], self.counts))
+        numbers: dict[Columns, int] = {}
+        blocks = [numbers.setdefault(samples.columns, len(numbers)) for samples in self.visits]
+        order = np.argsort(np.array(blocks, dtype=np.int64), kind="stable")
+        read = self.counts[order]
+        places = _stretches(np.array([samples.start for samples in self.visits], dtype=np.int64)[order], read)
+        ends = np.cumsum(np.bincount(blocks, self.counts, len(numbers))).astype(np.int64)
+        self._held = list(zip(numbers, np.split(places, ends[:-1]), strict=True)) if numbers else []
+        # Where the samples of each visit stand when those of each block are read together.
+        starts = np.empty_like(read)
+        starts[order] = np.cumsum(read) - read
+        self._order = _stretches(starts, self.counts)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -82,10 +80,8 @@ class Taken:
         self.starts = np.concatenate([[0], np.cumsum(counts)])
 
 
-def _places(visits: Iterable[Samples]) -> Counts:
-    """The positions of the visits' samples in their block."""
-    starts, stops = np.array([(samples.start, samples.stop) for samples in visits]).T
-    counts = stops - starts
+def _stretches(starts: Counts, counts: Counts) -> Counts:
+    """So many consecutive numbers from each start, one stretch after the other."""
     return np.asarray(np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts))
 
 

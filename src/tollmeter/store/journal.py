@@ -35,11 +35,11 @@ from tollmeter.protocol import (
     check_order,
     clean,
     head,
-    is_visit,
     joined,
     joined_lines,
     lines_of,
     read_next,
+    records_of_visit,
     seal,
 )  # fmt: skip
 from tollmeter.root import typed
@@ -189,9 +189,9 @@ def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
     number = end = 0
     with open_regular(_regular(folder)) as file:
         for piece in _pieces(file):
-            if is_visit(piece) and found.is_between():
+            if (records := records_of_visit(piece)) and found.is_between():
                 yield Stream(piece, number + 1, end + len(piece))
-                number, end = number + piece.count(b"\n"), end + len(piece)
+                number, end = number + records, end + len(piece)
                 continue
             lines = io.BytesIO(piece)
             while text := lines.readline(LONGEST_LINE + 1):
