@@ -78,7 +78,7 @@ def _study(book: Book) -> list[str]:
         return []
     found = told(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    common = [text(sentence) for sentence in (found.tally, *found.common)]
+    common = [text(sentence) for sentence in found.said]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(found.answers)]
     listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
     return [
