@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from tollmeter.files import read_regular
-from tollmeter.model import Build, Failure, Probe, Record, Suite
+from tollmeter.model import Build, Failure, Probe, Published, Record, Suite
 from tollmeter.protocol import Damaged, clean, clean_suite, description
 from tollmeter.root import typed
 
 _MOST_BYTES = 1 << 20
 _MOST_SHOWN = 6
 """Of a suite's file."""
+_VALUED = ("about", "change", "at least", "at most")
 _COMMANDS = ("build", "start", "verify")
 """Of a workload there."""
 
@@ -143,9 +144,20 @@ def read_suite(path: Path) -> Suite:
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
-        if not (claim.row or claim.order or claim.bend or claim.missing):
-            raise Failure(f"{path}: '{claim.what}' must have a row, or a sentence that says why there is none")
+        if said := _unfit(claim):
+            raise Failure(f"{path}: '{claim.what}' {said}")
     return suite
+
+
+def _unfit(claim: Published) -> str:
+    """What a claim lacks; empty for nothing."""
+    if not (claim.row or claim.order or claim.bend or claim.missing):
+        return "must have a row, or a sentence that says why there is none"
+    if claim.relation in _VALUED and claim.value is None:
+        return f"must have a value, since its relation is '{claim.relation}'"
+    if claim.relation == "ordering" and len(claim.order) < 2:
+        return "must have two rows or more in 'order'"
+    return "must have a 'bend'" if claim.relation == "crossing" and not claim.bend else ""
 
 
 def _one_line(value: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,8 +11,24 @@ import pytest
 
 from books import derived, empty, with_rows
 from made import metric, probe, row
+from tollmeter.catalog import read_suite
 from tollmeter.library.places import suites
-from tollmeter.model import Book, Cache, Claim, Fall, Lengths, Level, Published, Row, RowOf, State, Suite
+from tollmeter.model import (
+    Book,
+    Cache,
+    Claim,
+    Failure,
+    Fall,
+    Lengths,
+    Level,
+    Point,
+    Published,
+    Row,
+    RowOf,
+    State,
+    Suite,
+)
+from tollmeter.plan.claims import UNCLAIMED, claim_rank, on_machine
 from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, study
 
 SPREAD = 0.002
@@ -307,3 +324,33 @@ def test_the_tally_counts_what_the_source_printed_and_only_that() -> None:
     suite = Suite(name="paper", question="?", published=claims)
     found = study(msgspec.structs.replace(with_rows(empty(), rows), suite=suite))
     assert found and (found.tally.holds, found.tally.does_not_hold, found.tally.cannot_tell) == (1, 1, 1)
+
+
+def test_the_rows_of_an_ordering_are_points_of_the_plan_as_a_claim_s_row_is(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('''
+question = "?"
+source = "A paper"
+select = [{ probe = "any.entry" }]
+published = [{ what = "a", figure = "b", relation = "ordering", order = [
+  { probe = "any.entry", parameters = { size = "0.5xL1" } }, { probe = "any.entry", parameters = { size = 8 } } ] }]
+''')  # fmt: skip
+    caches = (Cache(level=1, kind="data", size_bytes=32768, line_bytes=64),)
+    suite = on_machine(read_suite(file), msgspec.structs.replace(empty().index.machine, caches=caches))
+    assert [wanted.parameters["size"] for wanted in suite.published[0].order] == [16384, 8]
+    ranks = [
+        claim_rank(suite, Point(probe="any.entry", abi="x86_64", target="local", parameters=(("size", size),)))
+        for size in (16384, 8, 9)
+    ]  # fmt: skip
+    assert ranks == [0, 0, UNCLAIMED]
+
+
+@pytest.mark.parametrize("keys", [
+    'relation = "about"', 'relation = "ordering"', 'relation = "crossing"', 'relation = "nearly"', "tolerance = -1",
+])  # fmt: skip
+def test_a_claim_that_cannot_be_judged_as_written_is_refused(tmp_path: Path, keys: str) -> None:
+    file = tmp_path / "mine.toml"
+    claim = f'[[published]]\nwhat = "a"\nfigure = "b"\nrow = {{ probe = "any.entry" }}\n{keys}\n'
+    file.write_text(f'question = "?"\nselect = [{{ probe = "any.entry" }}]\n{claim}')
+    with pytest.raises(Failure, match="mine"):
+        read_suite(file)

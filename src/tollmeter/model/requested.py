@@ -78,7 +78,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     missing: str | None = None
     about: Literal["", "caches", "time", "instructions"] = ""
     relation: Relation = ""
-    tolerance: float | None = None
+    tolerance: Annotated[float, msgspec.Meta(ge=0)] | None = None
     requires: tuple[Condition, ...] = ()
     counted: bool = True
     order: tuple[RowOf, ...] = ()

@@ -79,7 +79,7 @@ def _study(book: Book) -> list[str]:
         return []
     answered = told(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    common = [text(sentence) for sentence in (answered.tally, *answered.common)]
+    common = [text(sentence) for sentence in answered.said]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
     listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
     return [

@@ -152,7 +152,7 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "remarks": remarks(answered.answers) if answered else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(book, suite, [chart.name for chart in drawn]) if suite else [],
-        "common": (answered.tally, *answered.common) if answered else (),
+        "common": answered.said if answered else (),
         "listings": listings(book),
         "programs": program_tables(book),
         "blocks": ways_out.answer(book, suite) if suite else [],

@@ -50,6 +50,11 @@ class Told:
     def tally(self) -> str:
         return tally_in_words(tally(answer.claim for answer in self.answers))
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What is printed above the claims."""
+        return tuple(filter(None, (self.tally, *self.common))) if self.answers else ()
+
 
 def tally_in_words(counts: Tally) -> str:
     """Of 10 published figures 4 hold here; 1 has the same direction, 1 does not hold, 4 cannot be judged. Empty where

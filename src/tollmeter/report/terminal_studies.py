@@ -25,7 +25,7 @@ def study(book: Book, suite: Suite, console: Console) -> None:
     if suite.source:
         wrapped(console, f"Source: {suite.source}", width, style="dim")
     found = told(book, suite)
-    for sentence in (found.tally, *found.common) if found.answers else ():
+    for sentence in found.said:
         wrapped(console, sentence, width)
     if found.answers:
         console.print()

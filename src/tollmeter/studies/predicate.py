@@ -104,10 +104,12 @@ def _shares(claim: Published, low: float, high: float) -> tuple[float, float] | 
     return ends[0], ends[1]
 
 
-def _times(claim: Published, here: float) -> float:
+def _times(claim: Published, here: float) -> float | None:
     """Of a change, the change here over the published one; of a multiple, the multiple over the published one."""
     value = claim.value
     assert value is not None
     if relation_of(claim) == "change":
         return (here - 1) / (value - 1)
-    return here / value if value > 1 else value / here
+    if value > 1:
+        return here / value
+    return value / here if here else None

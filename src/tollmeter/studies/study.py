@@ -20,7 +20,7 @@ from tollmeter.studies.relatives import relatives
 
 INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NO_NUMBER = "The study prints neither a number nor a relation that could be judged."
-SHOWN = "The published number belongs to its machine: it is shown, and not judged."
+SHOWN = "What was published is of another machine or another quantity: it is shown, and not judged."
 THIN = "It rests on fewer than {} visits, and has no interval to judge by."
 MIXED = "The two rows are of different states of the core: uncontended, contended or unknown."
 STRICT = "This CPU does not trap on a misaligned access, and the study's does."
