@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         CacheModel,
         Claim,
         ClockReading,
+        Counted,
         Distances,
         Evidence,
         Failure,
@@ -77,7 +78,7 @@ __version__ = VERSION
 
 __all__ = [
     "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
-    "Comparison", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
+    "Comparison", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
     "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
     "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",

@@ -102,7 +102,7 @@ def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     book = open_run(folder)
     run = msgspec.structs.replace(book.index.run, verdict="too short", seconds=100)
     book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
-    assert next_step(book).command == "./toll run x32-2013 --abi x86_64,x32 --budget 300s"
+    assert next_step(book).command == "./toll run x32-2013 --abi x86_64,x32 --budget 5m"
 
 
 def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for(
