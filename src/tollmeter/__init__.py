@@ -78,7 +78,8 @@ __version__ = VERSION
 
 __all__ = [
     "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
-    "Comparison", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding",
+    "Comparison", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark",
+    "Finding",
     "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
     "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
     "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
