@@ -111,10 +111,12 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def verdict_in_words(claim: Claim) -> str:
-    """A dash for what the study prints nothing of that could be judged."""
+    """A dash for what the study prints nothing of that could be judged. A figure that another line counts says so: the
+    tally above holds each figure once."""
     if claim.verdict == "cannot tell":
         return "cannot be judged here" if claim.holds_at else DASH
-    return f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
+    judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
+    return judged if claim.counted else f"{judged}, not counted"
 
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
