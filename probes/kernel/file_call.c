@@ -114,9 +114,11 @@ static enum toll_status check(struct toll_run *r) {
 
 static const struct toll_parameter parameters[] = {
     {.name = "call", .kind = TOLL_CHOICE, .summary = "what is asked of the file system", .choices = names}, {0}};
-static const struct toll_metric metrics[] = {
-    {.name = "call", .unit = "ns", .summary = "one call, or the pair that belongs together", .toll = "file system call, {call}"},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "call",
+                                              .unit = "ns",
+                                              .summary = "one call, or the pair that belongs together",
+                                              .toll = "file system call, {call}"},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "What do the everyday calls on files cost, with everything in memory?",

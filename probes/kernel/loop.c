@@ -29,14 +29,16 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-static const struct toll_metric metrics[] = {
-    {.name = "loops",
-     .unit = "op/s",
-     .better = TOLL_MORE,
-     .summary = "turns of a two-instruction loop",
-     .means = "control-loop"},
-    {.name = "turn", .unit = "ns", .summary = "one turn of the loop", .toll = "one iteration of a two-instruction loop"},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "loops",
+                                              .unit = "op/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "turns of a two-instruction loop",
+                                              .means = "control-loop"},
+                                             {.name = "turn",
+                                              .unit = "ns",
+                                              .summary = "one turn of the loop",
+                                              .toll = "one iteration of a two-instruction loop"},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "How fast is a loop of two instructions, the control that all else is compared with?",

@@ -32,7 +32,7 @@ static void **after(const struct walk *w, uint64_t steps) {
 static void expect_milestones(const struct walk *w) {
   void **at = w->head;
   for (uint64_t step = 0; step < w->nodes; step++, at = (void **)*at)
-    if (step % w->apart == 0) EXPECT(w->milestone[step / w->apart] == at);
+    if (step % w->spacing == 0) EXPECT(w->milestone[step / w->spacing] == at);
 }
 
 static void expect_proof(char *lines, size_t count) {
@@ -82,7 +82,7 @@ static void expect_no_second_round(char *lines) {
   struct walk w = laid(&r, lines, EVEN);
   static void **cells[ROUND];
   static bool taken[EVEN];
-  for (uint64_t place = 0; place < EVEN; place += w.apart) {
+  for (uint64_t place = 0; place < EVEN; place += w.spacing) {
     cells[place % ROUND] = walk_place(&w, place);
     taken[place] = true;
   }
