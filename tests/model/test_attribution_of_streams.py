@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pytest
-from tollmeter.targets.distances import LINE_BYTES, ONE_IN
+from tollmeter.targets.distance_visit import LINE_BYTES, ONE_IN
 
 from books import empty, with_rows
 from made import metric, probe, program, row
