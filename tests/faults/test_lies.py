@@ -52,13 +52,13 @@ LIES = (
     calls("one call", "answer = kernel_enter(number, 0, 0);", "no more time"),
     calls("n log n", f"uint64_t n = r->iterations, log = 0;\n  while (n >> log) log++;\n  n *= log;\n"
           f"  {_CALL.replace('r->iterations', 'n')}", "system calls"),
-    calls("cubic cost", f"const uint64_t n = r->iterations, more = n < 64 ? n : n * n / 64 * n / 64;\n"
+    calls("cubic cost", f"const uint64_t n = r->iterations, more = n < 8 ? n : n * n / 8 * n / 8;\n"
           f"  {_CALL.replace('r->iterations', 'more')}", "not linear: twice the iterations take [78]"),
     calls("a third", _CALL.replace("r->iterations", "(r->iterations + 2) / 3"), "system calls"),
     calls("yield", _CALL.replace("answer =", "kernel_enter(SYS_sched_yield, 0, 0), answer ="), "makes 2 system calls"),
     calls("sleep of one in ten", _CALL.replace("answer =", "i % 10 ? 0 : usleep(100), answer ="),
           "waited|system calls"),
-    calls("hidden tenth", f"toll_watch_stop();\n  toll_watch_go();\n  {_CALL}", "is not timed"),
+    calls("hidden tenth", f"toll_timer_pause();\n  toll_timer_resume();\n  {_CALL}", "is not timed"),
     work("read four times", "memory/read_bandwidth.c", "told->bytes *= 4", "goes through 1048576 bytes"),
     work("write twice", "memory/write_bandwidth.c", "told->bytes *= 2", "goes through 1048576 bytes"),
     work("update ten times", "memory/update_bandwidth.c", "told->bytes *= 10", "goes through 1048576 bytes"),

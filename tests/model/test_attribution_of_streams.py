@@ -11,7 +11,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pytest
-from tollmeter.targets.distance_visit import LINE_BYTES, ONE_IN
 
 from books import empty, with_rows
 from made import metric, probe, program, row
@@ -23,6 +22,7 @@ from model.streams import started
 from model.walks import CHASE, order
 from tollmeter.model import Book, Distances, Row
 from tollmeter.studies.attribution import Attribution, attributed
+from tollmeter.targets.distance_visit import LINE_BYTES, ONE_IN
 
 SMALL = Machine(
     caches=(Cache(32 * KIB, 8, 4), Cache(256 * KIB, 8, 14), Cache(2 * MIB, 16, 45)), memory_latency=250,

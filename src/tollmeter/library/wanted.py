@@ -38,7 +38,9 @@ def asking(
 
 def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequence[Select]:
     if name in suites or name.endswith(".toml"):
-        selects = selects_of(suites[name] if name in suites else read_suite(Path(name)))
+        if name in suites:
+            return selects_of(suites[name])
+        selects = selects_of(read_suite(Path(name)))
         for select in selects:
             if not select.probe.startswith(_WORKLOAD) and not _is_known(select.probe, sources):
                 raise unknown(f"probe of {name}", select.probe, sorted(sources))

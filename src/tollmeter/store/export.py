@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from tollmeter.experiment.taken import parts
 from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Build, Failure, Index, Outcome, Row, Samples, Witness
 from tollmeter.root import ROOT
@@ -105,6 +104,8 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
     judge: of each of some visits, for each of its samples why it is set aside, None where it is used.
     """
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
+    from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
+
     judged = (each for some in parts(outcomes) for each in zip(some, judge(some), strict=True))
     return _SAMPLE_COLUMNS, (_samples(told, hashes, why) for told, why in judged if why)
 
