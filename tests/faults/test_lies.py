@@ -45,8 +45,6 @@ def work(name: str, of: str, change: str, expects: str) -> Lie:
 
 LIES = (
     power("power of 7 eighths", "1 / (q * q)"),
-    power("power of 15 sixteenths", "1 / q"),
-    power("power of 17 sixteenths", "q"),
     power("power of 9 eighths", "q * q"),
     power("power of 19 sixteenths", "q * q * q"),
     calls("one call", "answer = kernel_enter(number, 0, 0);", "no more time"),
