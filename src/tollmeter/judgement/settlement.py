@@ -58,12 +58,12 @@ def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seco
 
 
 def _timed_s(outcomes: Sequence[Outcome]) -> float:
-    return sum(float(Taken(told.samples for told in some).timed_ns().sum()) for some in parts(outcomes)) / 1e9
+    return sum(float(Taken(outcome.samples for outcome in some).timed_ns().sum()) for some in parts(outcomes)) / 1e9
 
 
 def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
     """groups: the visits of each point."""
-    able = [group for group in groups if not any(told.status in NEVER_A_NUMBER for told in group)]
+    able = [group for group in groups if not any(outcome.status in NEVER_A_NUMBER for outcome in group)]
     return [(group, _missing(group, probes[group[0].point.probe], known)) for group in able]
 
 
@@ -75,8 +75,8 @@ def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
 def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
     seen = Counter[str]()
     for some in parts(outcomes):
-        widths = np.array([known.widths.get((told.point.target, told.point.abi), 0.0) for told in some])
-        seen.update(states(Taken(told.samples for told in some), cores_hz(some), widths).tolist())
+        widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
+        seen.update(states(Taken(outcome.samples for outcome in some), cores_hz(some), widths).tolist())
     told_apart = seen["whole"] + seen["shared"]
     return seen["shared"] / told_apart if told_apart else None
 

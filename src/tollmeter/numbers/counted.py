@@ -18,11 +18,11 @@ _LEAST_USED = 0.9
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     """Why a point has no number: the count of one of its visits contradicts what its probe declares."""
-    for told in outcomes:
-        if told.counted is None:
+    for outcome in outcomes:
+        if outcome.counted is None:
             continue
         for rule in _RULES:
-            why = rule(told.counted, told, probe)
+            why = rule(outcome.counted, outcome, probe)
             if why:
                 return why
     return None
@@ -33,27 +33,27 @@ def _each(pair: tuple[int, int] | None, found: Counted) -> float | None:
     return (pair[1] - pair[0]) / found.iterations if pair else None
 
 
-def _calls(found: Counted, told: Outcome, probe: Probe) -> str | None:
-    calls, operations = _each(found.calls, found), _operations(told.work)
+def _calls(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    calls, operations = _each(found.calls, found), _operations(outcome.work)
     if not probe.calls or calls is None or abs(calls / operations - probe.calls) <= _TOLERANCE * probe.calls:
         return None
     return f"one operation makes {calls / operations:g} system calls, and the probe declares {probe.calls}"
 
 
-def _operations_of(found: Counted, told: Outcome, _: Probe) -> str | None:
+def _operations_of(found: Counted, outcome: Outcome, _: Probe) -> str | None:
     """A processor starts no more operations than it executes instructions, but for those on vectors, which are counted
     as bytes or flops."""
-    work, steps = told.work, _each(found.instructions, found)
+    work, steps = outcome.work, _each(found.instructions, found)
     if steps is None or work.bytes or work.flops or _operations(work) <= steps * (1 + _TOLERANCE):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {_operations(work):g} operations"
 
 
-def _bytes(found: Counted, told: Outcome, _: Probe) -> str | None:
+def _bytes(found: Counted, outcome: Outcome, _: Probe) -> str | None:
     steps, calls = _each(found.instructions, found), _each(found.calls, found)
-    if steps is None or calls or told.work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
+    if steps is None or calls or outcome.work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
         return None
-    return f"one iteration executes {steps:g} instructions, and the probe declares {told.work.bytes:g} bytes"
+    return f"one iteration executes {steps:g} instructions, and the probe declares {outcome.work.bytes:g} bytes"
 
 
 def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
@@ -70,16 +70,16 @@ def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
     return None
 
 
-def _sizes(found: Counted, told: Outcome, probe: Probe) -> str | None:
+def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """A buffer of a size has that size, and each of its bytes counts once."""
-    size, means = told.point.values().get("size"), {metric.means for metric in probe.metrics}
+    size, means = outcome.point.values().get("size"), {metric.means for metric in probe.metrics}
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
     had = found.chase_bytes if WALK in means else found.buffer_bytes
     if had < _LEAST_USED * size:
         return f"it works on {had} bytes, and its size is {size}"
-    if WALK not in means and told.work.bytes > size * (1 + _TOLERANCE):
-        return f"one iteration goes through {size} bytes, and the probe declares {told.work.bytes:g}"
+    if WALK not in means and outcome.work.bytes > size * (1 + _TOLERANCE):
+        return f"one iteration goes through {size} bytes, and the probe declares {outcome.work.bytes:g}"
     return None
 
 
