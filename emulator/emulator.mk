@@ -8,6 +8,7 @@
 #   make build/emulator/misses.so    what a modelled cache would miss of its loads
 #   make build/emulator/distances.so how far apart its loads of the same line lie
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm
+#   make build/emulator/x32-loader   runs x32 executables on a kernel without x32
 #   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
 EMULATOR       := build/emulator
@@ -36,6 +37,19 @@ $(EMULATOR)/distances.so: emulator/reuse.c emulator/reuse.h emulator/stack.c emu
 # A program for ARM's oldest EABI runs on every later core, and needs no FPU.
 $(EMULATOR)/init.%: emulator/init.c emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(EMULATOR_FLAGS) -static $< -o $@
+
+# Its code runs in the middle of a program's: it has no C library, which would use the program's thread-local storage, and
+# no vector registers. It lies above 4 GiB, and the image of a vDSO for x32 in its data.
+X32         := emulator/x32_loader
+X32_SOURCES := $(wildcard $(X32)/*.c $(X32)/start.S)
+X32_FLAGS   := $(EMULATOR_FLAGS) -ffreestanding -fbuiltin -fPIE -fno-stack-protector -fcf-protection=none -mno-red-zone \
+               -mgeneral-regs-only -fno-tree-loop-distribute-patterns
+X32_LINK    := -nostdlib -static -no-pie -Wl,-Ttext-segment=0x200000000000 -Wl,--build-id=none -Wl,-z,noexecstack
+$(EMULATOR)/x32-vdso: $(X32)/vdso.S $(X32)/vdso.ld emulator/emulator.mk
+	@mkdir -p $(@D) && $(CC_FOR_x86_64) -mx32 -fcf-protection=none -shared -nostdlib -Wl,-T,$(X32)/vdso.ld \
+	  -Wl,-soname=linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none -Wl,-e,native_functions $< -o $@
+$(EMULATOR)/x32-loader: $(EMULATOR)/x32-vdso $(X32_SOURCES) $(X32)/loader.h emulator/emulator.mk
+	@$(CC_FOR_x86_64) $(X32_FLAGS) $(X32_LINK) '-DVDSO="$<"' $(X32_SOURCES) -o $@
 
 # For a core without an FPU, so that the emulator of FPA computes by the soft-float library, and the program's FPU registers
 # are its own. A loop that fills memory must not become a call of the memset that it is.

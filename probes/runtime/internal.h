@@ -246,6 +246,15 @@ void toll_profile_pause(bool pause);
 /* Counts the work of a short batch, and says so. */
 void toll_count(struct toll_run *r);
 
+/* ---- served.c --------------------------------------------------------------------------------------------------- */
+
+/* System calls that a loader serves, so far; whether one does; a timed batch since `before`; their share of
+ * the timed batches since the last call of it. */
+uint64_t toll_served_calls(void);
+bool toll_is_served(void);
+void toll_served_add(uint64_t before, uint64_t took_ns);
+double toll_served_share(void);
+
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 
 /* Gives this thread the least real-time priority, where that is asked for, permitted and sound. False where it is not. */

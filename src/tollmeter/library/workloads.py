@@ -14,6 +14,7 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
 from tollmeter.protocol import description
 from tollmeter.saying import say
+from tollmeter.targets import native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
@@ -107,7 +108,7 @@ def _is_described(path: Path) -> bool:
 def _described_here(path: Path) -> bytes:
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
-            "file", [path, "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+            "file", [*native_loader.command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
         )
     except (OSError, commands.TimeoutExpired) as error:
         raise Failure(f"{path.name} cannot be asked what it is: {error}", 1) from error

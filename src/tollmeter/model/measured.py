@@ -107,7 +107,8 @@ class Outcome(Record, frozen=True):
     controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
     visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
-    marks: of a visit by an external clock. counted: in the first visit of a point.
+    marks: of a visit by an external clock. counted: in the first visit of a point. served: share of the timed batches
+    that a loader took to serve system calls of an ABI that the kernel does not know.
     """
 
     visit: int
@@ -128,6 +129,7 @@ class Outcome(Record, frozen=True):
     stays: bool = False
     marks: Marks | None = None
     counted: Counted | None = None
+    served: float = 0.0
 
 
 class Surroundings(Record, frozen=True):

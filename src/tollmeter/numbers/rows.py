@@ -23,7 +23,7 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import Scatter, common_scatter
 from tollmeter.experiment.taken import parts
-from tollmeter.model import PRECISION, Failure, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.model import PRECISION, Failure, Metric, Outcome, Point, Probe, Row, Status, Value
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
@@ -36,6 +36,11 @@ GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
 )  # fmt: skip
 
+_MOST_SERVED = 0.01
+_SERVED = (
+    "{:.0f} % of its time went into serving system calls of {}, which this kernel does not know: its time needs a kernel "
+    "that does"
+)
 _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""
 
@@ -169,14 +174,21 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, Told):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
-    made = [
-        gauge_row(visited, metric, known) if metric.source == "gauge" else row_of(visited, metric, known)
-        for metric in probe.metrics
-    ]
+    served = max(read.outcome.served for read in visited.readings)
+    made = [_row(visited, metric, known, served) for metric in probe.metrics]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
     lacks = {what for visited in outcomes if visited.status == "ok" for what in unseen(visited, probe)}
     return [_without_evidence(row, lacks) for row in made] if lacks else made
+
+
+def _row(visited: Told, metric: Metric, known: Known, served: float) -> Row:
+    """served: share of the timed batches that a loader took in the kernel's place."""
+    is_gauge = metric.source == "gauge"
+    if served > _MOST_SERVED and (not is_gauge or metric.unit == "ns"):
+        first = visited.readings[0].outcome
+        return bare(first, visited.probe, metric, "unsupported", _SERVED.format(100 * served, first.point.abi))
+    return gauge_row(visited, metric, known) if is_gauge else row_of(visited, metric, known)
 
 
 def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:

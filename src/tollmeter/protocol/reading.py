@@ -130,6 +130,7 @@ class _Fail(Record, frozen=True):
 class _End(Record, frozen=True, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
+    served: float = 0.0
 
 
 class _Protocol(Record, frozen=True):
@@ -315,13 +316,14 @@ def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
     if status == "ok" and not samples and not gauges:
         status, reason = _nothing(by_kind)
     kept = status == "ok"
+    ends = [_payload(line, _End) for line in by_kind.get("end", [])]
     return _made(
         visit, known, status=status, reason=reason,
         clock=known.same(_only(lines, "clock", ClockReading) or ClockReading(kind="none")),
         controls=tuple(_rate(_payload(line, _Control)) for line in by_kind.get("control", [])),
         samples=samples if kept else (), gauges=gauges if kept else {}, marks=_only(lines, "marks", Marks),
         counted=_only(lines, "count", Counted),
-        stays=any(_payload(line, _End).stays for line in by_kind.get("end", [])),
+        stays=any(end.stays for end in ends), served=max((end.served for end in ends), default=0.0),
     )  # fmt: skip
 
 
@@ -356,7 +358,7 @@ def _usual(records: Sequence[Any], stream: bytes, known: Outcomes) -> Outcome | 
     return _made(
         visit, known, status="ok", clock=known.clock(stream[begin : stream.index(b"\n", begin)]),
         controls=tuple([_rate(one) for one in records if type(one) is _Control]),
-        samples=known.samples(visit.probe, taken, seen), gauges=gauges, stays=end.stays,
+        samples=known.samples(visit.probe, taken, seen), gauges=gauges, stays=end.stays, served=end.served,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from math import inf
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import closed, refused, words
+from tollmeter.targets import native_loader
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
@@ -205,7 +206,7 @@ class Local:
         return ended.output
 
     def _command(self, executable: str, arguments: Sequence[str]) -> list[str]:
-        return [executable, *arguments]
+        return [*native_loader.command(executable), *arguments]
 
     def _finish(self, command: list[str], limit_s: float) -> Ended:
         child = Child(command)

@@ -16,7 +16,7 @@ from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.root import typed, user_folder
-from tollmeter.targets import Target
+from tollmeter.targets import Target, native_loader
 from tollmeter.targets.qemu_system import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
@@ -143,6 +143,8 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]
         try:
             commands.run("file", words, input=_TRIAL, text=True, capture_output=True, check=True, timeout=_TRIAL_S)
+            if native_loader.is_loaded(program):
+                return True
             return commands.run("file", [program], timeout=_TRIAL_S).returncode == 0
         except (OSError, commands.SubprocessError):
             return False
@@ -154,16 +156,20 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
 def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
     """A target with what it needs from build/emulator, and what else is to be made there. Raises Failure where that
     cannot be made, or the target opened."""
-    emulator = root / "build/emulator"
     for need in (*needs(target), *also):
-        done = commands.run(
-            "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
-            cwd=root, capture_output=True, text=True, env=_outside_make(),
-        )  # fmt: skip
-        if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
-            raise Failure(f"build/emulator/{need} cannot be made: {said}", 5)
-    return open_target(target, emulator)
+        make_beside(root, need)
+    return open_target(target, root / "build/emulator")
+
+
+def make_beside(root: Path, need: str) -> None:
+    """Makes a file of build/emulator where it is missing or stale. Raises Failure (5)."""
+    done = commands.run(
+        "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
+        cwd=root, capture_output=True, text=True, env=_outside_make(),
+    )  # fmt: skip
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
+        raise Failure(f"build/emulator/{need} cannot be made: {said}", 5)
 
 
 def needs(target: str) -> tuple[str, ...]:

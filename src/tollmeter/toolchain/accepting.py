@@ -10,6 +10,7 @@ from pathlib import Path
 from tollmeter import commands
 from tollmeter.model import UNITS, Abi, Failure, Probe
 from tollmeter.protocol import Damaged, clean, description
+from tollmeter.targets import native_loader
 from tollmeter.toolchain import elf, floats
 
 DESCRIBE_SECONDS = 20
@@ -76,7 +77,7 @@ def _describe(path: Path) -> bytes | None:
     name = f"{path.parent.name}/{path.name}"
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
-            "checkout", [path, "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+            "checkout", [*native_loader.command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
         )
     except commands.TimeoutExpired as error:
         raise Failure(f"{name} --describe does not end", 1) from error

@@ -21,10 +21,10 @@ from tollmeter.counting import Counting
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.saying import say
-from tollmeter.targets import Target
+from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig
-from tollmeter.toolchain.abis import find, open_here
+from tollmeter.toolchain.abis import find, make_beside, open_here
 from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
 
@@ -57,6 +57,8 @@ def make_ready(
     tasks = [
         Task(abis[name], choice, wanted[name]) for name, choice in compilers.items() if not isinstance(choice, Gap)
     ]
+    if any(native_loader.is_for(task.abi.elf) for task in tasks):
+        make_beside(root, native_loader.NAME)
     gaps |= _built(root, tasks)
     for name in abis.keys() - gaps.keys() - set(unasked):
         try:
@@ -148,6 +150,9 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str,
 def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
     """Has probes describe themselves that this machine does not run. Raises Failure where nothing runs them."""
     chosen = root / "build" / f"{abi.name}.target"
+    if native_loader.is_for(abi.elf):
+        chosen.unlink(missing_ok=True)
+        return
     if waiting := [*_undescribed(root / "build" / abi.name, probes)]:
         chosen.write_text(f"{_describe(root, abi, waiting, targets)}\n", encoding="utf-8")
     usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
