@@ -36,7 +36,8 @@ enum {
   X32_PWRITEV,
   X32_TGSIGQUEUEINFO,
   X32_SETSOCKOPT = 541,
-  X32_GETSOCKOPT
+  X32_GETSOCKOPT,
+  X32_EXECVEAT = 545
 };
 enum { MOST_PARTS = 64 };
 
@@ -207,6 +208,7 @@ static long x32_call(const struct call *call, ucontext_t *context) {
     case X32_SET_ROBUST_LIST: return 0; /* the kernel would read it when a thread dies, in its native form */
     case X32_SETSOCKOPT: return passed(SYS_setsockopt, call);
     case X32_GETSOCKOPT: return passed(SYS_getsockopt, call);
+    case X32_EXECVEAT: return -ENOSYS; /* C libraries then name the file by /proc */
     default: return unserved(call->number);
   }
 }

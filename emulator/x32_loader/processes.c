@@ -92,6 +92,15 @@ static long widened(address32 from, const char **to, unsigned most) {
   return count;
 }
 
+/* A file that is named by its descriptor is opened by the loader, after exec has closed those that it is to close. */
+static void keep_open(const char *name) {
+  static const char form[] = "/proc/self/fd/";
+  long file = 0;
+  if (strncmp(name, form, sizeof form - 1) != 0) return;
+  for (name += sizeof form - 1; *name >= '0' && *name <= '9'; name++) file = 10 * file + *name - '0';
+  NATIVE(SYS_fcntl, file, F_SETFD, 0);
+}
+
 /* A program for x32 is started by this loader again, which the kernel knows as the running one. */
 long process_exec(address32 path, address32 words, address32 environment) {
   const char *arguments[MOST_WORDS + 3], *variables[MOST_WORDS];
@@ -100,6 +109,7 @@ long process_exec(address32 path, address32 words, address32 environment) {
   if (count < 0 || others < 0) return -E2BIG;
   if (strcmp(name, "/proc/self/exe") == 0) name = program_path;
   if (!is_x32(name)) return NATIVE(SYS_execve, name, arguments + 3, variables);
+  keep_open(name);
   arguments[0] = "x32-loader";
   arguments[1] = "--as";
   arguments[2] = count ? arguments[3] : name;

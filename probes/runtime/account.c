@@ -82,6 +82,8 @@ void toll_account_maps(const char *path, double *heap, double *mapped) {
     if (sscanf(line, "%llx-%llx %7s %*s %*s %llu %63s", &start, &end, may, &inode, name) < 4) continue;
     if (strcmp(name, "[heap]") == 0)
       *heap += (double)(end - start);
+    else if (toll_is_served() && start > UINT32_MAX)
+      continue; /* the loader's */
     else if (inode == 0 && may[1] == 'w' && may[3] == 'p' && strncmp(name, "[stack", 6) != 0 &&
              !(start >= (uintptr_t)__executable_start && start < (uintptr_t)_end))
       *mapped += (double)(end - start);
@@ -122,11 +124,13 @@ static double proportional(double resident) {
  * What is resident now is counted page by page for smaps_rollup, and is the least that the peak was. Not getrusage's
  * ru_maxrss, which a process inherits through exec from the program that started it. */
 static void report_resident(struct toll_run *r) {
-  const double marked = bytes_of("/proc/self/status", "VmHWM"), now = bytes_of("/proc/self/smaps_rollup", "Rss");
+  const double loader = toll_served_bytes();
+  const double marked = bytes_of("/proc/self/status", "VmHWM") - loader,
+               now = bytes_of("/proc/self/smaps_rollup", "Rss") - loader;
   report(r, "resident_peak", marked > now ? marked : now);
   report(r, "resident", now);
   report(r, "proportional", proportional(now));
-  report(r, "page_tables", bytes_of("/proc/self/status", "VmPTE"));
+  if (!toll_is_served()) report(r, "page_tables", bytes_of("/proc/self/status", "VmPTE")); /* some lead to the loader */
 }
 
 static void report_taken(struct toll_run *r) {
@@ -144,7 +148,7 @@ void toll_account_report(struct toll_run *r, double operations) {
   if (!toll_accounts_are_own()) return;
   report_resident(r);
   report_taken(r);
-  toll_report(r, "minor_faults", (double)told.begun.minor_faults);
+  toll_report(r, "minor_faults", (double)(told.begun.minor_faults - toll_served_faults()));
   toll_report(r, "major_faults", (double)told.begun.major_faults);
   if (!told.iterations) return;
   toll_report(r, "cpu_time", (double)told.in_bodies.cpu_ns / (double)told.iterations / operations);

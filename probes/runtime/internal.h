@@ -248,11 +248,14 @@ void toll_count(struct toll_run *r);
 
 /* ---- served.c --------------------------------------------------------------------------------------------------- */
 
-/* System calls that a loader serves, so far; whether one does; a timed batch since `before`; their share of
- * the timed batches since the last call of it. */
-uint64_t toll_served_calls(void);
+/* Whether a loader serves the system calls; how many so far; its own page faults, and what is resident of it. */
 bool toll_is_served(void);
+uint64_t toll_served_calls(void);
+uint64_t toll_served_faults(void);
+double toll_served_bytes(void);
+/* A timed batch has ended, before which so many calls had been served. */
 void toll_served_add(uint64_t before, uint64_t took_ns);
+/* Share of the timed batches that served calls took, since the last call of this. */
 double toll_served_share(void);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */

@@ -2,28 +2,58 @@
  *
  * System calls that a loader makes in the kernel's place, for an ABI that the kernel does not know (emulator/x32_loader).
  * Each takes a signal, some 20 times what the kernel's own would take: a time with many of them is the loader's. It
- * counts them in a word whose address is in the environment.
+ * counts them, and its own page faults, in words whose address is in the environment.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "internal.h"
 
+enum { CALLS, FAULTS };
+
 static double calls, timed_ns;
 
-uint64_t toll_served_calls(void) {
-  static const volatile uint64_t *word;
+static const volatile uint64_t *words(void) {
+  static const volatile uint64_t *found;
   static bool is_looked_up;
   if (!is_looked_up) {
     const char *address = getenv("TOLL_SERVED");
-    word = address ? (const volatile uint64_t *)(uintptr_t)strtoull(address, NULL, 0) : NULL;
+    found = address ? (const volatile uint64_t *)(uintptr_t)strtoull(address, NULL, 0) : NULL;
     is_looked_up = true;
   }
-  return word ? *word : 0;
+  return found;
 }
 
 bool toll_is_served(void) {
-  return getenv("TOLL_SERVED") != NULL;
+  return words() != NULL;
+}
+
+uint64_t toll_served_calls(void) {
+  return toll_is_served() ? words()[CALLS] : 0;
+}
+
+uint64_t toll_served_faults(void) {
+  return toll_is_served() ? words()[FAULTS] : 0;
+}
+
+/* What is resident of the loader, which lies above all addresses of the program. */
+double toll_served_bytes(void) {
+  char line[256];
+  unsigned long long start, end;
+  unsigned kilobytes;
+  bool is_above = false;
+  double bytes = 0;
+  FILE *file = toll_is_served() ? fopen("/proc/self/smaps", "r") : NULL;
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "%llx-%llx ", &start, &end) == 2)
+      is_above = start > UINT32_MAX && !strstr(line, "[v");
+    else if (is_above && sscanf(line, "Rss: %u", &kilobytes) == 1)
+      bytes += 1024.0 * kilobytes;
+  }
+  if (file) fclose(file);
+  return bytes;
 }
 
 void toll_served_add(uint64_t before, uint64_t took_ns) {
@@ -33,18 +63,17 @@ void toll_served_add(uint64_t before, uint64_t took_ns) {
 
 /* The least of some: a served call takes no less. */
 static double call_ns(void) {
-  enum { TRIALS = 5, CALLS = 20 };
+  enum { TRIALS = 5, CALLS_EACH = 20 };
   uint64_t least = UINT64_MAX;
   for (unsigned trial = 0; trial < TRIALS; trial++) {
     const uint64_t began = toll_now_ns();
-    for (unsigned i = 0; i < CALLS; i++) getppid();
+    for (unsigned i = 0; i < CALLS_EACH; i++) getppid();
     const uint64_t took = toll_now_ns() - began;
     if (took < least) least = took;
   }
-  return (double)least / CALLS;
+  return (double)least / CALLS_EACH;
 }
 
-/* Share of the timed batches of a visit that served calls took, and begins anew; 0 where the kernel serves them. */
 double toll_served_share(void) {
   const double share = calls > 0 && timed_ns > 0 ? calls * call_ns() / timed_ns : 0;
   calls = timed_ns = 0;

@@ -23,6 +23,7 @@ from tollmeter.saying import say
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
+from tollmeter.targets.native_loader import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 from tollmeter.toolchain import libraries
 from tollmeter.toolchain.abis import find, open_here
@@ -80,7 +81,7 @@ def made_ready(
         clock_of(target)
     named = [abi for abi in abis if abi != NATIVE]
     _check_known(named)
-    known, own = sources(), _own_abis(targets)
+    known, own = sources(), [*_own_abis(targets), *_selected_abis(asked, targets)]
     if targets and not own and not named:
         raise Failure(f"no ABI of this machine runs on {', '.join(targets)}: --abi names one that does")
     failures: dict[str, Failure] = {}
@@ -110,6 +111,16 @@ def made_ready(
 def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
     """Those of this CPU that one of the targets could run, if any was named."""
     return [abi for abi in for_cpu(find(ROOT).abis.values(), platform.machine()) if _has_place(abi, targets)]
+
+
+def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
+    """Those that are made only where they are asked for, that a selection names, and that this CPU and kernel run."""
+    selected = {name for select in asked.selects for name in select.abi}
+    return [
+        abi
+        for abi in find(ROOT).abis.values()
+        if abi.asked_only and abi.name in selected and is_run_here(abi) and _has_place(abi, targets)
+    ]
 
 
 def _has_place(abi: Abi, targets: Sequence[str]) -> bool:

@@ -38,8 +38,8 @@ GRAVEST_FIRST: tuple[Status, ...] = (
 
 _MOST_SERVED = 0.01
 _SERVED = (
-    "{:.0f} % of its time went into serving system calls of {}, which this kernel does not know: its time needs a kernel "
-    "that does"
+    "{:.0f} % of its time went into serving system calls of {}, which this kernel does not know: "
+    "its time needs a kernel that does"
 )
 _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""

@@ -57,7 +57,7 @@ def make_ready(
     tasks = [
         Task(abis[name], choice, wanted[name]) for name, choice in compilers.items() if not isinstance(choice, Gap)
     ]
-    if any(native_loader.is_for(task.abi.elf) for task in tasks):
+    if any(native_loader.is_for(task.abi) for task in tasks):
         make_beside(root, native_loader.NAME)
     gaps |= _built(root, tasks)
     for name in abis.keys() - gaps.keys() - set(unasked):
@@ -150,7 +150,7 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str,
 def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
     """Has probes describe themselves that this machine does not run. Raises Failure where nothing runs them."""
     chosen = root / "build" / f"{abi.name}.target"
-    if native_loader.is_for(abi.elf):
+    if native_loader.is_for(abi):
         chosen.unlink(missing_ok=True)
         return
     if waiting := [*_undescribed(root / "build" / abi.name, probes)]:

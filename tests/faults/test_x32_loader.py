@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader of x32: a program finds under it what the kernel gives to a native one, and what is no such program is
+refused in a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import stands
+from tollmeter.protocol import outcome
+from tollmeter.targets import native_loader
+from tollmeter.toolchain.abis import make_beside
+from tollmeter.toolchain.build import build_abi, find_compiler, read_abis
+
+SOURCE = Path(__file__).with_name("x32_program.c")
+X32 = read_abis(stands.ROOT / "abis")["x32"]
+FLAGS = ("-D_GNU_SOURCE", "-O1", "-static", "-no-pie", "-pthread", "-lm")
+ENDS_WITH, CANNOT = 7, 126
+SERVED = "kernel.enter_syscall"
+
+pytestmark = pytest.mark.skipif(
+    not native_loader.serves_x32() or not isinstance(find_compiler(X32), str),
+    reason="this kernel runs x32 itself or cannot serve it, or no compiler makes x32",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loader() -> None:
+    make_beside(stands.ROOT, native_loader.NAME)
+
+
+def built(folder: Path, name: str, flags: tuple[str, ...]) -> Path:
+    program = folder / name
+    compiler = str(find_compiler(X32)).split()
+    subprocess.run([*compiler, *flags, str(SOURCE), *FLAGS, "-o", str(program)], check=True, capture_output=True)
+    return program
+
+
+def test_a_program_finds_what_the_kernel_gives_to_a_native_one(tmp_path: Path) -> None:
+    """Signals, memory, threads, processes and files: 34 things, each right."""
+    native = subprocess.run([built(tmp_path, "native", ())], capture_output=True, text=True, timeout=60)
+    program = built(tmp_path, "x32", X32.flags)
+    loaded = subprocess.run(native_loader.command(program), capture_output=True, text=True, timeout=60)
+    assert native_loader.is_loaded(str(program))
+    assert (loaded.returncode, loaded.stdout, loaded.stderr) == (ENDS_WITH, native.stdout, "")
+    assert native.returncode == ENDS_WITH
+    assert "WRONG" not in native.stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"#!/bin/sh\n"], ids=["empty", "cut", "script"])
+def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    done = subprocess.run([native_loader.LOADER, path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (CANNOT, 1)
+
+
+def test_native_programs_are_started_by_the_kernel() -> None:
+    assert native_loader.command("/bin/true") == ["/bin/true"]
+
+
+def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
+    """All of a system call's, and nothing of a loop's."""
+    probes = {SERVED: {"call": "getppid"}, "datamodel.pointer_chase": {"nodes": 1024}}
+    build_abi(stands.ROOT, X32, str(find_compiler(X32)), [*probes])
+    served = {}
+    for probe, parameters in probes.items():
+        words = [f"{name}={value}" for name, value in parameters.items()]
+        command = [*native_loader.command(stands.ROOT / "build/x32" / probe), "--samples=4", *words]
+        stream = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+        served[probe] = outcome(stream).served
+    assert served[SERVED] > 0.5
+    assert served["datamodel.pointer_chase"] == 0
