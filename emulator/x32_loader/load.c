@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -337,8 +336,5 @@ _Noreturn void load_program(long *stack) {
   memory_set_break(heap, describe_memory(&image, heap, top));
   if (!signals_serve() || !process_dispatch())
     give_up("x32-loader: this kernel has no Syscall User Dispatch (Linux 5.11)");
-  struct rusage used;
-  NATIVE(SYS_getrusage, RUSAGE_SELF, &used);
-  shared->faults = (uint64_t)used.ru_minflt;
   enter_program(image.header.e_entry, top, (uintptr_t)old.iov_base, old.iov_len);
 }

@@ -69,7 +69,6 @@ extern char program_path[];
 /* calls.c */
 struct shared { /* a page that the program can read: TOLL_SERVED in its environment is its address */
   uint64_t calls;
-  uint64_t faults; /* page faults of the loader, until it enters the program */
 };
 extern struct shared *shared;
 long serve(long number, ucontext_t *context);

@@ -148,7 +148,7 @@ void toll_account_report(struct toll_run *r, double operations) {
   if (!toll_accounts_are_own()) return;
   report_resident(r);
   report_taken(r);
-  toll_report(r, "minor_faults", (double)(told.begun.minor_faults - toll_served_faults()));
+  toll_report(r, "minor_faults", (double)told.begun.minor_faults);
   toll_report(r, "major_faults", (double)told.begun.major_faults);
   if (!told.iterations) return;
   toll_report(r, "cpu_time", (double)told.in_bodies.cpu_ns / (double)told.iterations / operations);

@@ -248,10 +248,9 @@ void toll_count(struct toll_run *r);
 
 /* ---- served.c --------------------------------------------------------------------------------------------------- */
 
-/* Whether a loader serves the system calls; how many so far; its own page faults, and what is resident of it. */
+/* Whether a loader serves the system calls; how many so far; what is resident of it. */
 bool toll_is_served(void);
 uint64_t toll_served_calls(void);
-uint64_t toll_served_faults(void);
 double toll_served_bytes(void);
 /* A timed batch has ended, before which so many calls had been served. */
 void toll_served_add(uint64_t before, uint64_t took_ns);

@@ -2,7 +2,7 @@
  *
  * System calls that a loader makes in the kernel's place, for an ABI that the kernel does not know (emulator/x32_loader).
  * Each takes a signal, some 20 times what the kernel's own would take: a time with many of them is the loader's. It
- * counts them, and its own page faults, in words whose address is in the environment.
+ * counts them in a word whose address is in the environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,9 @@
 
 #include "internal.h"
 
-enum { CALLS, FAULTS };
-
 static double calls, timed_ns;
 
-static const volatile uint64_t *words(void) {
+static const volatile uint64_t *counter(void) {
   static const volatile uint64_t *found;
   static bool is_looked_up;
   if (!is_looked_up) {
@@ -27,15 +25,11 @@ static const volatile uint64_t *words(void) {
 }
 
 bool toll_is_served(void) {
-  return words() != NULL;
+  return counter() != NULL;
 }
 
 uint64_t toll_served_calls(void) {
-  return toll_is_served() ? words()[CALLS] : 0;
-}
-
-uint64_t toll_served_faults(void) {
-  return toll_is_served() ? words()[FAULTS] : 0;
+  return toll_is_served() ? *counter() : 0;
 }
 
 /* What is resident of the loader, which lies above all addresses of the program. */
