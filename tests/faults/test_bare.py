@@ -173,7 +173,7 @@ def test_virtual_time_repeats_to_the_instruction(probes: Path, name: str) -> Non
         target = opened(name)
         try:
             points = [("float.dot", {"n": 64, "precision": "double", "way": way}) for way in ("trapped", "emulated")]
-            points.append(("kernel.own_vectors", {"test": "object_other_map", "address": "memory"}))
+            points.append(("kernel.own_vectors", {"test": "object_same_map", "address": "memory"}))
             backs = [told(target, probes / probe, number * by, **at) for by in (1, 10) for probe, at in points]
             assert {back.status for back in backs} == {"ok"}
             return [taken.body for back in backs for taken in back.samples]

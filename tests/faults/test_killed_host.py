@@ -28,7 +28,7 @@ from tollmeter.protocol import words
 from tollmeter.root import ROOT
 from waiting import LONG_S, in_time
 
-TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256", "--abi", "x86_64")
+TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256")
 
 
 class Place(NamedTuple):
@@ -38,12 +38,13 @@ class Place(NamedTuple):
     program: str
     lasts_s: float
     kills: int
+    abi: str = "x86_64"
 
 
 PLACES = {
     "local": Place("local", "sh", 2.0, 4),
     "qemu-user": Place("qemu-user:x86_64", "qemu-x86_64", 2.5, 4),
-    "guest": Place("guest:x32", "qemu-system-x86_64", 9.0, 3),
+    "board": Place("bare:vexpress-a9", "qemu-system-arm", 3.0, 3, "arm-hard"),
     "ssh": Place("ssh:board", "ssh", 3.0, 6),
 }
 
@@ -75,16 +76,17 @@ def surroundings(place: Place, folder: Path) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
     """A compiler that is killed with its host leaves files of its own."""
-    subprocess.run([*TOLL, "--dry-run"], stdout=subprocess.DEVNULL, check=True)
+    for abi in sorted({place.abi for place in PLACES.values()}):
+        subprocess.run([*TOLL, "--abi", abi, "--dry-run"], stdout=subprocess.DEVNULL, check=True)
 
 
 # ---- killing ------------------------------------------------------------------------------------------------------
 
 
-def kill_at(target: str, environment: dict[str, str], moment_s: float, signals: Sequence[signal.Signals]) -> int:
+def kill_at(place: Place, environment: dict[str, str], moment_s: float, signals: Sequence[signal.Signals]) -> int:
     """Starts a run and ends it so. Returns its exit status."""
     with tempfile.TemporaryDirectory() as runs:
-        words = [*TOLL, "--budget", "60s", "--target", target, "--out", f"{runs}/run"]
+        words = [*TOLL, "--abi", place.abi, "--budget", "60s", "--target", place.target, "--out", f"{runs}/run"]
         with subprocess.Popen(
             words,
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -124,7 +126,7 @@ def moments(place: Place, count: int) -> list[float]:
 def test_nothing_outlives_a_host_that_is_killed_at_any_moment(place: Place, tmp_path: Path) -> None:
     with surroundings(place, tmp_path) as environment:
         for moment_s in moments(place, place.kills):
-            assert kill_at(place.target, environment, moment_s, [signal.SIGKILL]) == -signal.SIGKILL
+            assert kill_at(place, environment, moment_s, [signal.SIGKILL]) == -signal.SIGKILL
             assert not left_behind(environment["TMPDIR"]), f"killed after {moment_s:.3f} s"
 
 
@@ -134,7 +136,7 @@ def test_nothing_outlives_a_host_that_is_asked_to_end(
 ) -> None:
     with surroundings(place, tmp_path) as environment:
         for moment_s in moments(place, 2):
-            kill_at(place.target, environment, moment_s, signals)
+            kill_at(place, environment, moment_s, signals)
             assert not left_behind(environment["TMPDIR"]), f"ended after {moment_s:.3f} s"
 
 

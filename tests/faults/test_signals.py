@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from debians import program
 from fakes import awaited, toll, tree
 from tollmeter.library import places
 from tollmeter.store.journal import NAME, read
@@ -105,6 +106,15 @@ def test_what_cannot_be_printed_is_no_success(root: Path) -> None:
     assert process.returncode == 5
     assert said.count("\n") == 1
     assert "standard output" in said
+
+
+def test_a_ctrl_c_that_ends_a_command_of_the_launcher_ends_it_with_a_word(tmp_path: Path) -> None:
+    program(tmp_path / "readlink", "#!/bin/sh\nkill -s INT 0\n")
+    done = subprocess.run(
+        ["sh", places.ROOT / "toll", "list", "suites"], stderr=subprocess.PIPE, text=True, check=False,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, start_new_session=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "\ntoll: interrupted\n")
 
 
 def test_the_launcher_hands_signals_on_and_closed_descriptors_do_not_matter() -> None:

@@ -185,13 +185,6 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
     guest.close()
 
 
-def test_a_kernel_that_refuses_an_abi_is_a_gap(guest: Guest, tmp_path: Path) -> None:
-    stands.need("arm-linux-gnueabi-gcc-12")
-    back = outcome(guest.run(str(stands.rogue(tmp_path, "arm-linux-gnueabi-gcc-12", "good")), visit(guest.name), 1))
-    assert back.status == "unsupported"
-    guest.close()
-
-
 @pytest.mark.parametrize(("name", "abi"), [("guest:x32", "x86_64"), ("guest:vexpress-a9", "arm-soft")])
 def test_virtual_time_repeats(name: str, abi: str, tree: Path) -> None:
     """However short the samples that are asked for: the timer's interrupts fall into each alike."""
@@ -226,8 +219,13 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize(("name", "compiler"), [("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc-12")])
-@pytest.mark.parametrize("moment", ["at once", "while it boots", "while it sleeps"])
+GUEST, BOARD = ("guest:x32", "gcc"), ("bare:vexpress-a9", "arm-linux-gnueabi-gcc-12")
+
+
+@pytest.mark.parametrize(
+    ("moment", "name", "compiler"),
+    [("at once", *BOARD), ("while it boots", *GUEST), ("while it boots", *BOARD), ("while it sleeps", *BOARD)],
+)
 def test_no_emulator_outlives_a_host_that_is_killed(moment: str, name: str, compiler: str, tmp_path: Path) -> None:
     stands.need(BOARDS[name].emulator, compiler)
     folder = stands.emulator_file(BOARDS[name].ours).parent

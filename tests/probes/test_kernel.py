@@ -17,6 +17,7 @@ from statistics import median
 
 import pytest
 
+from probes import visiting
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
 from tollmeter.protocol import outcome
@@ -227,7 +228,7 @@ def siblings(cpu: int) -> set[int]:
 
 def test_every_channel_asks_everyone_on_every_placement(abi: str) -> None:
     points = all_points(describe(abi, "kernel.call_object"))
-    own, *others = sorted(os.sched_getaffinity(0))
+    own, *others = visiting.cpus()
     there = {
         "one_cpu": True,
         "two_cpus": bool(set(others) - siblings(own)),

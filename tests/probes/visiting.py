@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,20 @@ SAMPLE_NS = 200_000
 SECONDS = 2 * LONG_S
 SHORT = (f"--sample-ns={SAMPLE_NS}", f"--deadline-ms={1000 * LONG_S:.0f}")
 """A sample is short; what ends a visit that hangs is far from what a loaded machine takes for one."""
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+COUNTED = "--iterations=1"
+"""Told of a point that was visited before: its work is not counted again, instruction by instruction for 60 ms."""
+
+
+def cpus() -> list[int]:
+    """A probe is pinned to the first, which is another one for the next worker of the tests."""
+    allowed = sorted(os.sched_getaffinity(0))
+    first = WORKER % len(allowed)
+    return allowed[first:] + allowed[:first]
+
+
+def options(samples: int) -> list[str]:
+    return [f"--samples={samples}", *SHORT, f"--cpus={','.join(map(str, cpus()))}"]
 
 
 def executable(abi: str, probe: str, root: Path = ROOT) -> Path:
@@ -35,9 +50,8 @@ def describe(abi: str, probe: str) -> Probe:
 
 def visit(abi: str, probe: str, root: Path = ROOT, samples: int = 5, **parameters: Value) -> Outcome:
     words = [f"{name}={value}" for name, value in parameters.items()]
-    options = [f"--samples={samples}", *SHORT]
     done = subprocess.run(
-        [executable(abi, probe, root), *options, *words], capture_output=True, check=False, timeout=SECONDS
+        [executable(abi, probe, root), *options(samples), *words], capture_output=True, check=False, timeout=SECONDS
     )
     assert done.returncode == 0, f"{probe} {words}: status {done.returncode}, {done.stderr.decode()}"
     return outcome(done.stdout)
@@ -64,8 +78,10 @@ def _is_met_again(told: Sequence[Outcome]) -> bool:
 
 
 def visits(abi: str, probe: str, points: Iterable[Mapping[str, Value]], root: Path = ROOT) -> list[Outcome]:
-    """One visit of one sample at each point, all from one start of the executable."""
-    lines = [" ".join(["--samples=1", *SHORT, *(f"{k}={v}" for k, v in point.items())]) for point in points]
+    """One visit of one sample at each point, all from one start of the executable. The first counts its work."""
+    told = [" ".join(f"{name}={value}" for name, value in point.items()) for point in points]
+    words = " ".join(options(1))
+    lines = [f"{words} {COUNTED if place else ''} {one}" for place, one in enumerate(told)]
     done = subprocess.run([executable(abi, probe, root), "--visits"], input="\n".join([*lines, ""]).encode(),
                           capture_output=True, check=False, timeout=10 * SECONDS)  # fmt: skip
     assert done.returncode == 0, f"{probe}: status {done.returncode}, {done.stderr.decode()}"
