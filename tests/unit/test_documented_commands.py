@@ -33,6 +33,9 @@ ENDS = re.compile(r"  +(?=#|[a-z])(?!-).*$")
 """What stands behind a command, two blanks and more away."""
 
 ELSEWHERE = {
+    "toll time": ("tests/unit/test_time.py", "sleep 0.02"),
+    "toll time --import FILE": ("tests/unit/test_time.py", "--import"),
+    "toll time 'sleep 0.01' 'sleep 0.0103'": ("tests/unit/test_time.py", "sleep 0.02"),
     "toll run --resume LAST": ("tests/faults/test_run.py", "--resume"),
     "toll --set-up": ("tests/faults/test_launcher.py", "--set-up"),
     "toll new probe kernel.getrandom": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),

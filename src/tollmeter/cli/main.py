@@ -18,6 +18,7 @@ import tollmeter
 from tollmeter import starting
 from tollmeter.cli import casts, export, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
+from tollmeter.cli import time as time_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
 from tollmeter.root import typed
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 VERBS: dict[str, Callable[..., Any]] = {
     "run": run.run,
+    "time": time_.time_,
     "list": list_.list_,
     "show": show.show,
     "report": report.report,
@@ -81,6 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"tollmeter {tollmeter.__version__}", flush=True)
             return 0
         _check_whole(given)
+        given = time_.joined(given) if given[:1] == ["time"] else given
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()
         return code

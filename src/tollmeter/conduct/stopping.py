@@ -8,11 +8,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
-
-from tollmeter.targets import Target
+from typing import Any, Protocol
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruptible(Protocol):
+    """Such as a target."""
+
+    def interrupt(self) -> None:
+        """Ends what is under way. Safe inside a signal handler."""
 
 
 class Stopping:
@@ -23,7 +28,7 @@ class Stopping:
 
     Python delivers signals to the main thread only: entered in another thread it changes nothing."""
 
-    def __init__(self, targets: Iterable[Target] = (), answer: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
         """answer: called once, at the first signal."""
         self.asked = False
         self.signal: int | None = None
@@ -33,7 +38,7 @@ class Stopping:
         self._woken = threading.Event()
         self._answering = threading.Thread(target=self._answer_when_asked, daemon=True)
 
-    def reach(self, targets: Iterable[Target]) -> None:
+    def reach(self, targets: Iterable[Interruptible]) -> None:
         """The targets whose visits a signal interrupts from now on; at once if one has arrived already."""
         self._targets = tuple(targets)
         if self.asked:

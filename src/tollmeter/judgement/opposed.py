@@ -13,6 +13,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wa
 from tollmeter.experiment.precision import middle_of
 from tollmeter.model import RATIO_PRECISION, Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
+from tollmeter.numbers.meanings import is_timed
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
 from tollmeter.numbers.stats import benjamini_hochberg as adjusted_chances
@@ -75,7 +76,7 @@ def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes
     if len(sides) < len(pair):
         return inf
     first, other = (sides[point] for point in pair)
-    timed = next((metric for metric in first.probe.metrics if metric.source != "gauge"), None)
+    timed = next(filter(is_timed, first.probe.metrics), None)
     found = _ratio(other, first, timed) if timed else None
     visits = len(first.readings)
     return visits * blocks_wanted(found, precision) / found.blocks if found else visits + LEAST_BLOCKS
@@ -103,7 +104,7 @@ def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
     """The second over the first; None where too little of it was timed. Pairs of a whole core alone, where these are
     a third of all."""
     same = next((one for one in first.probe.metrics if one.name == metric.name), None)
-    if metric.source == "gauge" or same is None or first.paid.bent(same) or second.paid.bent(metric):
+    if not is_timed(metric) or same is None or first.paid.bent(same) or second.paid.bent(metric):
         return None
     every = list(_pairs(first, second, (same, metric), whole=False))
     whole = list(_pairs(first, second, (same, metric), whole=True))
@@ -123,6 +124,8 @@ def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, whole
 
 def _cost(read: Reading, metric: Metric, paid: Overheads, whole: bool) -> float:
     """Of one visit; 0 where it has none in the state that is asked for."""
+    if metric.source == "gauge":
+        return read.outcome.gauges.get(metric.name, 0.0)
     found = costs(read, metric, paid)
     if found is None or not len(found):
         return 0.0
@@ -158,3 +161,8 @@ def _verdict(found: Ratio, metric: Metric, adjusted: float, precision: float) ->
     if metric.better == "neither":
         return "differs"
     return "slower" if found.found.value > 1 else "faster"
+
+
+def is_same(found: Opposed, share: float) -> bool:
+    """Whether a pair without a difference is known to differ by less than a share: the whole interval says so."""
+    return found.verdict == "cannot tell" and 1 / (1 + share) <= found.low and found.high <= 1 + share

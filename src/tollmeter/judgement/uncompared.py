@@ -9,6 +9,7 @@ from math import inf
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.judgement.opposed import named
 from tollmeter.model import Opposed, Outcome, Point, Probe, RunInfo, Uncompared
+from tollmeter.numbers.meanings import is_timed
 
 
 def uncompared(
@@ -52,9 +53,7 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
     clocks = {outcome.clock.kind for outcome in outcomes if outcome.point in pair and outcome.status == "ok"}
     if len(clocks) > 1:
         return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"
-    first, second = (
-        {metric.name for metric in probes[point.probe].metrics if metric.source != "gauge"} for point in pair
-    )
+    first, second = ({metric.name for metric in probes[point.probe].metrics if is_timed(metric)} for point in pair)
     return "" if first & second else "the two have no timed metric in common"
 
 

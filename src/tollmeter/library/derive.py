@@ -295,7 +295,7 @@ def _asked(request: Request) -> dict[str, Any]:
     return {
         "question": request.suite.question,
         "command": command(request),
-        "anew": typed("run", *request.words, *_options(request)),
+        "anew": command(request) if request.is_of_commands else typed("run", *request.words, *_options(request)),
         "budget_seconds": request.budget_seconds,
         "planned_s": request.planned_s,
         "places": places_of(request),
@@ -305,6 +305,8 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def command(request: Request) -> str:
+    if request.is_of_commands:
+        return typed("time", *request.words)
     words = (*request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s")
     return typed("run", *words, *_options(request))
 

@@ -139,6 +139,8 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
     _check_typed(folder, request, options)
+    if request.is_of_commands:
+        raise Failure(f"{folder} is a run of `toll time`, whose commands are started only where they are typed")
     _check_commands(folder, request)
     recorded = check_machine(folder, request, contents)
     wanted = ProbeRequest(selects_of(request.suite), request.against)

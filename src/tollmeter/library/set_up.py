@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import tollmeter
 from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
-from tollmeter.library import places
+from tollmeter.library import places, timed
 from tollmeter.model import Failure
 from tollmeter.saying import listen
 
@@ -46,6 +46,7 @@ def _set_up(brings: bool) -> int:
         for gap in places.ROOT.glob("build/*.gap"):
             gap.unlink()
         catalog = places.built(brings=brings)
+        timed.executable(catalog)
         _compile()
         _report_broken(catalog, script)
     finally:

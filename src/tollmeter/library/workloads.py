@@ -18,7 +18,7 @@ from tollmeter.targets import native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
-from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.build import compiler_of
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.trusted import complaint
 from tollmeter.toolchain.workload_build import made
@@ -68,10 +68,7 @@ def _abis(loaded: Catalog, wanted: Sequence[str]) -> Iterator[str]:
 
 def _built(workload: Workload, abi: str) -> Path:
     known = find(ROOT, [abi]).abis[abi]
-    compiler = find_compiler(known)
-    if isinstance(compiler, Gap):
-        raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
-    return made(ROOT, workload, known, compiler)
+    return made(ROOT, workload, known, compiler_of(known))
 
 
 def _built_before(workload: Workload, abi: str) -> Path:

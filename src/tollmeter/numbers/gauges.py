@@ -11,7 +11,7 @@ import numpy as np
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.model import Metric, Outcome, Row
 from tollmeter.numbers.known import Known
-from tollmeter.numbers.meanings import BY_KERNEL
+from tollmeter.numbers.meanings import BY_KERNEL, PROGRAM
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.row_of import KERNEL_COUNTS, Told, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
@@ -35,7 +35,13 @@ def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
         return bare(first, visited.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
     alone = len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS
-    estimate = _counted_once(values[0], metric) if alone else _within_steps(_estimate(values, layouts), metric)
+    estimate = (
+        _counted_once(values[0], metric)
+        if alone
+        else _within_steps(
+            _estimate(values, layouts, known.runs_sd(visited.probe.probe) if metric.means == PROGRAM else 0.0), metric
+        )
+    )
     row = bare(
         first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
         minimum=min(values),
@@ -71,11 +77,11 @@ def _within_steps(estimate: Estimate, metric: Metric) -> Estimate:
     return Estimate(value=estimate.value, low=low, high=high)
 
 
-def _estimate(values: Sequence[float], layouts: Sequence[int]) -> Estimate:
+def _estimate(values: Sequence[float], layouts: Sequence[int], runs_sd: float) -> Estimate:
     """A value that never differs is exact; one that differs does not scatter with the clock, so that only its own
-    visits show its scatter."""
+    visits show its scatter. runs_sd: of a time, which also differs between runs."""
     if min(values) == max(values):
         return Estimate(value=values[0], low=values[0], high=values[0])
     if min(values) <= 0:
         return Estimate(value=float(np.median(values)), low=min(values), high=max(values))
-    return estimate(values, layouts, Scatter(runs_sd=0.0), (min(values), max(values)))
+    return estimate(values, layouts, Scatter(runs_sd=runs_sd), (min(values), max(values)))

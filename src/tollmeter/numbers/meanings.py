@@ -26,7 +26,15 @@ BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
 ACCOUNTS = ("cpu-time", *BY_KERNEL, "footprint")
 """What the system accounts to a process, and what that depends on: shown beside a time."""
 
+PROGRAM = "program"
+"""The time of a whole program. A gauge that means it was timed around one run."""
+
 WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def is_timed(metric: Metric) -> bool:
+    """Whether it is a time or a rate, of batches or of one run; not a value that a probe reports."""
+    return metric.source != "gauge" or metric.means == PROGRAM
 
 
 def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record protocol: bytes to records and back. Pure; strict about order and checksum, tolerant of unknown keys."""
 
-from tollmeter.protocol.closing import Trouble, closed, refused
+from tollmeter.protocol.closing import Trouble, closed, refused, reported
 from tollmeter.protocol.framing import (
     LONGEST_LINE,
     PROTOCOL,
@@ -48,6 +48,7 @@ __all__ = [
     "read_next",
     "records_of_visit",
     "refused",
+    "reported",
     "retimed",
     "seal",
     "sealed",

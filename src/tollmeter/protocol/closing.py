@@ -7,7 +7,7 @@ What came in order is kept as it came. Where the stream was cut, or the process 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tollmeter.model import Outcome, Status, Visit
@@ -34,7 +34,12 @@ def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = No
 def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     """A stream for a visit whose process printed nothing that could be kept."""
     record = {"k": "skip"} if status == "unsupported" else {"k": "fail", "status": status}
-    return seal([_visit_record(visit, revision), {**record, "reason": reason}])
+    return reported(visit, revision, [{**record, "reason": reason}])
+
+
+def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **told: Any) -> bytes:
+    """A stream for a visit that the host itself made. told: more of its first record."""
+    return seal([{**_visit_record(visit, revision), **told}, *records])
 
 
 def _in_order(given: Iterable[Line]) -> list[Line]:

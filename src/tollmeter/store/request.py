@@ -62,6 +62,11 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     planned_s: Annotated[float, msgspec.Meta(ge=0)] = 0
     reused: str = ""
 
+    @property
+    def is_of_commands(self) -> bool:
+        """Whether it is a run of `toll time`: words holds its command line, and the suite selects nothing."""
+        return not self.suite.select and not self.suite.workload
+
 
 def places_of(request: Request) -> list[str]:
     """The words of `toll run` that name where it measures and with what beyond this machine and the run's folder."""

@@ -145,6 +145,14 @@ def find_compiler(abi: Abi) -> str | Gap:
     return Gap(abi.name, reason, abi.packages, otherwise)
 
 
+def compiler_of(abi: Abi) -> str:
+    """As find_compiler. Raises Failure (5) where there is none."""
+    found = find_compiler(abi)
+    if isinstance(found, Gap):
+        raise Failure(f"{found.reason}: {found.mend}", 5)
+    return found
+
+
 def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
     """The complaint of the compiler that the file names first about the flags alone: no package changes that."""
     first = compiler_words(abi.compiler[0])

@@ -7,6 +7,7 @@ source and for the program that is built.
 
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
+    build/workloads/ABI/timer            what starts the commands of `toll time`
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import msgspec
 from tollmeter import commands
 from tollmeter.model import Abi, Failure, Workload
 from tollmeter.toolchain import elf
+from tollmeter.toolchain.build import compiler_of
 from tollmeter.toolchain.libraries import Library, bring, folder_of
 
 OUT = "{out}"
@@ -62,6 +64,21 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
     _link(root, abi, compiler, folder, executable)
     elf.prove(executable, abi.elf)
     stamp.write_text(age, encoding="utf-8")
+    return executable
+
+
+def timer(root: Path, abi: Abi) -> Path:
+    """The executable that starts and times the commands of `toll time`, built where it is stale. It receives their
+    words when it is started. Raises Failure (1) where it does not build, (5) without a compiler."""
+    source, executable = root / _OURS / "timer.c", root / "build/workloads" / abi.name / "timer"
+    if executable.is_file() and executable.stat().st_mtime_ns > source.stat().st_mtime_ns:
+        return executable
+    compiler = compiler_of(abi)
+    executable.parent.mkdir(parents=True, exist_ok=True)
+    half = executable.with_name("timer.half")
+    _run([*compiler.split(), *_FLAGS, *abi.flags, f"{source}", "-o", f"{half}"], root, f"{source.name} for {abi.name}")
+    elf.prove(half, abi.elf)
+    half.replace(executable)
     return executable
 
 

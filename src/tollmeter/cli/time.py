@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll time`: how long commands take, one against the other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter.cli.printing import say, write
+from tollmeter.model import Book, Failure
+
+if TYPE_CHECKING:
+    from tollmeter.library.timed import Timed, TimeOptions
+    from tollmeter.library.typed_commands import Command
+
+FAILED, INTERRUPTED = 1, 130
+_SHOWS_EVERY_S = 0.2
+_VALUES = {"-P": 3, "--parameter-scan": 3, "-L": 2, "--parameter-list": 2}
+_BETWEEN = "\x1f"
+
+
+def time_(
+    commands: Annotated[
+        list[str] | None, typer.Argument(help="commands, one word each; the first is the reference")
+    ] = None,
+    *,
+    warmup: Annotated[int, typer.Option("--warmup", "-w", help="runs of each command before it is timed")] = 0,
+    runs: Annotated[int | None, typer.Option("--runs", "-r", help="runs of each command, exactly")] = None,
+    min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="at least so many [10]")] = None,
+    max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="at most so many")] = None,
+    budget: Annotated[str | None, typer.Option(help="wall time for all of it [20s]")] = None,
+    precision: Annotated[str, typer.Option(help="half-width of a time's interval; a difference that matters")] = "3%",
+    prepare: Annotated[list[str] | None, typer.Option("--prepare", "-p", help="command before each run")] = None,
+    setup: Annotated[str, typer.Option("--setup", "-s", help="command before the first run of each")] = "",
+    cleanup: Annotated[str, typer.Option("--cleanup", "-c", help="command after the last run of each")] = "",
+    verify: Annotated[str, typer.Option(help="command that reads each run's output and exits with 0")] = "",
+    scan: Annotated[
+        list[str] | None,
+        typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values of {VAR} in the commands"),
+    ] = None,
+    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="of --parameter-scan [1]")] = None,
+    lists: Annotated[
+        list[str] | None,
+        typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values of {VAR}: a,b,c"),
+    ] = None,
+    shell: Annotated[str | None, typer.Option("--shell", "-S", help="this shell reads every command")] = None,
+    no_shell: Annotated[bool, typer.Option("--no-shell", "-N", help="no shell reads a command")] = False,
+    ignore: Annotated[bool, typer.Option("--ignore-failure", "-i", help="runs that fail count too")] = False,
+    names: Annotated[list[str] | None, typer.Option("--command-name", "-n", help="name of a command")] = None,
+    input_: Annotated[str, typer.Option("--input", help="file that the commands read [/dev/null]")] = "",
+    output: Annotated[str, typer.Option(help="null, pipe, inherit, or a file [kept and compared]")] = "",
+    export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
+    export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
+    export_markdown: Annotated[Path | None, typer.Option(help="results as a table")] = None,
+    import_: Annotated[Path | None, typer.Option("--import", help="compare what hyperfine --export-json wrote")] = None,
+    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-time]")] = None,
+    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
+) -> int:
+    """Time commands, one against the other, interleaved."""
+    if import_:
+        return _imported(import_, commands or [])
+    from tollmeter.library.option_values import seconds, share
+    from tollmeter.library.timed import TimeOptions
+    from tollmeter.library.typed_commands import NO_SHELL, commands_of, parameter_sets
+
+    if not commands:
+        raise Failure("a command is missing: `toll time 'sleep 0.1'`")
+    if no_shell and shell:
+        raise Failure("--no-shell and --shell contradict each other")
+    by = NO_SHELL if no_shell else shell
+    typed = commands_of(commands, names or [], parameter_sets(_split(scan, 3), step, _split(lists, 2)), by)
+    options = TimeOptions(
+        tuple(sys.argv[2:]), warmup, runs, min_runs, max_runs, seconds(budget) if budget else None, share(precision),
+        tuple(prepare or ()), setup, cleanup, verify, by, ignore, _input_file(input_), output, out, beside,
+    )  # fmt: skip
+    exports = {"json": export_json, "csv": export_csv, "markdown": export_markdown}
+    return _measured(typed, options, {form: path for form, path in exports.items() if path})
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """The command line with the values of --parameter-scan and --parameter-list in one word each, since typer has no
+    option that is repeated and takes several."""
+    left, made = [*words], []
+    while left:
+        word = left.pop(0)
+        values = _VALUES.get(word, 0)
+        made += [word, _BETWEEN.join(left[:values])] if values and left else [word]
+        del left[:values]
+        if word == "--":
+            return made + left
+    return made
+
+
+def _split(words: Sequence[str] | None, values: int) -> list[tuple[str, ...]]:
+    several = [tuple(word.split(_BETWEEN)) for word in words or ()]
+    if any(len(one) != values for one in several):
+        raise Failure(f"expected {'VAR MIN MAX' if values == 3 else 'VAR VALUES'} after the parameter option")
+    return several
+
+
+def _input_file(name: str) -> str:
+    if name and name != "null" and not Path(name).is_file():
+        raise Failure(f"--input {name}: there is no such file")
+    return "" if name == "null" else name
+
+
+def _imported(path: Path, commands: Sequence[str]) -> int:
+    from tollmeter.library.hyperfine import compared, read_results
+
+    if commands:
+        raise Failure("--import compares stored times, and starts no command")
+    for line in compared(read_results(path)):
+        print(line)
+    return 0
+
+
+def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[str, Path]) -> int:
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.derive import open_run
+    from tollmeter.library.timed import timed
+
+    with Stopping(answer=lambda: sys.stderr.write("\ntoll: ending; once more ends at once\n")) as stopping:
+        done = timed(commands, options, stopping, _progress())
+        book = open_run(done.folder)
+        _print(book, commands, options)
+        if done.uncounted:
+            print(f"Instructions are not counted: {done.uncounted}")
+        print(f"Run  {done.folder}")
+        _export(book, commands, exports)
+    if done.trouble:
+        say(done.trouble)
+    return INTERRUPTED if done.is_interrupted or stopping.asked else FAILED if _has_failed(done, book) else 0
+
+
+def _has_failed(done: Timed, book: Book) -> bool:
+    if book.index.run.uncompared and not done.trouble:
+        say(f"not compared: {book.index.run.uncompared[0].reason}")
+    return bool(done.trouble or book.index.run.uncompared)
+
+
+def _progress() -> Callable[[int, float], None]:
+    """A line on a terminal that stays in its place, drawn between two runs."""
+    shown_at = time.monotonic()
+
+    def tell(rounds: int, share: float) -> None:
+        nonlocal shown_at
+        if sys.stderr.isatty() and time.monotonic() - shown_at >= _SHOWS_EVERY_S:
+            sys.stderr.write(f"\r{rounds} rounds, {100 * min(1.0, share):.0f} % of the budget \r")
+            shown_at = time.monotonic()
+
+    return tell
+
+
+def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
+    from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, OUTPUT, RATIO_SHARE, gauges_of
+    from tollmeter.report.columns import clean
+    from tollmeter.report.timed import Shown, Wanted, lines
+
+    def told(command: Command, gauge: str) -> list[int]:
+        return [int(value) for value in gauges_of(book.outcomes, command.name, gauge)]
+
+    def mean(command: Command, gauge: str) -> float:
+        values = told(command, gauge)
+        return sum(values) / max(1, len(values))
+
+    shown = [
+        Shown(
+            command.name, command.shell, mean(command, "user"), mean(command, "system"), told(command, EXIT_STATUS),
+            told(command, OUTPUT),
+        )
+        for command in commands
+    ]  # fmt: skip
+    for line in lines(book, shown, Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S)):
+        print(clean(line))
+
+
+def _export(book: Book, commands: Sequence[Command], exports: dict[str, Path]) -> None:
+    from tollmeter.library.hyperfine import as_csv, as_json, as_markdown, results_of
+
+    forms = {"json": as_json, "csv": as_csv, "markdown": as_markdown}
+    for form, path in exports.items():
+        write(forms[form](results_of(commands, book.outcomes)), path)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of `toll time` in hyperfine's JSON, and a comparison of two that are stored there."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from math import exp, log, sqrt
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tollmeter.experiment.precision import Scatter, estimate, half_width, hodges_lehmann
+from tollmeter.library.timed import EXIT_STATUS, TIME, gauges_of
+from tollmeter.library.typed_commands import Command
+from tollmeter.model import Failure, Outcome, Record
+from tollmeter.protocol import clean
+
+_LEAST_TIMES = 5
+_NS = 1e9
+
+
+class Result(Record, frozen=True):
+    """One of hyperfine's results; times in seconds."""
+
+    command: str
+    mean: float | None = None
+    stddev: float | None = None
+    median: float | None = None
+    user: float | None = None
+    system: float | None = None
+    min: float | None = None
+    max: float | None = None
+    times: tuple[float, ...] | None = None
+    exit_codes: tuple[int | None, ...] | None = None
+    parameters: dict[str, str] = {}
+
+
+class _Results(Record, frozen=True):
+    results: tuple[Result, ...]
+
+
+def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list[Result]:
+    """Of the commands that were timed."""
+    return [result for command in commands if (result := _result(command, outcomes))]
+
+
+def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
+    mine = [one for one in outcomes if one.status == "ok" and dict(one.point.parameters)["command"] == command.name]
+    if not mine:
+        return None
+    times, user, system = (
+        [value / _NS for value in gauges_of(mine, command.name, gauge)] for gauge in (TIME, "user", "system")
+    )
+    return Result(
+        command=command.name, mean=statistics.fmean(times), stddev=statistics.stdev(times) if len(times) > 1 else None,
+        median=statistics.median(times), user=statistics.fmean(user), system=statistics.fmean(system), min=min(times),
+        max=max(times), times=tuple(times), exit_codes=tuple(int(one.gauges.get(EXIT_STATUS, 0)) for one in mine),
+        parameters=dict(command.parameters),
+    )  # fmt: skip
+
+
+def as_json(results: Sequence[Result]) -> bytes:
+    kept: list[dict[str, Any]] = [
+        {name: value for name, value in msgspec.to_builtins(result).items() if name != "parameters" or value}
+        for result in results
+    ]
+    return msgspec.json.format(msgspec.json.encode({"results": kept})) + b"\n"
+
+
+def as_csv(results: Sequence[Result]) -> bytes:
+    """hyperfine's columns, and one for each parameter."""
+    import csv
+    import io
+
+    names = ("command", "mean", "stddev", "median", "user", "system", "min", "max")
+    parameters = [*dict.fromkeys(name for result in results for name in result.parameters)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, *(f"parameter_{name}" for name in parameters)])
+    for result in results:
+        told = [getattr(result, name) for name in names]
+        writer.writerow(["" if value is None else value for value in told] + [*map(result.parameters.get, parameters)])
+    return text.getvalue().encode()
+
+
+def as_markdown(results: Sequence[Result]) -> bytes:
+    """hyperfine's columns. Relative: to the first command, by the medians."""
+    base = (results[0].median or 0.0) if results else 0.0
+    lines = ["| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |", "|:---|---:|---:|---:|---:|"]
+    for one in results:
+        mean, low, high, middle = ((value or 0.0) * 1e3 for value in (one.mean, one.min, one.max, one.median))
+        spread = "" if one.stddev is None else f" ± {one.stddev * 1e3:.1f}"
+        command = one.command.replace("|", "\\|")
+        lines.append(f"| `{command}` | {mean:.1f}{spread} | {low:.1f} | {high:.1f} | {middle / base / 1e3:.2f} |")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def read_results(path: Path) -> tuple[Result, ...]:
+    """Raises Failure (2) where it is not hyperfine's JSON."""
+    try:
+        told = clean(msgspec.json.decode(path.read_bytes()))
+        return msgspec.convert(told, _Results).results
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path} is not what hyperfine --export-json writes: {error}") from error
+
+
+def compared(results: Sequence[Result]) -> Iterator[str]:
+    """Each stored command with its interval, and the others against the first. The runs of one command were made
+    together, so that what changed between two commands is not in their scatter: between-run variance is in each
+    interval."""
+    first: tuple[float, float] | None = None
+    for place, result in enumerate(results, 1):
+        yield f"{place}  {result.command}"
+        usable = [time for time in result.times or () if time > 0]
+        if len(usable) < _LEAST_TIMES:
+            yield f"   no interval: {len(usable)} times are stored, and {_LEAST_TIMES} are needed"
+            continue
+        layouts, scatter = [*range(len(usable))], Scatter()
+        found = estimate(usable, layouts, scatter, (min(usable), max(usable)))
+        yield f"   time       {found.value:.6g} s ({found.low:.6g} to {found.high:.6g} s, 95 %)   {len(usable)} runs"
+        logs = np.log(np.asarray(usable))
+        mine = hodges_lehmann(logs), half_width(logs, layouts, scatter)
+        if first:
+            yield f"   against 1  {_against(first, mine)}"
+        elif place == 1:
+            first = mine
+    if not first and len(results) > 1:
+        yield "The first command has no interval: nothing can be compared with it."
+
+
+def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
+    change, half = second[0] - first[0], sqrt(first[1] ** 2 + second[1] ** 2)
+    said = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
+    said += f"{100 * (exp(change + half) - 1):+.1f} %)"
+    if abs(change) > half:
+        return f"{'slower' if change > 0 else 'faster'}: {said}"
+    most = log(1.03)
+    return (
+        f"same within 3 %: {said}" if abs(change) + half <= most
+        else f"cannot tell: {said}; `toll time` with both commands, interleaved, would tell"
+    )  # fmt: skip

@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that are typed, measured one against the other: `toll time`.
+
+One round runs every command once, forth in one round and back in the next (ABBA). A run of a command is a visit whose
+values are gauges, so that the folder is an ordinary run's, and rows and ratios are derived as of any other. The first
+command is the reference. Each command runs once before it is timed: that run must succeed, and its output is the one
+that later output is compared with.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter import protocol
+from tollmeter.catalog import Catalog
+from tollmeter.conduct import Stopping, hold_machine_lock
+from tollmeter.conduct.quiet import no_collections
+from tollmeter.experiment.pairs import LEAST_BLOCKS
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.judgement import opposed
+from tollmeter.library import places
+from tollmeter.library.derive import open_run
+from tollmeter.library.prepare import machine_of
+from tollmeter.library.typed_commands import Command, commands_of, fill, parameter_sets, words_of
+from tollmeter.library.wanted import ProbeRequest
+from tollmeter.model import (
+    PRECISION,
+    Build,
+    ClockReading,
+    Failure,
+    Machine,
+    Metric,
+    Opposed,
+    Outcome,
+    Pair,
+    Parameter,
+    Point,
+    Probe,
+    Status,
+    Suite,
+    Unit,
+    Visit,
+)  # fmt: skip
+from tollmeter.numbers.known import Known, nothing_made
+from tollmeter.numbers.meanings import PROGRAM
+from tollmeter.numbers.rows import rows_of_point
+from tollmeter.protocol import Outcomes
+from tollmeter.saying import say
+from tollmeter.store.journal import Journal, Session
+from tollmeter.store.request import Request
+from tollmeter.targets.timer import Output, Ran, Timer, Words
+from tollmeter.targets.ways import LOCAL
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.proven import fingerprint
+from tollmeter.toolchain.workload_build import timer
+from tollmeter.version import VERSION
+
+PROBE, TIME, COMMAND = "command.run", "time", "command"
+EXIT_STATUS, OUTPUT = "exit_status", "output"
+"""Of an outcome's gauges, those that are no metric: the status of a run that failed and counts, and a hash."""
+BUDGET_S, MIN_RUNS = 20.0, 10
+RATIO_SHARE = 1 / 3
+"""Of the precision that is wanted: the half-width of a ratio at which the run ends, so that a difference of the whole
+precision is resolved."""
+_LEAST_S = 1.0
+"""Of measuring for each command, so that a run does not lie within one disturbance."""
+_SLOW = 1 / 20
+"""Share of the budget that a round takes from which on it is a block of its own; else two rounds are, ABBA."""
+_LOOKS = 1.25
+_NOT_FOUND = 127
+"""Exit status of a shell that finds no such command."""
+_MOST_KEPT = 16 << 20
+"""Bytes of output that are kept in memory; more goes nowhere while a command is timed."""
+_VALUES: tuple[tuple[str, Unit, str], ...] = (
+    ("user", "ns", "CPU time in user mode"),
+    ("system", "ns", "CPU time in the kernel"),
+    ("peak", "B", "the most that was ever resident, of the largest process"),
+    ("voluntary", "count", "context switches since it waited"),
+    ("involuntary", "count", "context switches since another process had its turn"),
+    ("minor_faults", "fault", "page faults without a disk"),
+    ("major_faults", "fault", "page faults that waited for a disk"),
+    ("blocks_in", "count", "blocks of 512 bytes read from a disk"),
+    ("blocks_out", "count", "blocks of 512 bytes written to a disk"),
+)
+COUNTED = Metric(
+    name="instructions", unit="instruction", better="less", summary="in user mode, of one run", source="gauge"
+)
+METRICS = (
+    Metric(name=TIME, unit="ns", better="less", summary="from its start to its end", source="gauge", means=PROGRAM),
+    *(Metric(name=name, unit=unit, better="less", summary=text, source="gauge") for name, unit, text in _VALUES),
+)
+
+
+class TimeOptions(NamedTuple):
+    """What was typed; None for what was not. prepare: for all commands, or one for each. output: null, pipe, inherit,
+    or a file; empty: kept in memory and compared. words: the command line."""
+
+    words: tuple[str, ...] = ()
+    warmup: int = 0
+    runs: int | None = None
+    min_runs: int | None = None
+    max_runs: int | None = None
+    budget_s: float | None = None
+    precision: float = PRECISION
+    prepare: tuple[str, ...] = ()
+    setup: str = ""
+    cleanup: str = ""
+    verify: str = ""
+    shell: str | None = None
+    ignore_failure: bool = False
+    input: str = ""
+    output: str = ""
+    out: Path | None = None
+    beside: bool = False
+
+
+class Timed(NamedTuple):
+    """A run of commands. trouble: what ended it early, in a sentence; empty where nothing did. uncounted: why there are
+    no instructions; empty where there are."""
+
+    folder: Path
+    trouble: str
+    is_interrupted: bool
+    uncounted: str = ""
+
+
+Tell = Callable[[int, float], None]
+
+
+def _untold(_rounds: int, _share: float) -> None:
+    """Progress that is not shown."""
+
+
+def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
+    """Measures commands interleaved. Returns how each but the first compares with the first; a pair without a ratio is
+    left out. Raises Failure as `timed`, and 1 where a command fails."""
+    commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
+    with Stopping() as stopping:
+        done = timed(commands, options, stopping)
+    if stopping.asked:
+        raise KeyboardInterrupt
+    if done.trouble:
+        raise Failure(done.trouble, 1)
+    return open_run(done.folder).index.opposed
+
+
+def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, tell: Tell = _untold) -> Timed:
+    """Measures the commands and keeps the run. tell: is called before each round with the number of rounds so far and
+    the share of the budget that is spent. Raises Failure: 2 for options that contradict each other, 1 where a command
+    of --setup, --prepare or --cleanup fails, 5 where nothing can be built or written."""
+    _check(options, len(commands))
+    base = _base()
+    request = _request(commands, options, base.abi)
+    with ExitStack() as open_:
+        open_.enter_context(hold_machine_lock(say, lambda: stopping.asked, beside=options.beside))
+        jobs = _Jobs(commands, options)
+        journal = open_.enter_context(
+            Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
+        )
+        places.remember(journal.folder)
+        process = open_.enter_context(Timer(base.path, jobs.every, options.input, _file_of(options.output)))
+        stopping.reach([process])
+        open_.callback(stopping.reach, ())
+        open_.enter_context(no_collections())
+        return _Timing(jobs, process, journal, base, stopping).to_the_end(tell)
+
+
+def _check(options: TimeOptions, commands: int) -> None:
+    if len(options.prepare) not in (0, 1, commands):
+        raise Failure(f"{len(options.prepare)} times --prepare for {commands} commands: expected one, or one for each")
+    if options.verify and options.output:
+        raise Failure("--verify reads the output, and --output names another place for it")
+    if any(count is not None and count < 1 for count in (options.runs, options.min_runs, options.max_runs)):
+        raise Failure("--runs, --min-runs and --max-runs are 1 or more")
+
+
+def _file_of(output: str) -> str:
+    return "" if output in ("null", "pipe", "inherit") else output
+
+
+# ---- the machine and the executable ---------------------------------------------------------------------------------
+
+
+class _Base(NamedTuple):
+    """What commands are timed with, and on."""
+
+    path: Path
+    abi: str
+    build: Build
+    machine: Machine
+    clock: ClockReading
+    uncounted: str = ""
+
+    def probe(self, commands: Sequence[Command]) -> Probe:
+        return probe_of([command.name for command in commands], counts=not self.uncounted)
+
+    def head(self, commands: Sequence[Command]) -> bytes:
+        probe = msgspec.to_builtins(self.probe(commands))
+        return protocol.seal([
+            {"k": "machine", **msgspec.to_builtins(self.machine)}, {"k": "clock", **msgspec.to_builtins(self.clock)},
+            {"k": "probe", "protocol": protocol.PROTOCOL, **probe}, {"k": "build", **msgspec.to_builtins(self.build)},
+        ])  # fmt: skip
+
+
+def executable(catalog: Catalog) -> Path:
+    """What starts commands, for the machine's first ABI. Raises Failure (5) where it is not built and no compiler is
+    here."""
+    abi = find(places.ROOT).abis[catalog.abis[0]]
+    return timer(places.ROOT, abi)
+
+
+def _base() -> _Base:
+    """Any probe describes the machine, and how executables of its ABI are built; one is built."""
+    catalog = places.made_ready([], [], ProbeRequest([]))
+    path, abi = executable(catalog), catalog.abis[0]
+    like = next(made.build for (_, of_abi), made in catalog.executables.items() if of_abi == abi)
+    build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path)}, Build)
+    return _Base(path, abi, build, *machine_of(catalog, ()), _why_uncounted(path))
+
+
+def _why_uncounted(path: Path) -> str:
+    """The executable without commands is the shortest command there is."""
+    with Timer(path, [Words(f"{path}", ("timer",))], "", "") as process:
+        counted = process.run(0, counts=True).instructions
+    if counted > 0:
+        return ""
+    refused = {
+        -errno.ENOENT: "this machine offers no counter of instructions",
+        -errno.EACCES: "the kernel permits no counter (kernel.perf_event_paranoid)",
+    }
+    return refused.get(counted, f"perf_event_open: {os.strerror(-counted)}")
+
+
+def probe_of(names: Sequence[str], *, counts: bool = False) -> Probe:
+    """The commands as a probe's one parameter. counts: whether instructions can be counted."""
+    which = Parameter(name=COMMAND, kind="choice", summary="what is run", choices=tuple(names))
+    return Probe(
+        probe=PROBE, question="How long does a command take?", revision=1,
+        metrics=(*METRICS, COUNTED) if counts else METRICS, parameters=(which,),
+        switches=True, faults=True,
+    )  # fmt: skip
+
+
+def point_of(name: str, abi: str) -> Point:
+    return Point(probe=PROBE, abi=abi, target=LOCAL, parameters=((COMMAND, name),))
+
+
+def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Request:
+    several = len(commands) > 1
+    question = "Which command takes less time?" if several else "How long does a command take?"
+    first, *others = [point_of(command.name, abi) for command in commands]
+    return Request(
+        id=(options.out.resolve() if options.out else places.new_folder("time")).name,
+        suite=Suite(name="time", question=question), started=datetime.now(UTC).isoformat(timespec="seconds"), seed=1,
+        budget_seconds=options.budget_s or BUDGET_S, tollmeter=VERSION, words=options.words,
+        precision=options.precision * (RATIO_SHARE if several else 1),
+        against=(commands[0].name,) if several else (),
+        pairs=tuple(Pair(point=point, against=first) for point in others),
+    )  # fmt: skip
+
+
+# ---- what is started ------------------------------------------------------------------------------------------------
+
+
+class _Job(NamedTuple):
+    """A command and what belongs to it, by their places among all that is started; None for nothing."""
+
+    command: Command
+    place: int
+    setup: int | None
+    prepare: int | None
+    cleanup: int | None
+    verify: int | None
+
+
+class _Jobs:
+    def __init__(self, commands: Sequence[Command], options: TimeOptions) -> None:
+        self.options = options
+        self.every: list[Words] = [command.words for command in commands]
+        prepare = options.prepare * len(commands) if len(options.prepare) == 1 else options.prepare
+        self.jobs = [
+            _Job(
+                command, place, self._beside(options.setup, command),
+                self._beside(prepare[place] if prepare else "", command), self._beside(options.cleanup, command),
+                self._beside(options.verify, command),
+            )
+            for place, command in enumerate(commands)
+        ]  # fmt: skip
+
+    def _beside(self, text: str, command: Command) -> int | None:
+        if not text:
+            return None
+        words, _ = words_of(fill(text, command.parameters), self.options.shell)
+        if words not in self.every:
+            self.every.append(words)
+        return self.every.index(words)
+
+
+class _Failed(Exception):
+    """Ends the run early, with a sentence."""
+
+
+class _Timing:
+    """The runs of one `toll time`, in their order."""
+
+    def __init__(
+        self,
+        jobs: _Jobs,
+        process: Timer,
+        journal: Journal,
+        base: _Base,
+        stopping: Stopping,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """now: monotonic seconds."""
+        self._jobs, self._options = jobs.jobs, jobs.options
+        self._process, self._journal, self._base, self._stopping = process, journal, base, stopping
+        self._budget_s = self._options.budget_s or BUDGET_S
+        self._now = now
+        self._began = now()
+        self._probe = base.probe([job.command for job in self._jobs])
+        self._instructions: dict[int, int] = {}
+        self._points = [point_of(job.command.name, base.abi) for job in self._jobs]
+        self._known = Known(precision=self._options.precision, made=nothing_made())
+        self._reader, self._outcomes = Outcomes(), list[Outcome]()
+        self._next_look = 0
+        self._rounds_of_block = 2
+
+    def to_the_end(self, tell: Tell) -> Timed:
+        status, trouble = "settled", ""
+        try:
+            self._each("setup")
+            sink = self._proved()
+            status = self._rounds(sink, tell)
+        except _Failed as failed:
+            status, trouble = "budget", str(failed)
+        if self._is_stopped():
+            status, trouble = "interrupted", ""
+        self._journal.note(Session(status, self._elapsed(), trouble or None))
+        self._each("cleanup")
+        return Timed(self._journal.folder, trouble, status == "interrupted", self._base.uncounted)
+
+    def _is_stopped(self) -> bool:
+        """Whether a signal came, which may be at any moment."""
+        return self._stopping.asked
+
+    def _elapsed(self) -> float:
+        return self._now() - self._began
+
+    def _each(self, what: str) -> None:
+        for job in self._jobs:
+            self._beside(job, what)
+
+    def _beside(self, job: _Job, what: str) -> None:
+        """Raises Failure (1) where it fails."""
+        place = getattr(job, what)
+        is_due = place is not None and (what == "cleanup" or not self._is_stopped())
+        ran = self._process.run(place) if place is not None and is_due else None
+        if ran and ran.failure and (what == "cleanup" or not self._is_stopped()):
+            raise Failure(f"--{what} for {job.command.name}: {ran.failure}", 1)
+
+    def _proved(self) -> Output:
+        """Runs each command once, and as often as it is to be warmed up. Returns where its output goes when it is
+        timed."""
+        typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
+        sink: Output = "m" if self._options.verify else typed.get(self._options.output, "f")
+        began, most = self._now(), 0
+        for job in self._jobs:
+            ran = self._run_one(job, sink, counts=not self._base.uncounted)
+            if ran is None:
+                return sink
+            self._instructions[job.place] = ran.instructions
+            if job.command.shell and ran.exit_code == _NOT_FOUND:
+                raise Failure(f"{job.command.name}: {ran.failure}")
+            most = max(most, ran.output_bytes)
+            self._keep(job, ran, 0, 0, first=True)
+        if self._now() - began > _SLOW * self._budget_s:
+            self._rounds_of_block = 1
+        kept = sink
+        if not self._options.verify and not self._options.output:
+            kept = "m" if most <= _MOST_KEPT else "n"
+        if most > _MOST_KEPT and kept == "n":
+            say(f"the output of a command has {most >> 20} MiB: while it is timed it goes nowhere, and is not compared")
+        for job in self._jobs * self._options.warmup:
+            self._run_one(job, kept)
+        return kept
+
+    def _run_one(self, job: _Job, sink: Output, *, counts: bool = False) -> Ran | None:
+        """None where a signal came before its end."""
+        self._beside(job, "prepare")
+        if self._is_stopped():
+            return None
+        ran = self._process.run(job.place, "n", sink, counts=counts)
+        return None if self._is_stopped() and ran.failure else ran
+
+    def _rounds(self, sink: Output, tell: Tell) -> str:
+        """Returns how it ended."""
+        began, rounds = self._elapsed(), 0
+        while not self._is_stopped():
+            tell(rounds, self._elapsed() / self._budget_s)
+            if rounds and (ended := self._ended(rounds, (self._elapsed() - began) / rounds)):
+                return ended
+            for job in self._jobs if rounds % 2 == 0 else reversed(self._jobs):
+                ran = self._run_one(job, sink)
+                if ran is None:
+                    break
+                self._keep(job, ran, rounds, rounds // self._rounds_of_block + 1)
+            rounds += 1
+        return "interrupted"
+
+    def _ended(self, rounds: int, round_s: float) -> str:
+        """How the run ends now; empty where it goes on."""
+        options = self._options
+        if options.runs or rounds == options.max_runs:
+            return "settled" if rounds >= (options.runs or rounds) else ""
+        if rounds >= self._least() and self._elapsed() + round_s > self._budget_s:
+            return "budget"
+        is_early = rounds < (options.min_runs or MIN_RUNS) or self._elapsed() < _LEAST_S * len(self._jobs)
+        if is_early or rounds < self._next_look:
+            return ""
+        self._next_look = ceil(_LOOKS * rounds)
+        return "settled" if self._is_precise(rounds) else ""
+
+    def _least(self) -> int:
+        """Rounds that are made in any budget but one that was typed."""
+        usual = LEAST_BLOCKS if len(self._jobs) > 1 else LEAST_VISITS
+        return self._options.min_runs or (1 if self._options.budget_s else usual)
+
+    def _is_precise(self, rounds: int) -> bool:
+        if len(self._points) == 1:
+            return rows_of_point(self._outcomes, self._probe, self._known)[0].settled
+        precision, probes = self._options.precision * RATIO_SHARE, {PROBE: self._probe}
+        first, *others = self._points
+        return all(
+            opposed.visits_wanted(self._outcomes, (other, first), probes, self._known, precision) <= rounds
+            for other in others
+        )
+
+    # ---- what is kept -----------------------------------------------------------------------------------------------
+
+    def _keep(self, job: _Job, ran: Ran, round_: int, block: int, *, first: bool = False) -> None:
+        """first: it is no timed run, and kept only where it fails. Raises _Failed."""
+        status, why = self._judged(job, ran)
+        if first and status == "ok":
+            return
+        visit = Visit(
+            id=len(self._outcomes), point=self._points[job.place], round=round_, cpus=(), samples=1, sample_ns=0,
+            seed=block, deadline_ms=0,
+        )  # fmt: skip
+        records = self._gauges(job, ran) if status == "ok" else [{"k": "fail", "status": status, "reason": why}]
+        stream = protocol.reported(visit, self._probe.revision, records, at_ns=ran.at_ns)
+        self._journal.append(stream)
+        self._outcomes.append(self._reader.of_text(stream))
+        if status != "ok":
+            before = "before it was timed" if first else f"in run {round_ + 1}"
+            raise _Failed(f"{job.command.name} failed {before}: {why}")
+
+    def _judged(self, job: _Job, ran: Ran) -> tuple[Status, str]:
+        if ran.error or (ran.status and not self._options.ignore_failure):
+            return "failed", ran.failure
+        if job.verify is not None and (checked := self._process.run(job.verify, "m")).failure:
+            return "wrong_answer", f"--verify: {checked.failure}"
+        return "ok", ""
+
+    def _gauges(self, job: _Job, ran: Ran) -> list[Mapping[str, object]]:
+        values = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns, "peak": ran.peak_bytes}
+        values |= {name: getattr(ran, name) for name, *_ in _VALUES if name not in values}
+        values |= {EXIT_STATUS: ran.exit_code} if ran.status else {}
+        values |= {OUTPUT: ran.output_hash} if ran.output_hash else {}
+        counted = self._instructions.pop(job.place, 0)
+        values |= {COUNTED.name: counted} if counted > 0 else {}
+        clock = {"k": "clock", **msgspec.to_builtins(self._base.clock)}
+        return [clock, *({"k": "gauge", "metric": name, "value": value} for name, value in values.items())]
+
+
+def gauges_of(outcomes: Sequence[Outcome], name: str, gauge: str) -> Iterator[float]:
+    """Of one command's runs, in their order; runs without the gauge are left out."""
+    for outcome in outcomes:
+        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == name and gauge in outcome.gauges:
+            yield outcome.gauges[gauge]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of `toll time`, from what was typed: parameters, names, and whether a shell reads them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.catalog import unknown
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+from tollmeter.targets.timer import Words
+
+SHELL = "/bin/sh"
+NO_SHELL = "none"
+_QUOTED = re.compile(r"""'[^']*'|"((?:[^"\\]|\\.)*)"|\\.""", re.DOTALL)
+_OF_A_SHELL = re.compile(r"[|&;<>()*?\[\]$`\n]|(?:^|\s)[~#!{}]|^\s*\w+=")
+_BUILT_IN = re.compile(
+    r":|\.|break|cd|command|continue|eval|exec|exit|export|read|readonly|return|set|shift|times|trap|type|ulimit|umask"
+    r"|unset|wait"
+)
+_MOST_COMMANDS = 1000
+
+
+class Command(NamedTuple):
+    """name: unique, as it is shown; text: as it was typed, parameters replaced. shell: what reads it; empty where it is
+    started directly."""
+
+    name: str
+    text: str
+    words: Words
+    shell: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+def needs_shell(text: str) -> bool:
+    """Whether it has syntax of a shell beyond quotes and backslashes."""
+
+    def unquoted(found: re.Match[str]) -> str:
+        return "$" if found[1] and re.search("[$`]", found[1]) else "x"
+
+    return bool(_OF_A_SHELL.search(_QUOTED.sub(unquoted, text)))
+
+
+def words_of(text: str, shell: str | None) -> tuple[Words, str]:
+    """Its words, and the shell that reads them, empty for none. shell: as it was typed; None: one where the text needs
+    it. Raises Failure (2) for a command that does not exist."""
+    try:
+        words = shlex.split(text)
+        own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
+    except ValueError as error:
+        raise Failure(f"{text!r}: {str(error).lower()}") from error
+    if not words or not own:
+        raise Failure("a command is empty: is a variable not set?")
+    is_built_in = bool(_BUILT_IN.fullmatch(words[0])) and not shutil.which(words[0])
+    if shell != NO_SHELL and (shell or needs_shell(text) or is_built_in):
+        return Words(_path(own[0]), (*own, "-c", text)), " ".join(own)
+    return Words(_path(words[0]), tuple(words)), ""
+
+
+def _path(name: str) -> str:
+    """Found once, so that no run is timed with the search for it. Raises Failure (2)."""
+    found = shutil.which(name)
+    if found:
+        return found
+    if "/" in name:
+        raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
+    raise unknown("command", name, sorted(_executables()))
+
+
+def _executables() -> Iterator[str]:
+    for folder in os.get_exec_path():
+        if os.path.isdir(folder) and os.access(folder, os.R_OK):  # noqa: PTH112  Path.is_dir raises where it is denied
+            yield from os.listdir(folder)  # noqa: PTH208  the names alone
+
+
+def commands_of(
+    texts: Sequence[str], names: Sequence[str], parameters: Sequence[tuple[tuple[str, str], ...]], shell: str | None
+) -> list[Command]:
+    """Each text once for each set of the parameters that it names. Raises Failure (2)."""
+    typed = [
+        (fill(text, some), some)
+        for text in texts
+        for some in dict.fromkeys(_named(text, every) for every in parameters)
+    ]  # fmt: skip
+    if len(names) > len(typed) or len(typed) > _MOST_COMMANDS:
+        raise Failure(f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no name too many")
+    shown = unique(
+        [clean(names[place]) if place < len(names) else clean(text) for place, (text, _) in enumerate(typed)]
+    )
+    read = [words_of(text, shell) for text, _ in typed]
+    return [
+        Command(name, text, words, by, some)
+        for name, (text, some), (words, by) in zip(shown, typed, read, strict=True)
+    ]  # fmt: skip
+
+
+def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
+    for name, value in parameters:
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _named(text: str, parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(one for one in parameters if f"{{{one[0]}}}" in text)
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """A name that occurs again gets a number."""
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return made
+
+
+def parameter_sets(
+    scans: Sequence[Sequence[str]], step: str | None, lists: Sequence[Sequence[str]]
+) -> list[tuple[tuple[str, str], ...]]:
+    """Every combination of the parameters' values; one empty set where there is no parameter. Raises Failure (2)."""
+    values: Mapping[str, Sequence[str]] = {
+        **{name: scanned(name, low, high, step) for name, low, high in scans},
+        **{name: text.split(",") for name, text in lists},
+    }
+    if len(values) < len(scans) + len(lists):
+        raise Failure("a parameter is given twice")
+    if step and not scans:
+        raise Failure("--parameter-step-size needs --parameter-scan")
+    sets = itertools.product(*([(name, value) for value in several] for name, several in values.items()))
+    return [*itertools.islice(sets, _MOST_COMMANDS + 1)]
+
+
+def scanned(name: str, low: str, high: str, step: str | None) -> list[str]:
+    """From low to high, both included. Decimal, so that 0.1 is 0.1."""
+    try:
+        first, last, by = Decimal(low), Decimal(high), Decimal(step or "1")
+        count = int((last - first) / by) if by > 0 else -1
+    except (InvalidOperation, OverflowError) as error:
+        raise Failure(f"--parameter-scan {name} {low} {high}: numbers are expected") from error
+    if not 0 <= count < _MOST_COMMANDS:
+        raise Failure(f"--parameter-scan {name} {low} {high}: a step above 0 and at most {_MOST_COMMANDS} values")
+    return [str(first + place * by) for place in range(count + 1)]

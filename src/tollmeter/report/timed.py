@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `toll time` prints: a few lines for each command, and how it compares with the first one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, log, log1p
+from typing import NamedTuple
+
+from tollmeter.judgement.opposed import is_same, named
+from tollmeter.judgement.settlement import budget_beyond, budget_text
+from tollmeter.model import Book, Opposed, Row
+from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
+
+COMMAND = "command"
+_TWICE = 2
+
+
+class Shown(NamedTuple):
+    """A command as it was started, and its runs. by: the shell that reads it; empty for none. user_ns, system_ns:
+    means, since many kernels account CPU time by whole ticks. failed: exit statuses other than 0 of runs that count.
+    outputs: hashes of what it printed, empty where that was not read."""
+
+    name: str
+    by: str
+    user_ns: float
+    system_ns: float
+    failed: Sequence[int]
+    outputs: Sequence[int]
+
+
+class Wanted(NamedTuple):
+    """precision: of a time, and the difference that matters. ratio_share: of that, the half-width of a ratio at which a
+    run ends."""
+
+    precision: float
+    ratio_share: float
+    budget_s: float
+
+
+def lines(book: Book, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
+    """The answer as text. The first command is the reference."""
+    rows: dict[str, dict[str, Row]] = {}
+    for row in book.index.rows:
+        rows.setdefault(str(row.parameters[COMMAND]), {})[row.metric] = row
+    pairs = {pair.point: pair for pair in book.index.opposed}
+    points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in book.outcomes}
+    for place, command in enumerate(commands, 1):
+        yield f"{place}  {command.name}" if len(commands) > 1 else command.name
+        mine = rows.get(command.name, {})
+        yield from (f"   {line}" for line in _of_command(command, mine))
+        pair = pairs.get(points.get(command.name, ""))
+        if place > 1 and pair:
+            yield f"   against 1  {verdict(pair, wanted, book.index.run.seconds)}"
+        elif place > 1:
+            reasons = [gap.reason for gap in book.index.run.uncompared if gap.point == points.get(command.name)]
+            yield f"   against 1  not compared: {(*reasons, 'it has no number')[0]}"
+    yield from _of_outputs(commands)
+
+
+def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
+    row = rows.get("time")
+    if command.by:
+        yield f"started by {command.by} -c: the times contain the shell's"
+    if row is None or row.median is None:
+        yield f"no time: {row.reason if row and row.reason else 'it was not run'}"
+        return
+    ends = f"{time(row.low)} to {time(row.high)}"
+    spread = f"min {time(row.minimum)}   {row.visits} runs"
+    yield f"time       {time(row.median)} {plus_minus(row.median, row.low, row.high)} ({ends}, 95 %)   {spread}"
+    value = {name: one.median or 0.0 for name, one in rows.items()}
+    cpu = f"user {time(command.user_ns)}   system {time(command.system_ns)}"
+    yield f"CPU        {cpu}   peak resident {size(float(round(value['peak'])))}"
+    yield (
+        f"switches   {count(value['voluntary'])} voluntary, {count(value['involuntary'])} involuntary   "
+        f"faults {count(value['minor_faults'])} minor, {count(value['major_faults'])} major   "
+        f"blocks {count(value['blocks_in'])} in, {count(value['blocks_out'])} out"
+    )
+    if "instructions" in value:
+        yield f"counted    {count(value['instructions'])} instructions in user mode"
+    if command.failed:
+        several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
+        yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
+    if different := sum(one != command.outputs[0] for one in command.outputs):
+        yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
+
+
+def _of_outputs(commands: Sequence[Shown]) -> Iterator[str]:
+    first = {command.outputs[0] for command in commands if command.outputs}
+    if len(commands) > 1 and len(first) > 1:
+        yield "The commands print different output."
+
+
+def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
+    """seconds: that the run took."""
+    if pair.verdict != "cannot tell":
+        return f"{pair.verdict}: {_by(pair)}"
+    if is_same(pair, wanted.precision):
+        return f"same within {percent(wanted.precision)}: {_by(pair)}"
+    half, enough = log(pair.high / pair.low) / 2, log1p(wanted.precision * wanted.ratio_share)
+    needed_s = seconds * (half / enough) ** 2 if enough else inf
+    return f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(wanted.budget_s, needed_s)))} would tell"
+
+
+def _by(pair: Opposed) -> str:
+    if pair.ratio >= _TWICE:
+        return f"{plain(pair.ratio)} times as long ({plain(pair.low)} to {plain(pair.high)})"
+    change, low, high = (f"{100 * (end - 1):+.1f}" for end in (pair.ratio, pair.low, pair.high))
+    return f"{change} % ({low} to {high} %)"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that starts and times the commands of `toll time` (probes/runtime/workload/timer.c)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from tollmeter import commands
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+
+Input = Literal["n", "m"]
+"""Of a run: the file of all commands, or what the last command wrote to memory."""
+Output = Literal["n", "m", "p", "i", "f"]
+"""Of a run: nowhere, memory, a pipe, inherited, a file."""
+OUTPUTS: tuple[Output, ...] = get_args(Output)
+
+
+class Words(NamedTuple):
+    """One command. path: what is executed; words: as it sees them, its name first."""
+
+    path: str
+    words: tuple[str, ...]
+
+
+class Ran(NamedTuple):
+    """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
+    reports it. output_hash: 0 where the output was not read. instructions: in user mode; 0 where they were not
+    to be counted, and below 0 the error for which they could not be. said: the end of its standard error, if it
+    failed."""
+
+    error: int
+    status: int
+    at_ns: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    peak_bytes: int
+    minor_faults: int
+    major_faults: int
+    blocks_in: int
+    blocks_out: int
+    voluntary: int
+    involuntary: int
+    output_bytes: int
+    output_hash: int
+    instructions: int
+    said: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell reports it: 128 and the number of a signal."""
+        return 128 + os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else os.WEXITSTATUS(self.status)
+
+    @property
+    def failure(self) -> str:
+        """How it failed; empty where it did not."""
+        if self.error:
+            return f"it cannot be executed: {os.strerror(self.error)}"
+        if not self.status:
+            return ""
+        if os.WIFSIGNALED(self.status):
+            return f"signal {os.WTERMSIG(self.status)} ended it"
+        said = self.said.strip().splitlines()
+        return f"exit status {os.WEXITSTATUS(self.status)}{f': {said[-1]}' if said else ''}"
+
+
+class Timer:
+    """Starts commands one after the other. On leaving, all that they left behind is ended."""
+
+    def __init__(self, executable: Path, several: Sequence[Words], input_file: str, output_file: str) -> None:
+        self._executable = executable
+        self._own = [word for one in several for word in (str(len(one.words)), one.path, *one.words)]
+        self._files = [input_file or os.devnull, output_file or os.devnull]
+
+    def __enter__(self) -> Timer:
+        inherited = os.dup(1)
+        environment = {name: value for name, value in os.environ.items() if name != "TOLL_COMMAND"}
+        try:
+            self._process = commands.start(
+                "typed", [self._executable, str(inherited), *self._files, *self._own], stdin=commands.PIPE,
+                stdout=commands.PIPE, pass_fds=[inherited], env=environment, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise Failure(f"the commands cannot be passed on: {error.strerror}", 2) from error
+        finally:
+            os.close(inherited)
+        return self
+
+    def run(self, number: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
+        """One run of a command, by its place. counts: its instructions, which may take time.
+
+        Raises Failure (5) where none can be started any more."""
+        assert self._process.stdin and self._process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{number} {source} {sink}{' c' * counts}\n".encode())
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline().decode("ascii").split()
+        if len(answer) < len(Ran._fields) - 1:
+            raise Failure("the process that starts the commands has ended: it said why, or was killed", 5)
+        said = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) == len(Ran._fields) else ""
+        return Ran._make([*map(int, answer[: len(Ran._fields) - 1]), clean(said, "\n")])
+
+    def interrupt(self) -> None:
+        """Ends the running command, and what it started. Safe inside a signal handler."""
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def __exit__(self, *_: object) -> None:
+        self._signal(signal.SIGKILL)
+        self._process.communicate()

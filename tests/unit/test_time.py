@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll time`: what is started, in which order, when it ends, and what is said of it; with commands that exist only as
+numbers, and a few real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from machines import MACHINE
+from tollmeter.cli.main import main
+from tollmeter.cli.time import joined
+from tollmeter.library import places, timed
+from tollmeter.library.derive import open_run
+from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
+from tollmeter.library.measure import interrupted
+from tollmeter.library.options import Options
+from tollmeter.library.timed import TimeOptions
+from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
+from tollmeter.model import Book, Build, ClockReading, Failure
+from tollmeter.report.timed import Shown, Wanted, lines
+from tollmeter.store.journal import Journal
+from tollmeter.targets.timer import Input, Output, Ran, Timer, Words
+from tollmeter.toolchain import workload_build
+from tollmeter.toolchain.build import find_compiler, read_abi
+from waiting import LONG_S, in_time
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERY_SET = parameter_sets((), None, ())
+WANTED = Wanted(0.03, timed.RATIO_SHARE, 20.0)
+
+
+# ---- the words ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shell"),
+    [("sleep 0.1", False), ("grep 'a|b' file", False), ('echo "a b"', False), ("echo a\\;b", False), ("a=b", True),
+     ("find . -name x=y", False), ("a | b", True), ("echo $HOME", True), ('echo "$HOME"', True),
+     ("echo '$HOME'", False), ("echo *", True), ("a; b", True), ("a > b", True), ("echo `id`", True),
+     ("! true", True), ("cat ~/x", True), ('echo "it\'s; $x"', True), ('echo "it\'s; x"', False)],
+)  # fmt: skip
+def test_a_shell_reads_a_command_only_where_it_has_syntax_of_one(text: str, shell: bool) -> None:
+    assert needs_shell(text) is shell
+
+
+def test_words_are_found_once_and_a_shell_is_named() -> None:
+    words, by = words_of("true 'a b'", None)
+    assert (Path(words.path).name, words.words, by) == ("true", ("true", "a b"), "")
+    words, by = words_of("true; true", None)
+    assert (words.words, by) == (("/bin/sh", "-c", "true; true"), "/bin/sh")
+    assert words_of("true; true", "none")[0].words == ("true;", "true") if shutil.which("true;") else True
+    assert words_of("true", "sh -e")[0].words == ("sh", "-e", "-c", "true")
+    assert words_of("cd /", None)[1] == "/bin/sh"
+
+
+def test_a_missing_command_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["time", "slepp 1"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+    with pytest.raises(Failure, match="is not there"):
+        words_of("/no/such/command", None)
+    with pytest.raises(Failure, match="no closing quotation"):
+        words_of("echo 'a", "none")
+
+
+def test_parameters_make_a_command_for_each_value_that_it_names() -> None:
+    sets = parameter_sets([("n", "0.1", "0.3")], "0.1", [("c", "a,b")])
+    assert scanned("n", "0.1", "0.3", "0.1") == ["0.1", "0.2", "0.3"]
+    assert len(sets) == 6
+    commands = commands_of(["echo {n}", "echo {c}", "true", "true"], ["first"], sets, None)
+    assert [command.text for command in commands[:5]] == ["echo 0.1", "echo 0.2", "echo 0.3", "echo a", "echo b"]
+    assert [command.name for command in commands] == [
+        "first", "echo 0.2", "echo 0.3", "echo a", "echo b", "true", "true (2)",
+    ]  # fmt: skip
+    assert commands[0].parameters == (("n", "0.1"),)
+    for wrong in ([("n", "1", "x")], [("n", "2", "1")]):
+        with pytest.raises(Failure, match="parameter-scan"):
+            parameter_sets(wrong, None, [])
+
+
+def test_values_of_a_parameter_are_one_word_for_the_parser() -> None:
+    assert joined(["time", "-P", "n", "1", "2", "-L", "c", "a,b", "x {n}"]) == [
+        "time", "-P", "n\x1f1\x1f2", "-L", "c\x1fa,b", "x {n}",
+    ]  # fmt: skip
+    assert joined(["time", "--", "-P", "n"]) == ["time", "--", "-P", "n"]
+
+
+# ---- runs that are numbers ------------------------------------------------------------------------------------------
+
+
+class Stopping:
+    asked = False
+
+
+def always(value: int) -> Callable[[int, int], int]:
+    return lambda *_: value
+
+
+class Process:
+    """Answers for the timer. wall_ns, status, output: of a run, by the command's place and how often it ran before."""
+
+    def __init__(
+        self, wall_ns: Callable[[int, int], float], status: Callable[[int, int], int] = always(0),
+        output: Callable[[int, int], int] = always(7),
+    ) -> None:  # fmt: skip
+        self.now_s = 0.0
+        self.counted: list[int] = []
+        self.order: list[int] = []
+        self.sinks: list[str] = []
+        self._of = wall_ns, status, output
+
+    def run(self, place: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
+        del source
+        run = self.order.count(place)
+        self.order.append(place)
+        self.counted += [place] if counts else []
+        self.sinks.append(sink)
+        took, status, output = (of(place, run) for of in self._of)
+        self.now_s += took / 1e9
+        return Ran(
+            0, status << 8, 1 + round(self.now_s * 1e9), round(took), 600_000, 100_000, 1 << 20, 75, 0, 8, 0, 1, 2, 3,
+            output, 1_234_567, "it says why\n",
+        )  # fmt: skip
+
+
+def base() -> timed._Base:
+    build = Build(probe=timed.PROBE, abi="x86_64", compiler="gcc", flags="")
+    return timed._Base(Path("timer"), "x86_64", build, MACHINE, ClockReading())
+
+
+def measured(
+    folder: Path, process: Process, options: TimeOptions, *texts: str, stopping: Stopping | None = None
+) -> tuple[timed.Timed, Book]:
+    commands = commands_of(texts or ("true", "true"), (), EVERY_SET, None)
+    options = options._replace(out=folder / "run", words=("true", "true"))
+    first = base().head(commands)
+    with Journal.create(folder / "run", timed._request(commands, options, "x86_64"), first) as journal:
+        jobs = timed._Jobs(commands, options)
+        made = timed._Timing(jobs, process, journal, base(), stopping or Stopping(), now=lambda: process.now_s)
+        done = made.to_the_end(lambda *_: None)
+    return done, open_run(folder / "run")
+
+
+def shown(book: Book, *names: str, failed: tuple[int, ...] = ()) -> str:
+    several = [Shown(name, "", 6e5, 1e5, failed, (7, 7)) for name in names]
+    return "\n".join(lines(book, several, WANTED))
+
+
+def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
+    chance = random.Random(1)
+    return lambda place, _: 1e6 * means_ms[place] * chance.lognormvariate(0, share)
+
+
+def test_the_same_command_twice_is_the_same_and_the_order_is_abba(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10))
+    done, book = measured(tmp_path, process, TimeOptions())
+    assert not done.trouble and book.index.run.status == "settled"
+    assert process.order[:10] == [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
+    assert set(process.sinks[:2]) == {"p"} and set(process.sinks[2:]) == {"m"}
+    (pair,) = book.index.opposed
+    assert pair.blocks >= 5 and pair.high / pair.low < 1.021
+    assert "same within 3 %" in shown(book, "true", "true (2)")
+
+
+def test_a_difference_of_three_percent_is_resolved_before_the_budget_ends(tmp_path: Path) -> None:
+    _, book = measured(tmp_path, Process(noisy(10, 10.3)), TimeOptions())
+    (pair,) = book.index.opposed
+    assert pair.verdict == "slower" and pair.low < 1.03 < pair.high
+    assert "slower: +" in shown(book, "true", "true (2)")
+    assert book.index.run.seconds < 20
+
+
+def test_what_a_budget_leaves_open_is_said_with_the_budget_that_would_do(tmp_path: Path) -> None:
+    _, book = measured(tmp_path, Process(noisy(10, 10, share=0.5)), TimeOptions())
+    assert book.index.run.status == "budget" and 19 < book.index.run.seconds <= 20.1
+    assert "cannot tell" in shown(book, "true", "true (2)") and "--budget" in shown(book, "true", "true (2)")
+
+
+@pytest.mark.parametrize(("options", "runs"), [
+    (TimeOptions(), 3), (TimeOptions(budget_s=20), 1), (TimeOptions(runs=4), 4), (TimeOptions(min_runs=5), 5),
+])  # fmt: skip
+def test_a_slow_command_runs_three_times_in_a_budget_that_nobody_typed(
+    tmp_path: Path, options: TimeOptions, runs: int
+) -> None:
+    process = Process(always(15_000_000_000))
+    measured(tmp_path, process, options, "true")
+    assert len(process.order) == 1 + runs
+
+
+def test_two_slow_commands_have_a_ratio(tmp_path: Path) -> None:
+    _, book = measured(tmp_path, Process(noisy(8000, 9000)), TimeOptions())
+    assert book.index.opposed[0].verdict == "slower"
+
+
+def test_a_run_that_fails_ends_it_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10), lambda place, run: 3 if (place, run) == (1, 37) else 0)
+    done, book = measured(tmp_path, process, TimeOptions())
+    assert done.trouble == "true (2) failed in run 37: exit status 3: it says why"
+    assert [row.visits for row in book.index.rows if row.metric == "time"] == [37, 36]
+    assert len(book.index.opposed) == 1
+
+
+def test_runs_that_fail_count_where_that_is_asked_for(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10), lambda place, run: 3 if place and run % 4 == 1 else 0)
+    done, book = measured(tmp_path, process, TimeOptions(runs=20, ignore_failure=True))
+    failed = [*timed.gauges_of(book.outcomes, "true (2)", timed.EXIT_STATUS)]
+    assert not done.trouble and failed == [3] * 5
+    assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(book, "true", "true (2)", failed=(3,) * 5)
+
+
+def test_a_command_that_fails_at_once_has_no_number(tmp_path: Path) -> None:
+    done, book = measured(tmp_path, Process(noisy(10, 10), always(1)), TimeOptions())
+    assert "true failed before it was timed" in done.trouble
+    assert "no time: exit status 1" in shown(book, "true")
+
+
+def test_instructions_are_counted_in_the_run_that_is_not_timed(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10))
+    _, book = measured(tmp_path, process, TimeOptions(runs=10))
+    assert process.counted == [0, 1]
+    assert [row.median for row in book.index.rows if row.metric == "instructions"] == [1_234_567] * 2
+    assert "1,234,567 instructions in user mode" in shown(book, "true")
+
+
+def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10), output=lambda place, run: 8 if (place, run) == (0, 9) else 7)
+    _, book = measured(tmp_path, process, TimeOptions(runs=20))
+    (finding,) = [one for one in book.index.findings if one.name == "command.output_changes"]
+    assert "true printed something else than in its first run, in 1 of 20 runs" in finding.claim
+
+
+def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
+    process = Process(always(1_000_000))
+    options = TimeOptions(runs=2, warmup=1, setup="sh -c 1", prepare=("sh -c 2",), cleanup="sh -c 3", verify="sh -c 4")
+    measured(tmp_path, process, options, "true")
+    setup, prepare, cleanup, verify = 1, 2, 3, 4
+    one = [prepare, 0]
+    assert process.order == [setup, *one, verify, *one, *one, verify, *one, verify, cleanup]
+
+
+def test_an_answer_that_is_refused_takes_the_number(tmp_path: Path) -> None:
+    process = Process(always(1_000_000), lambda place, run: 1 if (place, run) == (1, 5) else 0)
+    done, book = measured(tmp_path, process, TimeOptions(runs=20, verify="sh -c 4"), "true")
+    assert "--verify: exit status 1" in done.trouble
+    assert {row.status for row in book.index.rows} == {"wrong_answer"}
+
+
+def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
+    stopping = Stopping()
+
+    def took(_: int, run: int) -> float:
+        stopping.asked = run >= 9
+        return 1e6
+
+    done, book = measured(tmp_path, Process(took), TimeOptions(), stopping=stopping)
+    assert done.is_interrupted and book.index.run.status == "interrupted"
+    assert [row.visits for row in book.index.rows if row.metric == "time"] == [9, 8]
+
+
+def test_a_copied_folder_starts_nothing(tmp_path: Path) -> None:
+    measured(tmp_path, Process(noisy(10, 10)), TimeOptions(runs=10))
+    shutil.copytree(tmp_path / "run", tmp_path / "elsewhere")
+    with pytest.raises(Failure, match="started only where they are typed"):
+        interrupted(str(tmp_path / "elsewhere"), Options((), None, None, None, None, None, "table", True, 0.0))
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    for options in (
+        TimeOptions(verify="true", output="null"),
+        TimeOptions(prepare=("a", "b", "c")),
+        TimeOptions(runs=0),
+    ):
+        with pytest.raises(Failure):
+            timed._check(options, 2)
+
+
+# ---- hyperfine's files ----------------------------------------------------------------------------------------------
+
+
+def test_results_are_written_as_hyperfine_does_and_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = commands_of(["true", "true"], (), EVERY_SET, None)
+    _, book = measured(tmp_path, Process(noisy(10, 12)), TimeOptions(runs=12))
+    path = tmp_path / "results.json"
+    path.write_bytes(as_json(results_of(commands, book.outcomes)))
+    first, second = json.loads(path.read_text())["results"]
+    assert set(first) == {
+        "command", "mean", "stddev", "median", "user", "system", "min", "max", "times", "exit_codes",
+    }  # fmt: skip
+    assert len(second["times"]) == 12 and second["exit_codes"] == [0] * 12
+    assert first["mean"] == pytest.approx(0.010, rel=0.02) and first["user"] == pytest.approx(6e-4)
+    said = "\n".join(compared(read_results(path)))
+    assert "against 1  slower: +" in said
+    assert main(["time", "--import", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == said
+    path.write_text("[]")
+    assert main(["time", "--import", str(path)]) == 2
+
+
+def test_stored_times_that_tell_nothing_are_said_to() -> None:
+    times = tuple(0.010 + 0.0001 * turn for turn in range(8))
+    said = [*compared([Result(command="a", times=times), Result(command="b", times=times[:3])])]
+    assert "no interval: 3 times are stored" in said[-1]
+    assert "cannot tell" in [*compared([Result(command="a", times=times), Result(command="b", times=times)])][-1]
+    assert "nothing can be compared" in [*compared([Result(command="a"), Result(command="b", times=times)])][-1]
+
+
+# ---- real commands --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def executable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    abi = read_abi(ROOT / "abis/x86_64.toml")
+    if not isinstance(find_compiler(abi), str):
+        pytest.skip("no compiler for x86_64")
+    tree = tmp_path_factory.mktemp("tree")
+    (tree / "probes").symlink_to(ROOT / "probes")
+    return workload_build.timer(tree, abi)
+
+
+def words(*several: str) -> Words:
+    return Words(several[0], several)
+
+
+@pytest.fixture
+def process(executable: Path, tmp_path: Path) -> Iterator[Timer]:
+    (tmp_path / "in").write_text("typed")
+    several = [
+        words("true"), words("sh", "-c", "echo why >&2; exit 3"), words("sh", "-c", "kill -9 $$"), words("cat"),
+        words("/no/such/command"), words("head", "-c", "1000000", "/dev/zero"), words("grep", "-q", "typed"),
+    ]  # fmt: skip
+    with Timer(executable, several, f"{tmp_path / 'in'}", f"{tmp_path / 'out'}") as timer:
+        yield timer
+
+
+def test_runs_are_accounted_and_failures_named(process: Timer) -> None:
+    ran = process.run(0)
+    assert (ran.error, ran.status, ran.failure) == (0, 0, "")
+    assert ran.wall_ns > 0 and ran.minor_faults > 0 and 0 < ran.peak_bytes < 64 << 20
+    assert process.run(1).failure == "exit status 3: why"
+    assert process.run(2).failure == "signal 9 ended it" and process.run(2).exit_code == 137
+    assert process.run(4).failure == "it cannot be executed: No such file or directory"
+    assert process.run(0).failure == ""
+
+
+def test_input_and_output_go_where_they_are_sent(process: Timer, tmp_path: Path) -> None:
+    kept, piped, nowhere = (process.run(3, "n", sink) for sink in ("m", "p", "n"))  # type: ignore[arg-type]
+    assert kept.output_bytes == piped.output_bytes == len("typed") and kept.output_hash == piped.output_hash
+    assert nowhere.output_hash == 0
+    process.run(3, "n", "f")
+    assert (tmp_path / "out").read_text() == "typed"
+    process.run(3, "n", "m")
+    assert process.run(6, "m").failure == ""
+    large = [process.run(5, "n", sink) for sink in ("m", "p")]  # type: ignore[arg-type]
+    assert {ran.output_bytes for ran in large} == {1_000_000} and len({ran.output_hash for ran in large}) == 1
+
+
+def test_what_commands_left_behind_is_ended(executable: Path, tmp_path: Path) -> None:
+    with Timer(executable, [words("sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid")], "", "") as timer:
+        timer.run(0)
+        left = int((tmp_path / "pid").read_text())
+    in_time(lambda: not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().split()[2])
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if not (ROOT / "build/x86_64/libtoll.a").is_file():
+        pytest.skip("nothing is built for x86_64")
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    monkeypatch.setenv("TOLL_LOCK", str(tmp_path))
+    return tmp_path / "runs"
+
+
+def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export = runs.with_name("results.json")
+    assert main(["time", "-r", "12", "sleep 0.002", "sleep 0.02", "--export-json", f"{export}"]) == 0
+    assert "slower" in capsys.readouterr().out
+    assert len(json.loads(export.read_text())["results"]) == 2
+    (folder,) = [path for path in runs.iterdir() if path.name != "LAST"]
+    assert main(["show", str(folder)]) == 0
+    assert main(["export", str(folder), "--format", "csv"]) == 0
+    assert main(["report", str(folder), "--out", f"{runs.with_name('page.html')}"]) == 0
+
+
+def test_a_real_failure_ends_with_one(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del runs
+    assert main(["time", "ls /no/such/folder"]) == 1
+    assert "failed before it was timed: exit status 2: ls" in capsys.readouterr().err
+    assert main(["time", "no-such-command-here; true"]) in (0, 2)
+    assert main(["time", "true; no-such-command-here"]) == 2
+
+
+def test_a_first_signal_ends_it_with_130(tmp_path: Path) -> None:
+    environment = {**os.environ, "TOLL_LOCK": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "tollmeter",
+        "time",
+        "--out",
+        f"{tmp_path}/run",
+        f"sh -c 'touch {tmp_path}/x; sleep 1000'",
+    ]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    in_time((tmp_path / "x").exists)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=LONG_S)
+    assert process.returncode == 130 and "Run  " in out
