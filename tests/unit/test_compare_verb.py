@@ -23,8 +23,9 @@ from tollmeter.judgement.resolving import visits_wanted
 from tollmeter.library import places
 from tollmeter.model import Book, Row
 from tollmeter.numbers.rows import row_key
+from tollmeter.report import overlay
 from tollmeter.report.compared import attribution, blocks
-from tollmeter.report.compared_formats import as_markdown
+from tollmeter.report.compared_formats import annotated, as_markdown, cases
 from tollmeter.report.compared_rows import Compared, Naming, curve_in_words
 from tollmeter.report.tables import Table
 from tollmeter.root import ROOT
@@ -100,7 +101,7 @@ def test_runs_before_the_last_have_names(capsys: pytest.CaptureFixture[str]) -> 
     assert places.find_run("LAST~0").name == "r21"
     assert main(["compare", "LAST~2", "LAST~1", "LAST"]) == 0
     printed = capsys.readouterr().out
-    assert "r13: " in printed and "r21: " in printed
+    assert "r13, 23 November" in printed and "r21: " in printed
     assert main(["show", "LAST~3"]) == 2
 
 
@@ -142,6 +143,18 @@ def test_a_journal_that_is_cut_off_is_compared_and_said(
 
 
 @pytest.mark.usefixtures("runs")
+def test_two_machines_have_a_page(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--machines", "r01", "r21"]) == 0
+    page = recorded / "r01" / "beside-r21.html"
+    printed = capsys.readouterr().out
+    assert page.is_file() and f"Page  {page}" in printed
+    assert "changed" in printed and "code" not in printed
+    assert main(["compare", "r01", "r21", "--format", "html", "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert main(["compare", "r01", "r13", "r21", "--format", "html"]) == 2
+
+
+@pytest.mark.usefixtures("runs")
 def test_rows_of_one_run_are_compared_by_a_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "r21", "--by", "size", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -173,6 +186,20 @@ def test_the_geometric_mean_is_of_rows_that_all_runs_have() -> None:
     third = Compared((old, old, few), ("a", "b", "c"), (compare(old.index, old.index), compare(old.index, few.index)))
     (both,) = [one for one in blocks(third, whole=False) if isinstance(one, str) and "eometric" in one]
     assert f" {len([one for one in few.index.rows if one.status == 'ok'])} times" in both
+
+
+def test_a_slower_row_is_a_failed_case_unless_the_machine_explains_it() -> None:
+    old = healthy()
+    slow = of(old, changed(old, 1.5))
+    results = {case.name: case.result for case in cases(slow)}
+    assert len(results) == len(slow.comparisons[0].changes) and {*results.values()} >= {"failed"}
+    assert [one.level for one in annotated(slow)] == ["error"] * len(
+        [change for change in changes_of(slow) if change.verdict == "slower"]
+    )
+    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
+    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
+    assert "failed" not in {case.result for case in cases(of(old, new))}
+    assert [one.level for one in annotated(of(old, new))] == ["warning"]
 
 
 def curve(factors: dict[int, float]) -> tuple[Change, ...]:
@@ -265,3 +292,13 @@ def test_markdown_fits_into_a_comment() -> None:
     text = as_markdown(of(old, changed(old, 1.5)), whole=True)
     assert 20_000 < len(text) <= 60_000
     assert "rows are left out" in text and text.rstrip().endswith(".")
+
+
+def test_the_page_of_two_runs_of_one_system_has_the_rows_that_changed() -> None:
+    old = healthy()
+    shown = overlay.changed_rows((old, changed(old, 1.5)))
+    assert shown is not None and {str(line.cells[4]) for line in shown.rows} == {"slower 50 %"}
+    assert overlay.changed_rows((old, old)) is None
+    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
+    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
+    assert overlay.changed_rows((old, new)) is None

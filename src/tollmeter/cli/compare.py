@@ -9,14 +9,15 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import add_summary, say, write
 from tollmeter.library import places
 from tollmeter.library.comparing import compared as compared_runs
 from tollmeter.library.option_values import share
+from tollmeter.library.visit_values import visit_lines
 from tollmeter.model import Failure
 from tollmeter.report.compared_rows import Compared
 
-FORMATS = ("table", "md", "json", "html")
+FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
 
 def compare(
@@ -32,6 +33,8 @@ def compare(
     """Compare runs with the first of them."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
+    if form == "benchfmt" and by:
+        raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
     if machines and by:
         raise Failure("--machines compares runs, and --by the rows of one run")
     found = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
@@ -44,13 +47,18 @@ def compare(
 
 
 def _written(found: Compared, form: str, *, whole: bool) -> bytes:
-    from tollmeter.report import compared_formats
+    from tollmeter.report import ci_cases, compared_formats
 
     if form == "json":
         return compared_formats.as_json(found)
-    if form == "md":
-        return compared_formats.as_markdown(found, whole=whole).encode()
-    raise Failure(f"--format {form} is for the terminal: --format md is written to a file")
+    if form == "benchfmt":
+        return "".join(compared_formats.as_benchmarks(found, map(visit_lines, found.books))).encode()
+    if form == "junit":
+        return ci_cases.junit("toll compare", compared_formats.cases(found)).encode()
+    if form == "github":
+        add_summary(compared_formats.as_markdown(found, whole=False))
+        return ci_cases.github(compared_formats.annotated(found)).encode()
+    return compared_formats.as_markdown(found, whole=whole).encode()
 
 
 def _print(found: Compared, *, whole: bool) -> None:

@@ -44,7 +44,7 @@ def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     books = tuple(open_run(folder) for folder in folders)
     of_two = ("A", "B") if machines else ("old", "new")
     labels = of_two if len(books) == len(of_two) else _distinct([run_name(book) for book in books])
-    known = [_known(folder) for folder in folders]
+    known = known_runs(books)
     comparisons = tuple(
         _explained(compared_indexes(books[0].index, book.index, least, machines=machines), (known[0], other))
         for book, other in zip(books[1:], known[1:], strict=True)
@@ -57,16 +57,21 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
 
 
-def _known(folder: Path) -> Known:
-    return Known(learned=learned(read_request(folder)))
+def known_runs(books: Sequence[Book]) -> tuple[Known, ...]:
+    """What each run knew of how much runs of its machine differ."""
+    return tuple(Known(learned=learned(read_request(Path(book.index.run.folder)))) for book in books)
 
 
-def _explained(found: Comparison, known: tuple[Known, Known]) -> Comparison:
-    """With what each inconclusive row lacks. known: by how much runs of the machines differ."""
+def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
+    """The most that runs of the machines differ by in this row, as a standard deviation of logarithms."""
+    return max(one.runs_sd(change.old.probe, row_name(change.old, change.old.state)) for one in known)
+
+
+def _explained(found: Comparison, known: Sequence[Known]) -> Comparison:
+    """With what each inconclusive row lacks."""
 
     def explained(change: Change) -> Change:
-        runs_sd = max(one.runs_sd(change.old.probe, row_name(change.old, change.old.state)) for one in known)
-        wanted = visits_wanted(change, runs_sd)
+        wanted = visits_wanted(change, runs_sd_of(change, known))
         return msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
 
     changes = tuple(explained(change) if change.verdict == "cannot tell" else change for change in found.changes)
@@ -76,7 +81,8 @@ def _explained(found: Comparison, known: tuple[Known, Known]) -> Comparison:
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     if len(folders) != 1:
         raise Failure(f"--by {by} splits one run, and {len(folders)} are given")
-    book, known = open_run(folders[0]), _known(folders[0])
+    book = open_run(folders[0])
+    known = known_runs([book])
     values = _values(book, by)
     if len(values) < 2:
         raise Failure(f"--by {by}: all rows of {folders[0]} have the same value, {values[0]}")
@@ -84,7 +90,7 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
         {key_without(row, by): row for row in book.index.rows if _of(row, by) == value} for value in values
     )
     found = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
-    comparisons = tuple(_explained(one, (known, known)) for one in found)
+    comparisons = tuple(_explained(one, known) for one in found)
     return Compared((book,) * len(values), tuple(map(str, values)), comparisons, by=by)
 
 

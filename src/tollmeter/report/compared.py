@@ -41,13 +41,17 @@ def head(compared: Compared) -> list[Block]:
     if compared.by:
         book = compared.books[0]
         return [f"{run_name(book)}: {compared.by} {', '.join(others)} over {first}. {_worth(book)}"]
-    named = zip(compared.labels, compared.books, strict=True)
-    runs = [f"{label}: {run_name(book)}, {tables.when(book)}, {tables.extent(book)}. {_worth(book)}"
-            for label, book in named]  # fmt: skip
+    runs = [_run(label, book) for label, book in zip(compared.labels, compared.books, strict=True)]
     found = differences(compared.books, compared.labels)
     listed = [one for one in (found.differ, found.others) if one is not None]
     apart = not_compared((compared.books[0], compared.books[1])) if len(others) == 1 else []
     return [*runs, *listed, *apart, *_attributed(compared)]
+
+
+def _run(label: str, book: Book) -> str:
+    name = run_name(book)
+    named = name if label == name else f"{label}: {name}"
+    return f"{named}, {tables.when(book)}, {tables.extent(book)}. {_worth(book)}"
 
 
 def _worth(book: Book) -> str:

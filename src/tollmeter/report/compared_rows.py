@@ -52,6 +52,12 @@ def key_without(row: Row, by: str) -> Key:
     return probe, "" if by == "abi" else abi, "" if by == "target" else target, metric, kept
 
 
+def full_name(row: Row) -> str:
+    """With everything that tells it from other rows, in the order of the probe: globs of limits match it."""
+    parameters = (f"{name}={value}" for name, value in row.parameters.items())
+    return " ".join((row.probe, row.metric, *parameters, row.abi, row.target))
+
+
 class Naming:
     """Names of rows: with the parameters in which a probe's rows differ, and with metric, ABI and target where there
     are several."""

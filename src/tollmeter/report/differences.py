@@ -14,6 +14,8 @@ from tollmeter.report.numbers import DASH, percent, size
 from tollmeter.report.tables import Column, Line, Table, table
 
 MOST_NAMED = 6
+LEAST_CONTENDED = 0.05
+"""A smaller share of the samples is no difference between runs."""
 
 
 class Differences(NamedTuple):
@@ -61,10 +63,16 @@ def _facts(book: Book) -> dict[str, str]:
         "ABIs": ", ".join(sorted({row.abi for row in numbered})),
         "compilers": ", ".join(sorted({build.compiler for build in book.builds})),
         "clocks": ", ".join(sorted({row.clock for row in numbered})),
-        "contended samples": percent(run.shared_share) if run.shared_share is not None else "",
+        "contended samples": _contended(run.shared_share),
         "verdict": worth.called(run),
         "Tollmeter": run.tollmeter,
     }
+
+
+def _contended(share: float | None) -> str:
+    if share is None:
+        return ""
+    return percent(share) if share >= LEAST_CONTENDED else f"under {percent(LEAST_CONTENDED)}"
 
 
 def _options(book: Book) -> str:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of
-both.
-
-It has no verdict: it prints ratios, and no "faster" or "slower"."""
+both. Of two runs of one system it has the rows that changed, too; of two machines it has ratios, and no "faster" or
+"slower"."""
 
 from __future__ import annotations
 
@@ -14,13 +13,14 @@ from typing import Any
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Book, Failure, Row, Toll
 from tollmeter.report import tables, worth
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.chart_files import pictures
 from tollmeter.report.charts.overlaid import SIDES, comparable
+from tollmeter.report.compared_rows import Compared, row_table
 from tollmeter.report.differences import differences, not_compared, revisions, run_name
 from tollmeter.report.doubt import HEAPS, guess, of_toll
 from tollmeter.report.groups import best_known
@@ -114,6 +114,7 @@ def _words(pair: Two) -> dict[str, Any]:
         "others": others,
         "same": same,
         "apart": not_compared(pair.books),
+        "changed": changed_rows(pair.books),
         "tolls": tolls_table(pair.books, whole=False),
         "all_tolls": tolls_table(pair.books, whole=True),
         "groups": [group for group in pair.drawn.groups if group[0].general],
@@ -130,6 +131,16 @@ def _side(book: Book, letter: str, label: str) -> Side:
         unfinished="" if run.verdict == "interrupted" else tables.unfinished(book),
         memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(book),
     )  # fmt: skip
+
+
+def changed_rows(books: tuple[Book, Book]) -> Table | None:
+    """None of two systems, or where nothing changed."""
+    old, new = (book.index for book in books)
+    if machine_differences(old.machine, new.machine):
+        return None
+    compared = Compared(books, SIDES, (compare(old, new),))
+    changes = (change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED)
+    return row_table(compared, [compared.key(change.old) for change in changes])
 
 
 # ---- tolls ----------------------------------------------------------------------------------------------------------
