@@ -41,6 +41,10 @@ ELSEWHERE = {
     "toll new probe kernel.getrandom": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),
     "toll list abis": ("tests/unit/test_abis.py", "survey"),
     "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),
+    "toll compare LAST~1 LAST": ("tests/unit/test_compare_verb.py", '"LAST~1"'),
+    "toll compare --machines A B": ("tests/unit/test_compare_verb.py", '"--machines"'),
+    "toll compare": ("tests/unit/test_compare_verb.py", '"compare", "r01", "r21"'),
+    "toll compare BASE NEW": ("tests/unit/test_compare_verb.py", '"compare", "r01", "r21"'),
     "toll report A B": ("tests/faults/test_run.py", '"report", "a", "b"'),
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
     "toll selftest": ("src/tollmeter/cli/main.py", "selftest"),
@@ -52,8 +56,10 @@ ELSEWHERE = {
     "toll show LAST --attribute x86_64,x32": ("tests/unit/test_attribution.py", "attribut"),
     "toll run kernel.disk --folder /mnt/disk": ("tests/probes/test_kernel.py", "folder"),
     "toll casts DIR": ("tests/unit/test_casts.py", "casts"),
-    "toll compare --gate": ("docs/exit-codes.md", "which is not there yet"),
-    "toll compare --strict": ("docs/exit-codes.md", "which is not there yet"),
+    "toll gate": ("tests/unit/test_gate.py", '"gate"'),
+    "toll gate --strict": ("tests/unit/test_gate.py", '"--strict"'),
+    "toll gate --base RUN --new RUN": ("tests/unit/test_gate.py", '"--base"'),
+    "toll gate --base RUN --new LAST": ("tests/unit/test_gate.py", '"--new"'),
 }
 MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")
 MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in MAKES)

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from books import healthy
 from machines import MACHINE
 from streams import whole
 from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State
@@ -22,9 +23,9 @@ from tollmeter.store.export import (
     TABLE_FORMAT,
     Table,
     column_types,
+    derived_tables,
     metadata,
     of_run,
-    rows_table,
     samples_table,
     written,
 )
@@ -54,7 +55,7 @@ def whole_of(table: Table, form: str, *about: Mapping[str, str]) -> bytes:
 
 
 def rows() -> Table:
-    return rows_table(ROWS)
+    return derived_tables(INDEX)["rows"]
 
 
 def samples() -> Table:
@@ -137,9 +138,31 @@ def test_the_librarys_page_has_every_column_with_its_type() -> None:
         for kind, columns in re.findall(r"^\| `([A-Z]{3}[^`]*)` \| (.*) \|$", page, re.MULTILINE)
         for column in re.findall(r"`(\w+)`", columns)
     }
-    columns = [column for table in (rows(), samples()) for column in of_run(table, INDEX)[0]]
+    columns = [column for table in (*derived_tables(INDEX).values(), samples()) for column in of_run(table, INDEX)[0]]
     assert told == column_types(columns)
     assert f"format {TABLE_FORMAT}" in page
+
+
+def test_tolls_findings_and_the_machine_are_tables_that_tell_two_runs_apart(tmp_path: Path) -> None:
+    import duckdb
+
+    index = healthy(("x86_64",), visits=2, samples=2).index
+    other = replace(index, run=replace(index.run, id="r8"))
+    for name, table in derived_tables(index).items():
+        for one in (index, other):
+            path = tmp_path / f"{name}-{one.run.id}.parquet"
+            path.write_bytes(whole_of(of_run(derived_tables(one)[name], one), "parquet", metadata(one)))
+        columns, lines = of_run(table, index)[0], len([*table[1]])
+        assert len(set(columns)) == len(columns)
+        assert {"run", "started", "host", "cpu", "kernel", "verdict"} <= {*columns}
+        every = duckdb.sql(f"SELECT run, count(*) FROM '{tmp_path}/{name}-*.parquet' GROUP BY run ORDER BY run")
+        assert every.fetchall() == [(run, lines) for run in sorted((index.run.id, "r8"))]
+    facts, cpus = duckdb.sql(f"SELECT facts, cpus FROM '{tmp_path}/machines-r8.parquet'").fetchall()[0]
+    assert (json.loads(facts), cpus) == (index.machine.facts, index.machine.cpus)
+    evidence = duckdb.sql(f"SELECT evidence FROM '{tmp_path}/findings-r8.parquet'").fetchall()
+    assert [json.loads(told)[0]["what"] for (told,) in evidence] == [one.evidence[0].what for one in index.findings]
+    tolls = duckdb.sql(f"SELECT toll, value, typical FROM '{tmp_path}/tolls-r8.parquet'").fetchall()
+    assert tolls == [(one.toll, one.value, one.typical) for one in index.tolls]
 
 
 def test_an_unknown_format_is_named() -> None:

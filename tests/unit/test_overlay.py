@@ -234,7 +234,7 @@ def _with_tolls(book: Book, **changes: object) -> Book:
 
 
 def test_the_head_says_what_differs_and_what_is_the_same() -> None:
-    differ, _, same = overlay.differences(pair().books)
+    differ, _, same = overlay.differences(pair().books, ("A", "B"))
     assert differ is not None
     told = {str(line.cells[0]): line.cells[1:] for line in differ.rows}
     assert told["CPU"] == ("AMD EPYC (Zen 5)", "Another 9000")

@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import casts, export, layout, new, profile, report, run, selftest, serve, show
+from tollmeter.cli import casts, compare, export, gate, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import say
@@ -40,6 +40,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "list": list_.list_,
     "show": show.show,
     "report": report.report,
+    "compare": compare.compare,
+    "gate": gate.gate,
     "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -64,6 +65,18 @@ def _print_table(columns: TableColumns) -> None:
     console.print(table)
     for name, typed in columns.below:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
+
+
+def add_summary(text: str) -> None:
+    """To the page of a GitHub job, where this runs in one. Raises Failure (5)."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", exit_code=5) from error
 
 
 def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:

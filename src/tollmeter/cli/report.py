@@ -17,7 +17,8 @@ PAGE = "report.html"
 
 def report(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="a folder, a run's name, or LAST; two runs are drawn in the same charts")
+        list[str] | None,
+        typer.Argument(help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts"),
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also every chart as SVG and PNG into this folder")] = None,
     out: Annotated[

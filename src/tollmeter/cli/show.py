@@ -23,7 +23,7 @@ FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="a folder, a run's name, or LAST")] = places.LAST,
+    run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
     *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,

@@ -35,6 +35,8 @@ _ALIKE = {
 }
 """The properties that both rows of a pair must share, and the reason that is printed where they do not."""
 UNCHANGED = ("same", "cannot tell")
+PASSING_FACTS = ("load_average", "swap_total")
+"""Facts of a machine that change by the minute, or that no timed code depends on."""
 _NORMAL = 1.959964
 
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
@@ -45,6 +47,7 @@ class Change(Record, frozen=True):
     """One row in both runs. ratio: new over old in the metric's unit. adjusted: least false-discovery rate.
 
     verdict `differs` is for a metric of which neither more nor less is better. cause: None where nothing changed.
+    reason: why it is inconclusive; visits_wanted: of each run, with which it would not be, None where no number does.
     """
 
     old: Row
@@ -53,6 +56,8 @@ class Change(Record, frozen=True):
     adjusted: float
     verdict: Verdict
     cause: Cause | None = None
+    reason: str | None = None
+    visits_wanted: int | None = None
 
 
 class Refusal(Record, frozen=True):
@@ -73,20 +78,25 @@ class Comparison(Record, frozen=True):
     differences: tuple[str, ...] = ()
 
 
-def compare(old: Index, new: Index, least: float = 0.01) -> Comparison:
+def compare(old: Index, new: Index, least: float = 0.01, *, machines: bool = False) -> Comparison:
     """Compares all rows that both runs have a number for, as the runs state them. least: relative change that matters,
-    0.01 is 1 %; a row is the same within 3 %, or what matters where that is more."""
+    0.01 is 1 %; a row is the same within 3 %, or what matters where that is more. machines: two machines are compared,
+    in time and not in cycles, and no change has a cause."""
     clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
     control = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
-    differences = _machine_differences(old.machine, new.machine)
-    comparison = of_rows(before, after, control, least, same_machine=not differences)
+    differences = machine_differences(old.machine, new.machine)
+    comparison = of_rows(before, after, control, least, same_machine=not differences, machines=machines)
     return msgspec.structs.replace(comparison, differences=(*differences, *_verdict_differences(old.run, new.run)))
 
 
-def _machine_differences(old: Machine, new: Machine) -> list[str]:
+def machine_differences(old: Machine, new: Machine) -> list[str]:
+    """What may explain a change without the code: hardware, kernel, mitigations, frequency policy. A fact that one of
+    the runs does not have is no difference."""
     facts = ("host", "cpu", "cpus", "kernel", "hypervisor")
-    several = ((name, getattr(old, name), getattr(new, name)) for name in facts)
+    several = [(name, getattr(old, name), getattr(new, name)) for name in facts]
+    both = sorted((old.facts.keys() & new.facts.keys()) - {*PASSING_FACTS})
+    several += [(name, old.facts[name], new.facts[name]) for name in both]
     return [f"{name} {before} and {after}" for name, before, after in several if before != after]
 
 
@@ -96,14 +106,15 @@ def _verdict_differences(old: RunInfo, new: RunInfo) -> list[str]:
 
 
 def of_rows(
-    old: Mapping[Key, Row], new: Mapping[Key, Row], control: float | None, least: float, *, same_machine: bool = True
-) -> Comparison:
+    old: Mapping[Key, Row], new: Mapping[Key, Row], control: float | None, least: float, *,
+    same_machine: bool = True, machines: bool = False,
+) -> Comparison:  # fmt: skip
     """The same of rows alone. control: ratio of the core clocks, new over old."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = control is not None and abs(control - 1) > least
-    ratios = [_at_one_clock(*pair, control) for pair in pairs]
+    ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, control) for pair in pairs]
     p_values = [_p_value(ratio) for ratio in ratios]
     adjusted = benjamini_hochberg(p_values)
     verdicts = [
@@ -112,7 +123,7 @@ def of_rows(
     changes = tuple(
         Change(
             old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict,
-            cause=None if verdict in UNCHANGED else _cause(before, after, moved, same_machine),
+            cause=None if machines or verdict in UNCHANGED else _cause(before, after, moved, same_machine),
         )
         for (before, after), ratio, share, verdict in zip(pairs, ratios, adjusted, verdicts, strict=True)
     )  # fmt: skip
@@ -162,11 +173,11 @@ def _distance(ratio: Estimate) -> float:
 def ratio_of(old: Row, new: Row) -> Estimate:
     """New over old. Of logarithms the half-widths add as squares."""
     assert old.median and new.median
-    middle, half = log(new.median / old.median), (_half(old) ** 2 + _half(new) ** 2) ** 0.5
+    middle, half = log(new.median / old.median), (half_width(old) ** 2 + half_width(new) ** 2) ** 0.5
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half) if half < 700 else inf)
 
 
-def _half(row: Row) -> float:
+def half_width(row: Row) -> float:
     """Half-width of a row's interval in logarithms; infinite where it reaches nothing."""
     if not row.low or not row.high or row.low <= 0 or row.low == inf:
         return inf

@@ -16,7 +16,7 @@ from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machi
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
-from tollmeter.store.export import Table, of_run, rows_table, samples_table
+from tollmeter.store.export import Table, derived_tables, of_run, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.profile_files import kept, kept_distances, kept_modelled
@@ -53,9 +53,17 @@ def open_two(folders: Sequence[Path]) -> tuple[Book, Book]:
     """Two runs that are to be seen together. Raises Failure as `open_run`, and 2 where there are not two of them."""
     if len(folders) != 2:
         raise Failure(f"two runs are meant, and {len(folders)} are given")
-    if _fingerprint(folders[0]) == _fingerprint(folders[1]):
-        raise Failure(f"{folders[0]} and {folders[1]} are the same run: two are meant")
+    check_different(folders)
     return open_run(folders[0]), open_run(folders[1])
+
+
+def check_different(folders: Sequence[Path]) -> None:
+    """Raises Failure (2) where one run is given twice."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        other = seen.setdefault(_fingerprint(folder), folder)
+        if other is not folder:
+            raise Failure(f"{other} and {folder} are the same run: different runs are meant")
 
 
 def _kept(folder: Path, made_of: str) -> Index | None:
@@ -234,9 +242,17 @@ def _own_error(row: Row, runs_sd: float) -> float:
     return sqrt(max(0.0, whole**2 - runs_sd**2))
 
 
+TABLES = ("rows", "samples", "tolls", "findings", "machines")
+
+
 def all_rows(index: Index) -> Table:
     """Every row of a run, with whose it is."""
-    return of_run(rows_table(index.rows), index)
+    return derived_table("rows", index)
+
+
+def derived_table(name: str, index: Index) -> Table:
+    """One of TABLES but the samples, with whose it is."""
+    return of_run(derived_tables(index)[name], index)
 
 
 def raw_samples(book: Book) -> Table:

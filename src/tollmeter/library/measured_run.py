@@ -22,7 +22,7 @@ from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.arguments import budget_text, cpus_text, joined, path_of, text, texts
-from tollmeter.library.derive import all_rows, learned, open_index, open_run, raw_samples, remembered
+from tollmeter.library.derive import TABLES, derived_table, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options
 from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
@@ -98,7 +98,7 @@ class Run:
         return msgspec.json.encode(self.index)
 
     def to_pandas(self, what: str = "rows") -> pd.DataFrame:
-        """Rows or samples as a data frame. Raises Failure (5) where pandas is not installed."""
+        """A table of `toll export --what` as a data frame. Raises Failure (5) where pandas is not installed."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -107,7 +107,7 @@ class Run:
         return pd.DataFrame.from_records(lines, columns=columns)
 
     def to_arrow(self, what: str = "rows") -> pa.Table:
-        """Rows or samples as an Arrow table. Raises Failure (5) where pyarrow is not installed."""
+        """A table of `toll export --what` as an Arrow table. Raises Failure (5) where pyarrow is not installed."""
         try:
             import pyarrow as pa
         except ImportError as error:
@@ -116,10 +116,10 @@ class Run:
         return pa.Table.from_pylist(lines)
 
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
-        """Columns, and a dictionary for each row or sample."""
-        if what not in ("rows", "samples"):
-            raise Failure(f"there is no table of {what}: rows or samples are meant")
-        table = flat_parameters(all_rows(self.index) if what == "rows" else raw_samples(self.book))
+        """Columns, and a dictionary for each line."""
+        if what not in TABLES:
+            raise Failure(f"there is no table of {what}: {', '.join(TABLES)} are meant")
+        table = flat_parameters(raw_samples(self.book) if what == "samples" else derived_table(what, self.index))
         return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
     def _repr_html_(self) -> str:
@@ -150,8 +150,8 @@ def _needs(package: str, function: str) -> Failure:
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
-    """A run folder, the name of a run, or LAST. Raises Failure: 2 where it is none or a newer one, 5 where it is
-    damaged."""
+    """A run folder, the name of a run, LAST, or LAST~1 for the run before it. Raises Failure: 2 where it is none or a
+    newer one, 5 where it is damaged."""
     folder = places.find_run(str(run))
     return Run(folder, open_index(folder))
 
@@ -213,7 +213,8 @@ def measure(
     return run
 
 
-def compare(old: Run | str | Path, new: Run | str | Path, least: float = 0.01) -> Comparison:
-    """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %."""
+def compare(old: Run | str | Path, new: Run | str | Path, least: float = 0.01, *, machines: bool = False) -> Comparison:
+    """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %. machines: two
+    machines are compared, in time and not in cycles, and no change has a cause."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))
-    return compared(before.index, after.index, least)
+    return compared(before.index, after.index, least, machines=machines)

@@ -27,11 +27,11 @@ def _short(text: str) -> str:
     return text if len(text) < _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}..."
 
 
-def share(text: str) -> float:
+def share(text: str, option: str = "--precision") -> float:
     """3%, 0.5 %. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
     if not match or not 0 < float(match[1]) <= 100:
-        raise Failure(f"--precision {_short(text)}: expected a share such as 2%")
+        raise Failure(f"{option} {_short(text)}: expected a share such as 2%")
     return float(match[1]) / 100
 
 

@@ -34,6 +34,7 @@ from tollmeter.toolchain.ready import NoCompiler, Wanted, known_gap, lacking, ma
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
 LAST = "LAST"
+_BEFORE_LAST = re.compile(rf"{LAST}~(\d{{1,6}})")
 NOTHING_RAN = 6
 
 
@@ -292,9 +293,12 @@ def plain(text: str) -> str:
 
 
 def find_run(name: str) -> Path:
-    """A folder, a name under runs/, or LAST. Raises Failure (2) with the nearest names."""
+    """A folder, a name under runs/, LAST, or LAST~2 for the second run before it. Raises Failure (2) with the nearest
+    names."""
     if not name:
         raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
+    if before := _BEFORE_LAST.fullmatch(name):
+        return _before_last(int(before[1]))
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder
@@ -305,6 +309,16 @@ def find_run(name: str) -> Path:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
         raise Failure(f"no run is called {name!r}: there is none in {where} yet")
     raise catalog.unknown("run", name, known)
+
+
+def _before_last(number: int) -> Path:
+    """Of the runs that are not younger than LAST, and are not LAST itself. Raises Failure (2) where there are fewer."""
+    last = find_run(LAST).resolve()
+    ended = (last / JOURNAL).stat().st_mtime
+    earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
+    if number > len(earlier):
+        raise Failure(f"no run is called {LAST}~{number}: {len(earlier)} runs are older than {LAST}")
+    return shown(earlier[-number].resolve()) if number else shown(last)
 
 
 def run_names() -> list[str]:

@@ -43,13 +43,15 @@ def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table 
 def _one_probe(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
     """A column for each parameter that is shown."""
     names = list(dict.fromkeys(name for row in rows for name in _shown(row, rows, book)))
-    lines = [(row.metric, *(_value(book, row, name) for name in names)) for row in rows]
+    lines = [(row.metric, *(value_in_words(book, row, name) for name in names)) for row in rows]
     return [Column(rows[0].probe), *map(Column, names)], lines
 
 
 def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
     """The parameters beside each probe's name, since each probe has others."""
-    values = [", ".join(f"{name} {_value(book, row, name)}" for name in _shown(row, rows, book)) for row in rows]
+    values = [
+        ", ".join(f"{name} {value_in_words(book, row, name)}" for name in _shown(row, rows, book)) for row in rows
+    ]
     names = [f"{row.probe} {own}".rstrip() for row, own in zip(rows, values, strict=True)]
     return [Column("Rows"), Column("metric")], [(name, row.metric) for name, row in zip(names, rows, strict=True)]
 
@@ -96,7 +98,7 @@ def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:
     return len({row.parameters.get(name) for row in rows if row.probe == probe}) > 1
 
 
-def _value(book: Book, row: Row, name: str) -> str:
+def value_in_words(book: Book, row: Row, name: str) -> str:
     value = row.parameters[name]
     kinds = {p.name: p.kind for p in book.probes[row.probe].parameters} if row.probe in book.probes else {}
     return str(size(value)) if kinds.get(name) == "size" and isinstance(value, int) else str(value).replace("_", " ")

@@ -39,7 +39,7 @@ def render(book: Book) -> str:
     MOST_CHARACTERS, rows are left out."""
     parts = [_head(book), _interleaved(book), *_study(book)]
     parts += [
-        _table(table)
+        grid_of(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
         if table is not None
     ]
@@ -81,11 +81,11 @@ def _study(book: Book) -> list[str]:
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     common = [text(sentence) for sentence in answered.said]
     said = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
-    listed = [part for table, sentences in listings(book) for part in (_table(table), *map(text, sentences))]
+    listed = [part for table, sentences in listings(book) for part in (grid_of(table), *map(text, sentences))]
     return [
         *asked,
         *common,
-        _table(claims_table(answered.answers)),
+        grid_of(claims_table(answered.answers)),
         *said,
         *listed,
         *_programs(book),
@@ -98,20 +98,20 @@ def _answer(book: Book, suite: Suite) -> list[str]:
     return [
         part
         for block in ways_out.answer(book, suite)
-        for part in (*(f"**{text(title)}**" for title in block.titles), *map(_table, block.tables),
+        for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
                      *map(text, block.said))
     ]  # fmt: skip
 
 
 def _programs(book: Book) -> list[str]:
     """The study's own tables, what its largest differences are made of, and whether it is worth it."""
-    return [*map(_table, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
+    return [*map(grid_of, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
 
 
 def attribution(attributions: Sequence[Attribution]) -> list[str]:
     if not attributions:
         return []
-    return [_table(attribution_table(attributions)), _listed([*map(in_words, attributions), *why_not(attributions)])]
+    return [grid_of(attribution_table(attributions)), _listed([*map(in_words, attributions), *why_not(attributions)])]
 
 
 def _lengths(book: Book) -> list[str]:
@@ -121,7 +121,7 @@ def _lengths(book: Book) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     head = text(f"{section.title} ({section.place})" if section.place else section.title)
-    made = [_table(table) for table in (section.rates, section.gains, section.modelled) if table is not None]
+    made = [grid_of(table) for table in (section.rates, section.gains, section.modelled) if table is not None]
     return [f"## {head}", *made, *([_listed(section.said)] if section.said else [])]
 
 
@@ -129,7 +129,7 @@ def _listed(sentences: Sequence[str]) -> str:
     return "\n".join(f"* {text(sentence)}" for sentence in sentences)
 
 
-def _table(table: Table) -> str:
+def grid_of(table: Table) -> str:
     names = [column.name for column in table.columns]
     lines = [(_with_note(row.cells[0], row.note), *map(_cell, row.cells[1:])) for row in table.rows]
     return _grid([text(name) for name in names], lines, [column.right for column in table.columns])

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of
-both.
-
-It has no verdict: it prints ratios, and no "faster" or "slower"."""
+both. Of two runs of one system it has the rows that changed, too; of two machines it has ratios, and no "faster" or
+"slower"."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -15,21 +13,22 @@ from typing import Any
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Book, Failure, Row, Toll
 from tollmeter.report import tables, worth
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.chart_files import pictures
-from tollmeter.report.charts.overlaid import SIDES, comparable, revisions
+from tollmeter.report.charts.overlaid import SIDES, comparable
+from tollmeter.report.compared_rows import Compared, row_table
+from tollmeter.report.differences import differences, not_compared, revisions, run_name
 from tollmeter.report.doubt import HEAPS, guess, of_toll
 from tollmeter.report.groups import best_known
-from tollmeter.report.numbers import DASH, Figure, quantity, size
+from tollmeter.report.numbers import DASH, Figure, quantity
 from tollmeter.report.page import put, rendered
 from tollmeter.report.tables import Column, Line, Table, table
 
 CANNOT_TELL = 4
-MOST_NAMED = 6
 STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "unknown": "on a core of unknown state"}
 
 
@@ -61,7 +60,7 @@ def two(books: tuple[Book, Book]) -> Two:
     named = labels(books)
     drawn = overlaid(books, named)
     if not any(chart.probes for chart in drawn.charts):
-        first, second = map(_name, books)
+        first, second = map(run_name, books)
         raise Failure(f"{first} and {second} have no chart in common: {_why_none(books)}", CANNOT_TELL)
     return Two(books, named, drawn)
 
@@ -84,17 +83,13 @@ def save(pair: Two, folder: Path) -> tuple[Path, ...]:
 def labels(books: tuple[Book, Book]) -> tuple[str, str]:
     """By the first difference of the two: the CPU, the kernel, or the run."""
     first, second = (
-        [tables.short_cpu(book.index.machine.cpu), book.index.machine.kernel, _name(book), book.index.run.started]
+        [tables.short_cpu(book.index.machine.cpu), book.index.machine.kernel, run_name(book), book.index.run.started]
         for book in books
     )
     first_difference = next(
         (both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2])
     )
     return f"{SIDES[0]} · {first_difference[0]}", f"{SIDES[1]} · {first_difference[1]}"
-
-
-def _name(book: Book) -> str:
-    return Path(book.index.run.folder).resolve().name
 
 
 def _why_none(books: tuple[Book, Book]) -> str:
@@ -111,7 +106,7 @@ def _why_none(books: tuple[Book, Book]) -> str:
 
 def _words(pair: Two) -> dict[str, Any]:
     sides = [_side(book, letter, label) for book, letter, label in zip(pair.books, SIDES, pair.labels, strict=True)]
-    differ, others, same = differences(pair.books)
+    differ, others, same = differences(pair.books, SIDES)
     return {
         "run": pair.books[0].index.run,
         "sides": sides,
@@ -119,6 +114,7 @@ def _words(pair: Two) -> dict[str, Any]:
         "others": others,
         "same": same,
         "apart": not_compared(pair.books),
+        "changed": changed_rows(pair.books),
         "tolls": tolls_table(pair.books, whole=False),
         "all_tolls": tolls_table(pair.books, whole=True),
         "groups": [group for group in pair.drawn.groups if group[0].general],
@@ -137,67 +133,14 @@ def _side(book: Book, letter: str, label: str) -> Side:
     )  # fmt: skip
 
 
-# ---- what differs ---------------------------------------------------------------------------------------------------
-
-
-def differences(books: tuple[Book, Book]) -> tuple[Table | None, Table | None, str]:
-    """What differs between the runs, other differences between the descriptions of the two systems, and what is the
-    same."""
-    first, second = (_facts(book) for book in books)
-    differ = [name for name in first if first[name] != second[name]]
-    same = [f"{name} {value}" for name, value in first.items() if name not in differ and value]
-    facts, other_facts = (book.index.machine.facts for book in books)
-    others = [name for name in sorted({*facts, *other_facts}) if facts.get(name) != other_facts.get(name)]
-    return (
-        _side_by_side("What differs", differ, first, second),
-        _side_by_side("facts", others, facts, other_facts),
-        "; ".join(same),
-    )
-
-
-def _facts(book: Book) -> dict[str, str]:
-    machine, run = book.index.machine, book.index.run
-    return {
-        "run": _name(book),
-        "suite": run.suite,
-        "CPU": tables.short_cpu(machine.cpu),
-        "CPUs": str(machine.cpus),
-        "memory": str(size(machine.memory_bytes)),
-        "kernel": machine.kernel,
-        "hypervisor": machine.hypervisor or "none seen",
-        "core clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
-        "pages": str(size(machine.page_bytes)),
-        "ABIs": ", ".join(sorted({row.abi for row in book.index.rows if row.status == "ok"})),
-        "clocks": ", ".join(sorted({bench.clock for bench in benches(book)})),
-        "verdict": worth.called(run),
-        "Tollmeter": run.tollmeter,
-    }
-
-
-def _side_by_side(
-    title: str, names: Sequence[str], first: Mapping[str, str], second: Mapping[str, str]
-) -> Table | None:
-    lines = [Line((name.replace("_", " "), first.get(name) or DASH, second.get(name) or DASH)) for name in names]
-    return table(title, [Column(title), *map(Column, SIDES)], lines) if lines else None
-
-
-def not_compared(books: tuple[Book, Book]) -> list[str]:
-    """Which probes are not compared, and which executables of the same probes are not the same."""
-    moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(books).items()]
-    sentences = (
-        [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
-    )
-    first, second = ({(build.probe, build.abi): build.sha256 for build in book.builds} for book in books)
-    both = [key for key in first if key in second]
-    other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
-    if other:
-        sentences.append(f"{len(other)} of {len(both)} executables that both have are not the same: {_named(other)}.")
-    return sentences
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+def changed_rows(books: tuple[Book, Book]) -> Table | None:
+    """None of two systems, or where nothing changed."""
+    old, new = (book.index for book in books)
+    if machine_differences(old.machine, new.machine):
+        return None
+    compared = Compared(books, SIDES, (compare(old, new),))
+    changes = (change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED)
+    return row_table(compared, [compared.key(change.old) for change in changes])
 
 
 # ---- tolls ----------------------------------------------------------------------------------------------------------

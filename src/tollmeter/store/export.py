@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from tollmeter.extras import PARQUET, bring
-from tollmeter.model import Build, Failure, Index, Outcome, Row, Samples, Witness
+from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness
 from tollmeter.root import ROOT
 
 _BLOCK_BYTES = 1 << 20
@@ -28,14 +28,17 @@ _PARQUET_TYPES = {
     "visit": "BIGINT", "round": "INTEGER", "sample": "INTEGER", "iterations": "BIGINT", "body_n_ns": "BIGINT",
     "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_iterations": "BIGINT",
     "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN", "layouts": "INTEGER",
-    "own_ratio": "DOUBLE",
+    "own_ratio": "DOUBLE", "value": "DOUBLE", "cycles": "DOUBLE", "typical": "BOOLEAN", "cpus": "INTEGER",
+    "memory_bytes": "BIGINT", "page_bytes": "INTEGER", "core_clock_hz": "DOUBLE",
     "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
     **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip
 """Every other column is text."""
 
 TABLE_FORMAT = 1
-"""Of the columns of both tables and their types (docs/library.md): raised when one goes or changes its meaning."""
+"""Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
+_JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "allowed_cpus")
+"""Columns whose cells differ in shape."""
 
 
 class Stretch(NamedTuple):
@@ -61,15 +64,21 @@ def table_lines(table: Table) -> Iterator[dict[str, Any]]:
     return (line for stretch in table[1] for line in stretch.lines())
 
 
-def rows_table(rows: Iterable[Row]) -> Table:
-    """One line a metric and point; parameters are one column of JSON, since probes differ in theirs."""
-    return Row.__struct_fields__, (Stretch(msgspec.to_builtins(row), {}) for row in rows)
+def derived_tables(index: Index) -> dict[str, Table]:
+    """Rows, tolls, findings and the machine of a run, one line each, by the names of the tables."""
+    several = {"rows": index.rows, "tolls": index.tolls, "findings": index.findings, "machines": (index.machine,)}
+    kinds = {"rows": Row, "tolls": Toll, "findings": Finding, "machines": Machine}
+    return {
+        name: (kinds[name].__struct_fields__, [Stretch(msgspec.to_builtins(record), {}) for record in records])
+        for name, records in several.items()
+    }
 
 
 def of_run(table: Table, index: Index) -> Table:
-    """The table with columns that tell whose it is, so that tables of several runs can be joined."""
+    """The table with columns that tell whose it is, so that tables of several runs can be joined. What a table of
+    machines has already is not there twice."""
     columns, stretches = table
-    about = _about(index)
+    about = {name: value for name, value in _about(index).items() if name not in columns}
     return (*columns, *about), (one._replace(shared={**one.shared, **about}) for one in stretches)
 
 
@@ -215,8 +224,11 @@ def _flat(cell: Any) -> Any:
 
 
 def flat_parameters(table: Table) -> Table:
-    """Parameters as JSON text: probes differ in theirs, and a column has one type."""
-    flat = (one._replace(shared={**one.shared, "parameters": _flat(one.shared["parameters"])}) for one in table[1])
+    """Parameters and the like as JSON text: probes differ in theirs, and a column has one type."""
+    names = [name for name in _JSON_TEXT if name in table[0]]
+    flat = (
+        one._replace(shared={**one.shared, **{name: _flat(one.shared[name]) for name in names}}) for one in table[1]
+    )
     return table[0], flat
 
 

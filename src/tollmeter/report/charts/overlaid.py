@@ -11,6 +11,7 @@ import msgspec
 from tollmeter.model import Book
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.report.charts.chart import Bench, Chart, benches
+from tollmeter.report.differences import revisions
 
 SIDES = ("A", "B")
 Pair = tuple[Chart, Chart]
@@ -26,12 +27,6 @@ class Overlay:
     @property
     def charts(self) -> tuple[Chart, ...]:
         return tuple(chart for group in self.groups for chart in group)
-
-
-def revisions(books: tuple[Book, Book]) -> dict[str, tuple[int, int]]:
-    """The probes that have rows of different revisions in two runs: a revision changes what a number means."""
-    first, second = ({row.probe: row.revision for row in book.index.rows} for book in books)
-    return {name: (first[name], second[name]) for name in first if second.get(name, first[name]) != first[name]}
 
 
 def comparable(books: tuple[Book, Book]) -> tuple[Book, Book]:

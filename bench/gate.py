@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often `toll gate` fails a build that did not change, and how often it sees a change that was planted.
+
+    python bench/gate.py RUN RUN [RUN...]
+
+Every ordered pair of the runs is a build without a change. Simulated builds split the visits of each row of the last
+run in two at random, by memory layouts, for the reference and the build; each half gets a between-run deviation from a
+normal distribution with the row's own standard deviation. Then a change is planted in the visits of one row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
+from math import exp
+from statistics import median
+
+import msgspec
+import numpy as np
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, estimate
+from tollmeter.judgement.compare import of_rows
+from tollmeter.judgement.gate import Decision, decide, of_change
+from tollmeter.library import places
+from tollmeter.library.derive import open_run
+from tollmeter.library.gating import Limits, gated
+from tollmeter.library.visit_values import VisitValues, visit_values
+from tollmeter.model import Book, Failure, Row
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.report.compared_rows import full_name
+
+BUILDS, PLANTED, LIMITS = 200, (0.03, 0.10, 0.25), (0.01, 0.05)
+LEAST_EACH = 8
+"""Visits of a row that is split in two."""
+Chance = np.random.Generator
+
+
+def pairs(runs: Sequence[str], limit: float) -> tuple[int, int]:
+    """Builds, and those that failed, whatever the verdicts of the runs are."""
+    decisions: list[Decision] = []
+    for base, new in permutations(runs, 2):
+        try:
+            decisions.append(gated(base, new, Limits(usual=limit)).decision)
+        except Failure as failure:
+            sys.stderr.write(f"{base} and {new}: {failure.sentence}\n")
+    return len(decisions), sum(not one.passes for one in decisions)
+
+
+def timed(book: Book) -> dict[Key, tuple[Row, VisitValues]]:
+    """Rows of times with the costs of their visits."""
+    rows = {row_key(row): row for row in book.index.rows if row.unit == "ns" and row.status == "ok"}
+    several = (one for one in visit_values(book) if one.scatter is not None and len(one.costs) >= LEAST_EACH)
+    found = {one.key(): one for one in several if min(one.costs) > 0}
+    return {key: (row, found[key]) for key, row in rows.items() if key in found}
+
+
+def halves(seen: VisitValues, chance: Chance) -> tuple[list[int], list[int]]:
+    """The places of the visits of the reference and of the build: whole layouts where there are enough of them."""
+    names = [int(name) for name in chance.permutation(sorted(set(seen.layouts)))]
+    if len(names) >= 2 * LEAST_LAYOUTS:
+        first = set(names[: len(names) // 2])
+        sides = [layout in first for layout in seen.layouts]
+    else:
+        sides = [False] * len(seen.layouts)
+        for name in names:
+            own = [place for place, layout in enumerate(seen.layouts) if layout == name]
+            for place in chance.permutation(own)[: len(own) // 2]:
+                sides[int(place)] = True
+    return [place for place, side in enumerate(sides) if side], [place for place, side in enumerate(sides) if not side]
+
+
+def made(row: Row, seen: VisitValues, places_: Sequence[int], of_run: float) -> Row:
+    """The row as a run with some of the visits would state it. of_run: what that run differs by."""
+    assert seen.scatter is not None
+    costs = [seen.costs[place] * of_run for place in places_]
+    own = [seen.layouts[place] for place in places_]
+    found = estimate(costs, own, seen.scatter, (min(costs), max(costs)))
+    numbers = {"median": found.value, "low": found.low, "high": found.high, "clock_hz": None}
+    return msgspec.structs.replace(row, visits=len(costs), layouts=len(set(own)), **numbers)
+
+
+def simulated(
+    known: Mapping[Key, tuple[Row, VisitValues]], limit: float, planted: float, chance: Chance
+) -> tuple[Decision, str]:
+    """The decision on one build, and the name of the row in which the change is planted."""
+    slow = [*known][int(chance.integers(len(known)))]
+    old, new = {}, {}
+    for key, (row, seen) in known.items():
+        assert seen.scatter is not None
+        first, second = halves(seen, chance)
+        of_runs = [exp(seen.scatter.runs_sd * chance.normal()) for _ in range(2)]
+        old[key] = made(row, seen, first, of_runs[0])
+        new[key] = made(row, seen, second, of_runs[1] * (1 + planted * (key == slow)))
+    changes = of_rows(old, new, None, 0.01).changes
+    runs_sd = {key: seen.scatter.runs_sd if seen.scatter else 0.0 for key, (_, seen) in known.items()}
+    judged = [of_change(one, full_name(one.old), limit, runs_sd[row_key(one.old)]) for one in changes]
+    return decide(judged), full_name(known[slow][0])
+
+
+def report(book: Book) -> Iterator[str]:
+    known, chance = timed(book), np.random.default_rng(1)
+    for limit in LIMITS:
+        builds = [simulated(known, limit, 0.0, chance)[0] for _ in range(BUILDS)]
+        floors = sorted(one.least for decision in builds[:1] for one in decision.rows if not one.judged.reason)
+        yield (
+            f"limit {limit:.0%}, {len(known)} rows: {sum(not one.passes for one in builds)} of {BUILDS} simulated "
+            f"builds without a change fail; the rows show from {floors[0]:.0%}, half of them from {median(floors):.0%}"
+        )
+        for planted in PLANTED:
+            found = [simulated(known, limit, planted, chance) for _ in range(BUILDS)]
+            seen = sum(name in {one.judged.name for one in decision.of("slower")} for decision, name in found)
+            yield f"  +{planted:.0%} in one row is seen in {seen} of {BUILDS} builds"
+
+
+def main(runs: Sequence[str]) -> None:
+    if len(runs) < 2:
+        print(__doc__)
+        return
+    for limit in LIMITS:
+        builds, failed = pairs(runs, limit)
+        print(f"limit {limit:.0%}: {failed} of {builds} pairs of runs without a change fail")
+    for line in report(open_run(places.find_run(runs[-1]))):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll compare`: what changed between runs, machines, or the rows of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli.printing import add_summary, say, write
+from tollmeter.library import places
+from tollmeter.library.comparing import compared as compared_runs
+from tollmeter.library.option_values import share
+from tollmeter.library.visit_values import visit_lines
+from tollmeter.model import Failure
+from tollmeter.report.compared_rows import Compared
+
+FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="the reference, then the others: folders, names, LAST or LAST~1")],
+    *,
+    by: Annotated[str | None, typer.Option(help="compare the rows of one run: abi, target, or a parameter")] = None,
+    every: Annotated[bool, typer.Option("--all", help="every row and every reason, not only what changed")] = False,
+    machines: Annotated[bool, typer.Option(help="compare machines: times, memory and tolls, without causes")] = False,
+    least: Annotated[str, typer.Option(help="the least change that matters")] = "1%",
+    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+) -> None:
+    """Compare runs with the first of them."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if form == "benchfmt" and by:
+        raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
+    if machines and by:
+        raise Failure("--machines compares runs, and --by the rows of one run")
+    found = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
+    if form == "html":
+        print(_page(found, out))
+    elif form == "table" and out is None:
+        _print(found, whole=every)
+    else:
+        write(_written(found, form, whole=every), out)
+
+
+def _written(found: Compared, form: str, *, whole: bool) -> bytes:
+    from tollmeter.report import ci_cases, compared_formats
+
+    if form == "json":
+        return compared_formats.as_json(found)
+    if form == "benchfmt":
+        return "".join(compared_formats.as_benchmarks(found, map(visit_lines, found.books))).encode()
+    if form == "junit":
+        return ci_cases.junit("toll compare", compared_formats.cases(found)).encode()
+    if form == "github":
+        add_summary(compared_formats.as_markdown(found, whole=False))
+        return ci_cases.github(compared_formats.annotated(found)).encode()
+    return compared_formats.as_markdown(found, whole=whole).encode()
+
+
+def _print(found: Compared, *, whole: bool) -> None:
+    from rich.console import Console
+
+    from tollmeter.report.columns import print_table, width_of, wrapped
+    from tollmeter.report.compared import blocks
+
+    console = Console(highlight=False)
+    width = width_of(console)
+    for block in blocks(found, whole=whole):
+        if isinstance(block, str):
+            wrapped(console, block, width, hanging=2)
+        else:
+            console.print()
+            print_table(block, console, width)
+            console.print()
+    if found.machines and len(found.books) == 2:
+        try:
+            console.print(f"Page  {_page(found, None)}", soft_wrap=True, markup=False)
+        except Failure as failure:
+            say(f"the page is not written: {failure.sentence}")
+
+
+def _page(found: Compared, out: Path | None) -> Path:
+    """Raises Failure: 2 for other than two runs, 4 where they have no chart in common, 5 where it cannot be written."""
+    from tollmeter.report import overlay
+
+    if len(found.books) != 2 or found.by:
+        raise Failure("a page shows two runs")
+    first, second = (Path(book.index.run.folder) for book in found.books)
+    path = out or first / f"beside-{places.plain(second.resolve().name)}.html"
+    overlay.write(overlay.two((found.books[0], found.books[1])), path)
+    return path

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a build may pass: is any row slower than the reference by more than its limit?
+
+The budget for false alarms is one for the whole build and not one for each row: with 700 rows and 1 % for each, a build
+without any change would fail seven times. Holm's procedure (1979) over all judged rows keeps the chance that any row of
+a build fails by chance at 1 %. Where few layouts were visited the tails of a row's error are those of Student's t with
+as many degrees of freedom, and not the normal distribution's: a p-value of 1e-5 is far out in the tail.
+
+`decide` takes ratios wherever they are from: of the rows of two stored runs (`of_changes`), or of interleaved pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import exp, inf, isfinite, log, log1p
+from typing import Literal
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.compare import Change, half_width
+from tollmeter.maths.distributions import student_reach, student_tails
+from tollmeter.model import Record, Row
+from tollmeter.numbers.readings import RATES
+
+FALSE_ALARMS = 0.01
+"""Chance that a build without a row beyond its limit fails."""
+USUAL_LIMIT = 0.05
+_NORMAL = 1.959964
+_RUNS_FREEDOM = 6.0
+"""Degrees of freedom of what runs differ by, which is learned per probe and not per row. Of 433 rows of two runs of one
+quiet machine one was 7.6 standard errors off, which of a normal distribution no row ever is (decision 35)."""
+_STEPS = 40
+_NO_CHANGE = 10
+"""A logarithm of a ratio that no build reaches."""
+
+Outcome = Literal["slower", "within", "inconclusive"]
+
+
+class Judged(Record, frozen=True):
+    """One ratio of costs, new over old, in logarithms. error: its standard error; freedom: how well that is known, in
+    degrees of freedom. limit: how much slower it may be, as a share. reason: why it cannot be judged, empty where it
+    can."""
+
+    name: str
+    log_ratio: float
+    error: float
+    freedom: float
+    limit: float
+    reason: str = ""
+
+
+class Decided(Record, frozen=True):
+    """What becomes of one ratio. p_value: that it is slower by no more than its limit; adjusted: the chance of a false
+    alarm in the build at which it fails. least: the smallest ratio less 1 that would fail, as sure as this one is;
+    infinite where none would."""
+
+    judged: Judged
+    outcome: Outcome
+    p_value: float
+    adjusted: float
+    least: float
+
+
+class Decision(Record, frozen=True):
+    """rows: in the order in which they came. budget: for false alarms, of the whole build."""
+
+    rows: tuple[Decided, ...]
+    budget: float
+
+    def of(self, outcome: Outcome) -> tuple[Decided, ...]:
+        """The worst first."""
+        some = (one for one in self.rows if one.outcome == outcome)
+        return tuple(sorted(some, key=lambda one: -one.judged.log_ratio))
+
+    @property
+    def passes(self) -> bool:
+        return not self.of("slower")
+
+
+def decide(rows: Sequence[Judged], budget: float = FALSE_ALARMS) -> Decision:
+    """A row fails where Holm's adjusted p-value is within the budget. It is within its limit where the upper end of its
+    95 % interval is."""
+    known = [one for one in rows if not one.reason]
+    p_values = {id(one): _p_value(one) for one in known}
+    adjusted = _holm(known, p_values)
+    share = budget / max(1, len(known))
+    return Decision(rows=tuple(_decided(one, p_values, adjusted, budget, share) for one in rows), budget=budget)
+
+
+def _decided(
+    one: Judged, p_values: Mapping[int, float], adjusted: Mapping[int, float], budget: float, share: float
+) -> Decided:
+    p_value, worst = p_values.get(id(one), 1.0), adjusted.get(id(one), 1.0)
+    outcome: Outcome = "inconclusive"
+    if not one.reason and worst <= budget:
+        outcome = "slower"
+    elif not one.reason and one.log_ratio + student_reach(one.freedom) * one.error <= log1p(one.limit):
+        outcome = "within"
+    least = inf if one.reason else _least(one, share)
+    return Decided(judged=one, outcome=outcome, p_value=p_value, adjusted=worst, least=least)
+
+
+def _p_value(one: Judged) -> float:
+    """One-sided: that the row is slower by no more than its limit."""
+    beyond = one.log_ratio - log1p(one.limit)
+    if not one.error:
+        return float(beyond <= 0)
+    half = student_tails(one.freedom, beyond / one.error) / 2
+    return half if beyond > 0 else 1 - half
+
+
+def _holm(rows: Sequence[Judged], p_values: Mapping[int, float]) -> dict[int, float]:
+    """Each p-value times the number of those that are not smaller, and never below that of a smaller one."""
+    ordered = sorted(rows, key=lambda one: p_values[id(one)])
+    worst, adjusted = 0.0, {}
+    for place, one in enumerate(ordered):
+        worst = max(worst, min(1.0, p_values[id(one)] * (len(ordered) - place)))
+        adjusted[id(one)] = worst
+    return adjusted
+
+
+def _least(one: Judged, share: float) -> float:
+    """The ratio less 1 from which a row would fail by itself."""
+    reach = log1p(one.limit) + _tail_reach(round(one.freedom, 1), share) * one.error
+    return exp(reach) - 1 if reach < _NO_CHANGE else inf
+
+
+@lru_cache(maxsize=4096)
+def _tail_reach(freedom: float, share: float) -> float:
+    """The t beyond which Student's t lies with that chance, on one side: by bisection."""
+    low, high = 0.0, 1.0
+    while student_tails(freedom, high) / 2 > share:
+        low, high = high, 2 * high
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tails(freedom, middle) / 2 > share else (low, middle)
+    return high
+
+
+# ---- rows of stored runs --------------------------------------------------------------------------------------------
+
+
+def of_change(change: Change, name: str, limit: float, runs_sd: float) -> Judged:
+    """runs_sd: by how much runs of this machine differ, as a standard deviation of logarithms."""
+    sign = -1 if change.new.unit in RATES or change.new.better == "more" else 1
+    reason = _why_not(change)
+    error, freedom = (0.0, 1.0) if reason else _error(change, runs_sd)
+    return Judged(
+        name=name, log_ratio=sign * log(change.ratio.value), error=error, freedom=freedom, limit=limit, reason=reason
+    )
+
+
+def _why_not(change: Change) -> str:
+    old, new = change.old, change.new
+    if change.new.better == "neither":
+        return "neither more nor less is better"
+    if old.state != new.state:
+        return "the core was contended in one run only"
+    if min(old.visits, new.visits) < LEAST_VISITS or min(old.layouts, new.layouts) < LEAST_LAYOUTS:
+        return f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} memory layouts"
+    return "" if isfinite(half_width(old) + half_width(new)) else "no interval"
+
+
+def _error(change: Change, runs_sd: float) -> tuple[float, float]:
+    """The standard error of a ratio and its degrees of freedom (Welch and Satterthwaite): a row's own error is known as
+    well as it has layouts."""
+    own = [_own(row, runs_sd) for row in (change.old, change.new)]
+    parts = [*own, (2 * runs_sd**2, _RUNS_FREEDOM)]
+    total = sum(variance for variance, _ in parts)
+    spread = sum(variance**2 / freedom for variance, freedom in parts)
+    return total**0.5, total**2 / spread if spread else _RUNS_FREEDOM
+
+
+def _own(row: Row, runs_sd: float) -> tuple[float, float]:
+    """Variance of a row's value by its own visits, and its degrees of freedom. The interval was made with Student's t
+    of more degrees of freedom, since all points of a probe tell how one scatters; of these the least are counted on."""
+    half_squared = max(0.0, half_width(row) ** 2 - (_NORMAL * runs_sd) ** 2)
+    return half_squared / _NORMAL**2, float(row.layouts)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `toll compare` compares: runs with the first of them, or the rows of one run by one of their properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.catalog import unknown
+from tollmeter.judgement.compare import Change, Comparison, of_rows
+from tollmeter.judgement.compare import compare as compared_indexes
+from tollmeter.judgement.resolving import visits_wanted, why_inconclusive
+from tollmeter.library import places
+from tollmeter.library.derive import check_different, learned, open_run
+from tollmeter.model import Book, Failure, Row, Value
+from tollmeter.numbers.known import Known, row_name
+from tollmeter.numbers.rows import Key
+from tollmeter.report.compared_rows import Compared, key_without
+from tollmeter.report.differences import run_name
+from tollmeter.store.request import read_request
+
+NOTHING = 6
+LEAST_CHANGE = 0.01
+_OWN = ("abi", "target")
+
+
+def compared(names: Sequence[str], by: str | None, *, machines: bool, least: float = LEAST_CHANGE) -> Compared:
+    """The first of several runs is the reference; of one run, its rows with the first value of `by`. Raises Failure: 2
+    for what names no such comparison, 5 for a damaged run, 6 where no row has a number in both."""
+    folders = [places.find_run(name) for name in names]
+    found = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
+    if not any(one.changes for one in found.comparisons):
+        reasons = [refusal.reason for one in found.comparisons for refusal in one.refused]
+        raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING)
+    return found
+
+
+def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
+    if len(folders) < 2:
+        raise Failure("one run alone is compared by one of its properties: --by abi, --by target, or a parameter")
+    check_different(folders)
+    books = tuple(open_run(folder) for folder in folders)
+    of_two = ("A", "B") if machines else ("old", "new")
+    labels = of_two if len(books) == len(of_two) else _distinct([run_name(book) for book in books])
+    known = known_runs(books)
+    comparisons = tuple(
+        _explained(compared_indexes(books[0].index, book.index, least, machines=machines), (known[0], other))
+        for book, other in zip(books[1:], known[1:], strict=True)
+    )
+    return Compared(books, labels, comparisons, machines=machines)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Folders of different places may have one name."""
+    return tuple(name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
+
+
+def known_runs(books: Sequence[Book]) -> tuple[Known, ...]:
+    """What each run knew of how much runs of its machine differ."""
+    return tuple(Known(learned=learned(read_request(Path(book.index.run.folder)))) for book in books)
+
+
+def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
+    """The most that runs of the machines differ by in this row, as a standard deviation of logarithms."""
+    return max(one.runs_sd(change.old.probe, row_name(change.old, change.old.state)) for one in known)
+
+
+def _explained(found: Comparison, known: Sequence[Known]) -> Comparison:
+    """With what each inconclusive row lacks."""
+
+    def explained(change: Change) -> Change:
+        wanted = visits_wanted(change, runs_sd_of(change, known))
+        return msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
+
+    changes = tuple(explained(change) if change.verdict == "cannot tell" else change for change in found.changes)
+    return msgspec.structs.replace(found, changes=changes)
+
+
+def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
+    if len(folders) != 1:
+        raise Failure(f"--by {by} splits one run, and {len(folders)} are given")
+    book = open_run(folders[0])
+    known = known_runs([book])
+    values = _values(book, by)
+    if len(values) < 2:
+        raise Failure(f"--by {by}: all rows of {folders[0]} have the same value, {values[0]}")
+    first, *others = (
+        {key_without(row, by): row for row in book.index.rows if _of(row, by) == value} for value in values
+    )
+    found = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
+    comparisons = tuple(_explained(one, known) for one in found)
+    return Compared((book,) * len(values), tuple(map(str, values)), comparisons, by=by)
+
+
+def _shared(first: Mapping[Key, Row], other: Mapping[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in first.items() if key in other}
+
+
+def _values(book: Book, by: str) -> list[Value]:
+    """All values of a property of the rows, the reference first: the ABI of the machine itself, the machine itself, a
+    probe's first choice, the least number. Raises Failure (2) where no row has the property."""
+    rows = book.index.rows
+    seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
+    if not seen:
+        parameters = {name for row in rows for name in row.parameters}
+        raise unknown("property of this run's rows", by, sorted({*_OWN, *parameters}))
+    own = {"abi": book.index.machine.architecture, "target": "local"}.get(by)
+    choices = [choice for probe in book.probes.values() for one in probe.parameters if one.name == by
+               for choice in one.choices]  # fmt: skip
+
+    def place(value: Value) -> tuple[object, ...]:
+        chosen = choices.index(str(value)) if value in choices else len(choices)
+        return value != own, chosen, isinstance(value, str), value
+
+    return sorted(seen, key=place)
+
+
+def _of(row: Row, by: str) -> Value | None:
+    return getattr(row, by) if by in _OWN else row.parameters.get(by)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `toll gate` judges: two stored runs of one system, with a limit for each row."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tollmeter.judgement.compare import machine_differences
+from tollmeter.judgement.gate import USUAL_LIMIT, Decision, decide, of_change
+from tollmeter.library.comparing import compared, known_runs, runs_sd_of
+from tollmeter.library.option_values import share
+from tollmeter.model import Book, Failure
+from tollmeter.report.compared_rows import Compared, full_name
+
+NO_LIMIT = "none"
+_LONGEST = 60
+_OF_A_NAME = "host"
+"""Cloud machines of one kind have a name each."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much slower a row may be, as a share: that of the first glob that its name matches, None for a row that is
+    not judged; or the usual one."""
+
+    usual: float = USUAL_LIMIT
+    globs: tuple[tuple[str, float | None], ...] = ()
+
+    def of(self, name: str) -> float | None:
+        return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
+
+    def unused(self, names: Sequence[str]) -> list[str]:
+        """The globs that match no row."""
+        return [glob for glob, _ in self.globs if not any(fnmatchcase(name, glob) for name in names)]
+
+
+@dataclass(frozen=True)
+class Gated:
+    """unlike: why the two runs cannot decide about the code, empty where they can. unused: globs that match no row."""
+
+    compared: Compared
+    decision: Decision
+    unlike: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def gated(base: str, new: str, limits: Limits) -> Gated:
+    """Raises Failure as `compared`."""
+    found = compared([base, new], None, machines=False)
+    known = known_runs(found.books)
+    changes = [(full_name(change.old), change) for change in found.comparisons[0].changes]
+    limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
+    judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
+    unused = limits.unused([name for name, _ in changes])
+    return Gated(found, decide(judged), unlike((found.books[0], found.books[1])), tuple(unused))
+
+
+def unlike(books: tuple[Book, Book]) -> tuple[str, ...]:
+    """Only two quiet runs of one CPU model, kernel and system setting tell of the code."""
+    base, new = (book.index for book in books)
+    systems = [part for part in machine_differences(base.machine, new.machine) if not part.startswith(f"{_OF_A_NAME} ")]
+    named = (("base", base.run.verdict), ("new", new.run.verdict))
+    short = (part if len(part) <= _LONGEST else f"{part.partition(' ')[0]} differs" for part in systems)
+    return (*short, *(f"the {name} run is {verdict}" for name, verdict in named if verdict != "quiet"))
+
+
+def read_limits(usual: str | None, path: Path | None) -> Limits:
+    """usual: as typed, in place of the file's own. Raises Failure (2) for what is no limit."""
+    table = _table(path) if path else {}
+    written = usual or table.pop("limit", None)
+    table.pop("limit", None)
+    rows = table.pop("rows", [])
+    globs = tuple(_glob(entry, path) for entry in (rows if isinstance(rows, list) else [rows]))
+    if table:
+        raise Failure(f"{path}: unknown key {next(iter(table))!r}: limit and [[rows]] are meant")
+    return Limits(USUAL_LIMIT if written is None else _limit(written, "--limit" if usual else f"{path}: limit"), globs)
+
+
+def _table(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Failure(f"{path}: {error}") from error
+
+
+def _glob(entry: object, path: Path | None) -> tuple[str, float | None]:
+    if not isinstance(entry, dict) or set(entry) != {"row", "limit"} or not isinstance(entry["row"], str):
+        raise Failure(f"{path}: each of [[rows]] has row, a glob, and limit")
+    limit = None if entry["limit"] == NO_LIMIT else _limit(entry["limit"], f"{path}: limit of {entry['row']}")
+    return entry["row"], limit
+
+
+def _limit(written: object, option: str) -> float:
+    if not isinstance(written, str):
+        raise Failure(f"{option} {written!r}: expected a share such as '5%', or '{NO_LIMIT}'")
+    return share(written, option)

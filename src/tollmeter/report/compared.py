@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs compared, as sentences and tables that terminal, Markdown and page print alike: first what differs between the
+runs, then the rows that changed, then how many did not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import exp, log
+from statistics import fmean, median
+
+from tollmeter.judgement.changed_curves import curves, moved
+from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
+from tollmeter.judgement.settlement import budget_beyond, budget_text
+from tollmeter.model import PRECISION, Book, Level
+from tollmeter.numbers.readings import RATES
+from tollmeter.report import tables, worth
+from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, row_table
+from tollmeter.report.differences import differences, not_compared, run_name
+from tollmeter.report.doubt import of_level, size_of_level
+from tollmeter.report.numbers import DASH, count, percent, plain
+from tollmeter.report.tables import Column, Line, Table, table
+
+MOST_REASONS = 4
+LONGEST_S = 4 * 3600
+"""A budget beyond this is not advised."""
+Block = Table | str
+
+
+def blocks(compared: Compared, *, whole: bool) -> list[Block]:
+    """All that is printed. whole: every row and every reason."""
+    return [*head(compared), *_machines(compared, whole), *_rows(compared, whole), *counts(compared, whole=whole)]
+
+
+# ---- what differs between the runs ----------------------------------------------------------------------------------
+
+
+def head(compared: Compared) -> list[Block]:
+    """Which runs these are, in what they differ, and what that means for the rows below."""
+    first, *others = compared.labels
+    if compared.by:
+        book = compared.books[0]
+        return [f"{run_name(book)}: {compared.by} {', '.join(others)} over {first}. {_worth(book)}"]
+    runs = [_run(label, book) for label, book in zip(compared.labels, compared.books, strict=True)]
+    found = differences(compared.books, compared.labels)
+    listed = [one for one in (found.differ, found.others) if one is not None]
+    apart = not_compared((compared.books[0], compared.books[1])) if len(others) == 1 else []
+    return [*runs, *listed, *apart, *_attributed(compared)]
+
+
+def _run(label: str, book: Book) -> str:
+    name = run_name(book)
+    named = name if label == name else f"{label}: {name}"
+    return f"{named}, {tables.when(book)}, {tables.extent(book)}. {_worth(book)}"
+
+
+def _worth(book: Book) -> str:
+    """The verdict of a run, and what is missing of it."""
+    run = book.index.run
+    unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
+    said = (f"{worth.called(run)}: {worth.meaning(book)}.", unfinished, run.damage)
+    return tables.upper(" ".join(filter(None, said)))
+
+
+def _attributed(compared: Compared) -> list[str]:
+    """To what changes are attributed, where it is not the code."""
+    if compared.machines:
+        return ["Two machines are compared: times are not converted into cycles, and no change has a cause."]
+    named = zip(compared.labels[1:], compared.comparisons, strict=True)
+    return [sentence for label, one in named if (sentence := attribution(one, label))]
+
+
+def attribution(comparison: Comparison, label: str) -> str:
+    """Empty where every change is one of the code."""
+    blamed = sum(change.cause == "machine" for change in comparison.changes)
+    if not blamed:
+        return ""
+    if any(not part.startswith("the ") for part in comparison.differences) or comparison.control is None:
+        return (
+            f"{label}: the systems differ, so none of the {blamed} changes is attributed to the code. "
+            "To compare the machines: --machines."
+        )
+    direction = "higher" if comparison.control > 1 else "lower"
+    return (
+        f"{label}: the core clock is {percent(comparison.control - 1)} {direction}. "
+        f"The {blamed} changes of rows that do not follow it are not attributed to the code."
+    )
+
+
+# ---- machines -------------------------------------------------------------------------------------------------------
+
+
+def _machines(compared: Compared, whole: bool) -> list[Block]:
+    """Memory and tolls of two or more machines side by side."""
+    if not compared.machines:
+        return []
+    return [one for one in (memory_levels(compared), tolls(compared, whole)) if one is not None]
+
+
+def memory_levels(compared: Compared) -> Table | None:
+    """The levels by name, in the order of the reference and then of the others."""
+    by_name = [{level.level: level for level in book.index.hierarchy} for book in compared.books]
+    names = dict.fromkeys(name for levels in by_name for name in levels)
+    lines = [Line((name, *(_size(levels.get(name)) for levels in by_name),
+                   *(of_level(levels[name]) if name in levels else DASH for levels in by_name)))
+             for name in names]  # fmt: skip
+    sizes, latencies = ([Column(f"{word} {label}", True) for label in compared.labels] for word in ("size", "latency"))
+    return table("Memory", [Column("Memory"), *sizes, *latencies], lines) if lines else None
+
+
+def _size(level: Level | None) -> tables.Cell:
+    return size_of_level(level) if level and level.size_bytes else DASH
+
+
+def tolls(compared: Compared, whole: bool) -> Table | None:
+    """Of two machines, as their page has them. whole: or else the few that represent all."""
+    from tollmeter.report.overlay import tolls_table
+
+    if len(compared.books) != 2:
+        return None
+    return tolls_table((compared.books[0], compared.books[1]), whole=whole)
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _rows(compared: Compared, whole: bool) -> list[Block]:
+    """The rows that changed, and the curves of which several did; or every row."""
+    by_key = compared.by_key()
+    if whole or compared.machines:
+        found = row_table(compared, by_key if whole else [])
+        return [found] if found else []
+    drawn = [curves(one.changes) for one in compared.comparisons]
+    in_curves = {id(change) for some in drawn for curve in some for change in curve.changes}
+    found = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
+    naming = Naming(compared)
+    sentences = [
+        f"{f'{label}: ' if len(compared.labels) > 2 else ''}{curve_in_words(curve, naming, boundaries)}"
+        for label, some, book in zip(compared.labels[1:], drawn, compared.books[1:], strict=True)
+        for boundaries in [() if compared.by else moved(compared.books[0].index.hierarchy, book.index.hierarchy)]
+        for curve in some
+    ]
+    return [*([found] if found else []), *sentences]
+
+
+def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
+    return any(one is not None and one.verdict not in UNCHANGED and id(one) not in in_curves for one in several)
+
+
+def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
+    """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
+    old, *others = compared.labels
+    said: list[Block] = []
+    for label, one, book in zip(others, compared.comparisons, compared.books[1:], strict=True):
+        of = f"{label}: " if len(others) > 1 else ""
+        decided = "" if compared.machines else _decided_by(one, book)
+        said += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
+    return [*said, *geometric_mean(compared)]
+
+
+def _counted(comparison: Comparison) -> str:
+    kinds = Counter(change.verdict for change in comparison.changes)
+    changed = [f"{kinds[kind]} {kind}" for kind in ("slower", "faster", "differs") if kinds[kind]]
+    rows = len(comparison.changes)
+    if not rows:
+        return "No row has a number in both."
+    listed = f" ({', '.join(changed)})" if changed else ""
+    return (
+        f"{rows - kinds['same'] - kinds['cannot tell']} of {count(rows)} rows changed{listed}, "
+        f"{kinds['same']} are the same within {percent(PRECISION)}, {kinds['cannot tell']} are inconclusive."
+    )
+
+
+def _decided_by(comparison: Comparison, book: Book) -> str:
+    """What would decide half of the inconclusive rows that longer runs would decide: so many times the visits, and the
+    budget for them; and how many they would not."""
+    open_ = [change for change in comparison.changes if change.verdict == "cannot tell"]
+    wanted = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in open_
+              if change.visits_wanted]  # fmt: skip
+    never = len(open_) - len(wanted)
+    runs = f"No longer run decides {never} of the inconclusive rows: `toll run ... --against` compares in one run."
+    if not wanted:
+        return runs if never else ""
+    seconds = median(wanted) * book.index.run.seconds
+    budget = f", --budget {budget_text(int(budget_beyond(0, seconds)))}," if seconds <= LONGEST_S else ""
+    half = f"About {plain(median(wanted), 2)} times the visits{budget} would decide {len(wanted) // 2 + 1} of them."
+    return f"{half} {runs if never else ''}".strip()
+
+
+def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> str:
+    """The reasons why rows are not compared, the most frequent first."""
+    if not comparison.refused:
+        return ""
+    words = [one.reason if whole else one.reason.partition(":")[0] for one in comparison.refused]
+    reasons = Counter(_with_labels(word, labels) for word in words).most_common()
+    told = reasons if whole else reasons[:MOST_REASONS]
+    more = "; and others" if len(told) < len(reasons) else ""
+    listed = "; ".join(f"{number} {reason}" for reason, number in told)
+    return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
+
+
+def _with_labels(reason: str, labels: tuple[str, str]) -> str:
+    """The reason with the runs' own labels, where these are not old and new."""
+    if labels == ("old", "new"):
+        return reason
+    named = zip(("the old run", "the new run"), labels, strict=True)
+    return next((reason.replace(run, label) for run, label in named if run in reason), reason)
+
+
+def geometric_mean(compared: Compared) -> list[str]:
+    """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
+    every = [[one for one in several if one is not None] for several in compared.by_key().values()]
+    whole = [several for several in every if len(several) == len(compared.comparisons) and _is_timed(several[0])]
+    if len(whole) < 2:
+        return []
+    means = [exp(fmean(_log_cost(several[place]) for several in whole)) for place in range(len(compared.comparisons))]
+    old, *others = compared.labels
+    named = (f"{label} {plain(mean, 4)}" for label, mean in zip(others, means, strict=True))
+    said = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
+    return [
+        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {said}."
+    ]
+
+
+def _is_timed(change: Change) -> bool:
+    return change.new.unit == "ns" or change.new.unit in RATES
+
+
+def _log_cost(change: Change) -> float:
+    return -log(change.ratio.value) if change.new.unit in RATES else log(change.ratio.value)

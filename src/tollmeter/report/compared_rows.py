@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of several runs side by side: what they are called, their ratios and verdicts; and curves, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from tollmeter.judgement.changed_curves import Curve, Moved, explaining
+from tollmeter.judgement.compare import Change, Comparison
+from tollmeter.model import Book, Level, Row
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.report.doubt import of_row, size_of_level
+from tollmeter.report.listing import value_in_words
+from tollmeter.report.numbers import DASH, Figure, count, percent, plain, quantity
+from tollmeter.report.tables import Column, Line, Table, table
+
+_SIGNS = {"same": "~", "cannot tell": "?"}
+LEAST_TIMES = 2
+"""From twice as much on a change is printed as a multiple."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Runs, the reference first, and the comparison of each other one with it. Where rows of one run are compared, it
+    stands once for each value of the property `by`, and labels are the values. machines: whether it is machines that
+    are compared, and not what changed on one."""
+
+    books: tuple[Book, ...]
+    labels: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+    by: str = ""
+    machines: bool = False
+
+    def by_key(self) -> dict[Key, list[Change | None]]:
+        """The changes of each row, one for each run that is compared with the reference."""
+        every: dict[Key, list[Change | None]] = {}
+        for place, one in enumerate(self.comparisons):
+            for change in one.changes:
+                every.setdefault(self.key(change.old), [None] * len(self.comparisons))[place] = change
+        return every
+
+    def key(self, row: Row) -> Key:
+        """Of both rows of a pair: without the property in which they differ."""
+        return key_without(row, self.by)
+
+
+def key_without(row: Row, by: str) -> Key:
+    probe, abi, target, metric, parameters = row_key(row)
+    kept = tuple((name, value) for name, value in parameters if name != by)
+    return probe, "" if by == "abi" else abi, "" if by == "target" else target, metric, kept
+
+
+def full_name(row: Row) -> str:
+    """With everything that tells it from other rows, in the order of the probe: globs of limits match it."""
+    parameters = (f"{name}={value}" for name, value in row.parameters.items())
+    return " ".join((row.probe, row.metric, *parameters, row.abi, row.target))
+
+
+class Naming:
+    """Names of rows: with the parameters in which a probe's rows differ, and with metric, ABI and target where there
+    are several."""
+
+    def __init__(self, compared: Compared) -> None:
+        self._book, self._by = compared.books[0], compared.by
+        self._seen: dict[tuple[str, str], set[object]] = {}
+        for row in (change.old for one in compared.comparisons for change in one.changes):
+            own = {f" {name}": value for name, value in row.parameters.items()}
+            for name, value in {"metric": row.metric, **own}.items():
+                self._seen.setdefault((row.probe, name), set()).add(value)
+            for name in ("abi", "target"):
+                self._seen.setdefault(("", name), set()).add(getattr(row, name))
+
+    def row(self, row: Row, *, without: str = "") -> str:
+        """without: a parameter that is not named."""
+        words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
+        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_told(row, name, without)]
+        places = (name for name in ("abi", "target") if name != self._by and len(self._seen["", name]) > 1)
+        words += [getattr(row, name) for name in places]
+        return " ".join(words)
+
+    def _is_told(self, row: Row, name: str, without: str) -> bool:
+        return name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1
+
+    def value(self, row: Row, name: str) -> str:
+        return value_in_words(self._book, row, name).replace(" ", "")
+
+
+def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
+    """None without a row."""
+    by_key, naming = compared.by_key(), Naming(compared)
+    lines = [_line(naming, by_key[key]) for key in keys]
+    old, *others = compared.labels
+    if len(others) == 1:
+        rest = [Column(others[0], True), Column("ratio", True), Column("verdict")]
+    else:
+        rest = [*map(Column, others)]
+    return table("Rows", [Column("Rows"), Column(old, True), *rest], lines) if lines else None
+
+
+def _line(naming: Naming, several: Sequence[Change | None]) -> Line:
+    first = next(change for change in several if change is not None)
+    cells = (naming.row(first.old), _bare(first.old))
+    if len(several) == 1:
+        return Line((*cells, _bare(first.new), ratio(first), verdict(first)))
+    return Line((*cells, *(DASH if one is None else _with_sign(one) for one in several)))
+
+
+def _bare(row: Row) -> Figure:
+    """Without its interval: the ratio has one."""
+    return replace(of_row(row), sure="")
+
+
+def _with_sign(change: Change) -> Figure:
+    figure = ratio(change)
+    return replace(figure, sure=f"{figure.sure} {_SIGNS.get(change.verdict, change.verdict)}".strip())
+
+
+def ratio(change: Change) -> Figure:
+    """New over old, with its interval where there is one."""
+    found = change.ratio
+    if not isfinite(found.high) or found.low <= 0:
+        return Figure(plain(found.value), "×")
+    return quantity(found.value, "ratio", found.low, found.high)
+
+
+def verdict(change: Change) -> str:
+    """`~` the same, `?` inconclusive with what it would take, else the direction and by how much."""
+    if change.verdict in _SIGNS:
+        return f"{_SIGNS[change.verdict]} {_lacking(change)}".rstrip()
+    return f"{change.verdict} {by_how_much(change)}{', machine' if change.cause == 'machine' else ''}"
+
+
+def _lacking(change: Change) -> str:
+    has = min(change.old.visits, change.new.visits)
+    return f"{count(change.visits_wanted)} visits, has {has}" if change.visits_wanted else change.reason or ""
+
+
+def by_how_much(change: Change) -> str:
+    """12 %, or from twice as much on a multiple."""
+    value = change.ratio.value
+    return f"{plain(value, 2)} ×" if value >= LEAST_TIMES else percent(value - 1)
+
+
+# ---- curves ---------------------------------------------------------------------------------------------------------
+
+
+def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) -> str:
+    """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
+    row = curve.changes[0].old
+    parts = [_moved(one) for one in explaining(curve, boundaries)]
+    directions = dict.fromkeys(one.verdict for one in curve.changes)
+    parts += [_at(curve, [one for one in curve.changes if one.verdict == each], naming) for each in directions]
+    blamed = " (machine)" if any(one.cause == "machine" for one in curve.changes) else ""
+    return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
+
+
+def _moved(boundary: Moved) -> str:
+    old, new = (str(_without_interval(level)) for level in (boundary.old, boundary.new))
+    return f"{boundary.old.level} boundary moved from {old} to {new}"
+
+
+def _without_interval(level: Level) -> Figure:
+    found = size_of_level(level)
+    return Figure(found.number, found.unit)
+
+
+def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
+    plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"
+    ends = [naming.value(one.old, curve.over) for one in (changes[0], changes[-1])]
+    by = [f"{by_how_much(one)}" for one in sorted(changes, key=lambda one: abs(one.ratio.value - 1))]
+    where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"
+    return f"{changes[0].verdict} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"

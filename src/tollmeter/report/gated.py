@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision on a build in words: what is slower by more than its limit, what the rows can show, and why there may be
+no decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import expm1, inf
+from statistics import median
+
+import msgspec
+
+from tollmeter.judgement.gate import Decided, Decision
+from tollmeter.model import Record
+from tollmeter.report.ci_cases import Annotation, Case
+from tollmeter.report.markdown import grid_of, text
+from tollmeter.report.numbers import count, percent
+from tollmeter.report.tables import Column, Line, Table, table
+
+FORMAT = 1
+HOPELESS = 1.0
+"""A row that shows no less than a doubling guards nothing."""
+
+
+def sentences(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> list[str]:
+    """The result first, then how much the rows can show, then what is amiss."""
+    never = [f"No row is called {glob!r}, which the limits name." for glob in unused]
+    if unlike:
+        return [f"Inconclusive: {'; '.join(unlike)}. Only two quiet runs of one system tell of the code.", *never]
+    failed, within, unknown = (decision.of(outcome) for outcome in ("slower", "within", "inconclusive"))
+    result = (
+        f"{count(len(failed))} of {count(len(decision.rows))} rows are slower by more than their limit"
+        if failed
+        else f"No row of {count(len(decision.rows))} is slower by more than its limit"
+    )
+    counted = (
+        f"{result}; {count(len(within))} are shown to be within it, {count(len(unknown))} are inconclusive. "
+        f"A build without a change fails with a chance of at most {percent(decision.budget)}."
+    )
+    return [counted, *filter(None, (_floor(decision), _excluded(decision))), *never]
+
+
+def _floor(decision: Decision) -> str:
+    """The smallest change that the rows can show."""
+    least = sorted(one.least for one in decision.rows if not one.judged.reason)
+    if not least:
+        return "No row can show a change."
+    hopeless = sum(one >= HOPELESS for one in least)
+    half = f", half of them from {percent(median(least))}" if median(least) < HOPELESS else ""
+    rest = f"; {count(hopeless)} of {count(len(least))} show only a doubling or more" if hopeless else ""
+    return f"The most precise row shows a change from {percent(least[0])} on{half}{rest}."
+
+
+def _excluded(decision: Decision) -> str:
+    reasons = [one.judged.reason for one in decision.rows if one.judged.reason]
+    listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
+    return f"Not judged are {len(reasons)} rows ({listed})." if reasons else ""
+
+
+def failures(decision: Decision) -> Table | None:
+    """The rows that fail, the worst first."""
+    columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
+    lines = [Line((one.judged.name, by(one), percent(one.judged.limit), f"{one.adjusted:.1g}", shows(one)))
+             for one in decision.of("slower")]  # fmt: skip
+    return table("Slower", columns, lines) if lines else None
+
+
+def by(one: Decided) -> str:
+    return percent(expm1(one.judged.log_ratio))
+
+
+def shows(one: Decided) -> str:
+    return "nothing" if one.least == inf else percent(one.least)
+
+
+def cases(decision: Decision, unlike: Sequence[str]) -> list[Case]:
+    """Of runs that cannot decide no row fails."""
+    return [_case(one, "; ".join(unlike)) for one in decision.rows]
+
+
+def _case(one: Decided, unlike: str) -> Case:
+    name, probe = one.judged.name, one.judged.name.partition(" ")[0]
+    if one.outcome == "within":
+        return Case(name, probe, "passed")
+    if one.outcome == "slower" and not unlike:
+        return Case(name, probe, "failed", in_words(one))
+    said = unlike or one.judged.reason or f"inconclusive, it shows a change from {shows(one)} on"
+    return Case(name, probe, "skipped", said)
+
+
+def in_words(one: Decided) -> str:
+    return f"slower by {by(one)}, limit {percent(one.judged.limit)}"
+
+
+def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
+    """Of runs that cannot decide, one warning."""
+    if unlike:
+        return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
+    return [Annotation("error", one.judged.name, in_words(one)) for one in decision.of("slower")]
+
+
+def markdown(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> str:
+    """For the page of a job."""
+    slow = None if unlike else failures(decision)
+    parts = ["## toll gate", *map(text, sentences(decision, unlike, unused)), *([grid_of(slow)] if slow else [])]
+    return "\n\n".join(parts) + "\n\n"
+
+
+class GateDocument(Record, frozen=True):
+    """What `toll gate --format json` prints. passes: None where the runs cannot decide, for the reasons in unlike.
+    unused: globs of limits that no row matches."""
+
+    format: int
+    passes: bool | None
+    unlike: tuple[str, ...]
+    unused: tuple[str, ...]
+    decision: Decision
+
+
+def document(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> str:
+    told = GateDocument(
+        format=FORMAT, passes=None if unlike else decision.passes, unlike=tuple(unlike), unused=tuple(unused),
+        decision=decision,
+    )  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll compare`: two runs of one machine hardly differ, a planted change is named with its size, and what cannot be
+compared is said."""
+
+from __future__ import annotations
+
+import functools
+import json
+import lzma
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import books
+from made import row
+from tollmeter.cli.main import main
+from tollmeter.judgement.changed_curves import curves, moved
+from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows
+from tollmeter.judgement.resolving import visits_wanted
+from tollmeter.library import places
+from tollmeter.model import Book, Row
+from tollmeter.numbers.rows import row_key
+from tollmeter.report import overlay
+from tollmeter.report.compared import attribution, blocks
+from tollmeter.report.compared_formats import annotated, as_markdown, cases
+from tollmeter.report.compared_rows import Compared, Naming, curve_in_words
+from tollmeter.report.tables import Table
+from tollmeter.root import ROOT
+from tollmeter.store.journal import NAME as JOURNAL
+
+
+@functools.cache
+def healthy() -> Book:
+    return books.healthy(("x86_64",), visits=4, samples=2)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of one quiet machine."""
+    runs = tmp_path_factory.mktemp("runs")
+    for place, name in enumerate(("01", "13", "21")):
+        folder, source = runs / f"r{name}", ROOT / "tests/recordings/repeated" / name
+        folder.mkdir()
+        shutil.copy(source / "run.toml", folder)
+        with lzma.open(source / "journal.jsonl.xz") as packed:
+            (folder / JOURNAL).write_bytes(packed.read())
+        os.utime(folder / JOURNAL, (1e9 + place, 1e9 + place))
+    (runs / places.LAST).symlink_to("r21")
+    return runs
+
+
+@pytest.fixture
+def runs(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(places, "RUNS", recorded)
+    monkeypatch.setattr(places, "ROOT", recorded)
+    return recorded
+
+
+def changed(book: Book, factor: float) -> Book:
+    """Every time is so many times as long, and each rate is of such times."""
+
+    def times(one: Row) -> Row:
+        if one.unit != "ns" or not one.median or not one.low or not one.high:
+            return one
+        ends = {name: getattr(one, name) * factor for name in ("median", "low", "high")}
+        return msgspec.structs.replace(one, **ends)
+
+    return books.with_rows(book, map(times, book.index.rows))
+
+
+def of(old: Book, new: Book, **more: bool) -> Compared:
+    return Compared((old, new), ("old", "new"), (compare(old.index, new.index),), **more)
+
+
+def changes_of(compared: Compared) -> list[Change]:
+    return [change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED]
+
+
+def rows_printed(compared: Compared) -> list[tuple[str, ...]]:
+    tables = [one for one in blocks(compared, whole=False) if isinstance(one, Table) and one.title == "Rows"]
+    return [tuple(map(str, line.cells)) for table in tables for line in table.rows]
+
+
+@pytest.mark.usefixtures("runs")
+def test_two_runs_of_one_machine_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "r01", "r21", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["label"] for one in told["runs"]] == ["old", "new"]
+    (found,) = told["comparisons"]
+    verdicts = [change["verdict"] for change in found["changes"]]
+    assert len(verdicts) > 10 and sum(one in ("slower", "faster") for one in verdicts) <= 1
+    assert all(change["reason"] for change in found["changes"] if change["verdict"] == "cannot tell")
+
+
+@pytest.mark.usefixtures("runs")
+def test_runs_before_the_last_have_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert places.find_run("LAST~1").name == "r13" and places.find_run("LAST~2").name == "r01"
+    assert places.find_run("LAST~0").name == "r21"
+    assert main(["compare", "LAST~2", "LAST~1", "LAST"]) == 0
+    printed = capsys.readouterr().out
+    assert "r13, 23 November" in printed and "r21: " in printed
+    assert main(["show", "LAST~3"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["r01", "r01"], 2, "same run"),
+        (["r01"], 2, "--by"),
+        (["r01", "--by", "nonsense"], 2, "property"),
+        (["r01", "r21", "--by", "abi"], 2, "splits one run"),
+        (["r01", "--by", "abi"], 2, "same value"),
+        (["r01", "r21", "--machines", "--by", "abi"], 2, "--machines"),
+        (["r01", "r21", "--format", "xml"], 2, "format"),
+        (["r01", "r21", "--least", "much"], 2, "--least"),
+        (["r01", "another"], 2, "another"),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_bad_words_are_refused(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *words]) == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("runs")
+def test_runs_without_a_common_row_are_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "other")
+    assert main(["compare", "r01", str(tmp_path / "other")]) == 6
+    assert "no row has a number in both" in capsys.readouterr().err
+
+
+def test_a_journal_that_is_cut_off_is_compared_and_said(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = Path(shutil.copytree(runs / "r21", tmp_path / "cut"))
+    whole = (cut / JOURNAL).read_bytes()
+    (cut / JOURNAL).write_bytes(whole[: len(whole) * 9 // 10])
+    assert main(["compare", "r01", str(cut)]) == 0
+    assert "stopped before its end" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.usefixtures("runs")
+def test_two_machines_have_a_page(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--machines", "r01", "r21"]) == 0
+    page = recorded / "r01" / "beside-r21.html"
+    printed = capsys.readouterr().out
+    assert page.is_file() and f"Page  {page}" in printed
+    assert "changed" in printed and "code" not in printed
+    assert main(["compare", "r01", "r21", "--format", "html", "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert main(["compare", "r01", "r13", "r21", "--format", "html"]) == 2
+
+
+@pytest.mark.usefixtures("runs")
+def test_rows_of_one_run_are_compared_by_a_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "r21", "--by", "size", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["by"] == "size" and len(told["runs"]) == 1 + len(told["comparisons"])
+    labels = [int(one["label"]) for one in told["runs"]]
+    assert labels == sorted(labels)
+    for label, one in zip(labels[1:], told["comparisons"], strict=True):
+        for change in one["changes"]:
+            assert change["old"]["parameters"]["size"] == labels[0] and change["new"]["parameters"]["size"] == label
+
+
+def test_only_what_changed_is_printed_and_all_of_it_on_request() -> None:
+    old = healthy()
+    assert not rows_printed(of(old, old))
+    new = changed(old, 1.5)
+    found = of(old, new)
+    slower = [change for change in found.comparisons[0].changes if change.verdict == "slower"]
+    assert slower and rows_printed(found)
+    assert all("slower 50 %" in line[4] for line in rows_printed(found))
+    (whole,) = [one for one in blocks(found, whole=True) if isinstance(one, Table) and one.title == "Rows"]
+    assert len(whole.rows) == len(found.comparisons[0].changes)
+
+
+def test_the_geometric_mean_is_of_rows_that_all_runs_have() -> None:
+    old = healthy()
+    (before,) = [one for one in blocks(of(old, old), whole=False) if isinstance(one, str) and "eometric" in one]
+    assert before.endswith(": 1.000.")
+    few = books.with_rows(old, [one for one in old.index.rows if one.probe == "memory.latency"])
+    third = Compared((old, old, few), ("a", "b", "c"), (compare(old.index, old.index), compare(old.index, few.index)))
+    (both,) = [one for one in blocks(third, whole=False) if isinstance(one, str) and "eometric" in one]
+    assert f" {len([one for one in few.index.rows if one.status == 'ok'])} times" in both
+
+
+def test_a_slower_row_is_a_failed_case_unless_the_machine_explains_it() -> None:
+    old = healthy()
+    slow = of(old, changed(old, 1.5))
+    results = {case.name: case.result for case in cases(slow)}
+    assert len(results) == len(slow.comparisons[0].changes) and {*results.values()} >= {"failed"}
+    assert [one.level for one in annotated(slow)] == ["error"] * len(
+        [change for change in changes_of(slow) if change.verdict == "slower"]
+    )
+    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
+    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
+    assert "failed" not in {case.result for case in cases(of(old, new))}
+    assert [one.level for one in annotated(of(old, new))] == ["warning"]
+
+
+def curve(factors: dict[int, float]) -> tuple[Change, ...]:
+    sizes = [1 << place for place in range(12, 27)]
+    old = [row(10.0, parameters={"size": size}) for size in sizes]
+    new = [row(10.0 * factors.get(size, 1.0), parameters={"size": size}) for size in sizes]
+    sides = [{row_key(one): one for one in side} for side in (old, new)]
+    return of_rows(*sides, None, 0.01).changes
+
+
+def test_rows_of_one_curve_are_one_sentence() -> None:
+    changes = curve({1 << 20: 1.2, 1 << 21: 1.5, 1 << 14: 0.8})
+    (found,) = curves(changes)
+    assert found.over == "size" and len(found.values) == 15 and len(found.changes) == 3
+    compared = Compared((healthy(), healthy()), ("old", "new"), (of_changes(changes),))
+    said = curve_in_words(found, Naming(compared), ())
+    assert "slower at 2 of 15 sizes" in said and "by 20 % to 50 %" in said and "faster at 1 of 15" in said
+    assert not curves(curve({1 << 20: 1.2})), "one change is no curve's"
+    assert not rows_printed(compared)
+
+
+def test_a_boundary_moved_where_the_intervals_are_apart() -> None:
+    levels = healthy().index.hierarchy
+    second = next(level for level in levels if level.level == "L2")
+    assert second.size_low is not None and second.size_high is not None and second.size_bytes is not None
+    scale = second.size_low / second.size_high * 0.99
+    smaller = msgspec.structs.replace(
+        second, size_bytes=second.size_bytes * scale, size_low=second.size_low * scale,
+        size_high=second.size_high * scale,
+    )  # fmt: skip
+    (found,) = moved(levels, [smaller])
+    assert found.new.size_bytes == smaller.size_bytes
+    assert not moved(levels, levels)
+    overlapping = msgspec.structs.replace(second, size_low=second.size_low * scale)
+    assert not moved(levels, [overlapping])
+    book = healthy()
+    changes = curve({1 << 19: 1.2, 1 << 20: 1.5})
+    naming = Naming(Compared((book, book), ("old", "new"), (of_changes(changes),)))
+    said = curve_in_words(curves(changes)[0], naming, moved(levels, [smaller]))
+    assert "L2 boundary moved from" in said
+    said = curve_in_words(curves(curve({1 << 12: 1.2, 1 << 13: 1.5}))[0], naming, moved(levels, [smaller]))
+    assert "L2" not in said, "4 KiB is far from it"
+
+
+def of_changes(changes: tuple[Change, ...]) -> Comparison:
+    book = healthy()
+    return msgspec.structs.replace(compare(book.index, book.index), changes=changes)
+
+
+def test_another_microcode_takes_the_blame_from_the_code() -> None:
+    old = healthy()
+    machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, "microcode": "0x1"})
+    old = msgspec.structs.replace(old, index=msgspec.structs.replace(old.index, machine=machine))
+    other = msgspec.structs.replace(machine, facts={**machine.facts, "microcode": "0x2", "load_average": "9"})
+    new = changed(old, 1.5)
+    patched = msgspec.structs.replace(new, index=msgspec.structs.replace(new.index, machine=other))
+    causes = {change.cause for change in changes_of(of(old, patched))}
+    assert causes == {"machine"} and attribution(of(old, patched).comparisons[0], "new")
+    assert {change.cause for change in changes_of(of(old, new))} == {"code"}
+    assert not attribution(of(old, new).comparisons[0], "new")
+    without = msgspec.structs.replace(machine, facts={})
+    unknown = msgspec.structs.replace(new, index=msgspec.structs.replace(new.index, machine=without))
+    assert {change.cause for change in changes_of(of(old, unknown))} == {"code"}, (
+        "a fact that one lacks is no difference"
+    )
+
+
+def test_two_machines_are_compared_in_time_and_not_in_cycles() -> None:
+    old, new = (row(10.0, clock_hz=hz) for hz in (4e9, 2e9))
+    sides = {row_key(old): old}, {row_key(new): new}
+    (in_time,) = of_rows(*sides, 0.5, 0.01, machines=True).changes
+    assert (in_time.verdict, in_time.cause) == ("same", None)
+    (in_cycles,) = of_rows(*sides, 0.5, 0.01).changes
+    assert in_cycles.verdict == "faster"
+
+
+def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> None:
+    def wanted(spread: float, runs_sd: float) -> int | None:
+        old, new = row(10.0, spread), row(10.1, spread)
+        (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
+        return visits_wanted(change, runs_sd)
+
+    narrow, wide = wanted(0.04, 0.005), wanted(0.08, 0.005)
+    assert narrow and wide and wide > 3 * narrow > 15
+    assert wanted(0.04, 0.015) is None, "runs differ by 3 %"
+
+
+def test_markdown_fits_into_a_comment() -> None:
+    old = books.large()
+    text = as_markdown(of(old, changed(old, 1.5)), whole=True)
+    assert 20_000 < len(text) <= 60_000
+    assert "rows are left out" in text and text.rstrip().endswith(".")
+
+
+def test_the_page_of_two_runs_of_one_system_has_the_rows_that_changed() -> None:
+    old = healthy()
+    shown = overlay.changed_rows((old, changed(old, 1.5)))
+    assert shown is not None and {str(line.cells[4]) for line in shown.rows} == {"slower 50 %"}
+    assert overlay.changed_rows((old, old)) is None
+    kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
+    new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
+    assert overlay.changed_rows((old, new)) is None
