@@ -26,6 +26,8 @@ os.environ["TOLL_INSTALL"] = "no"
 # A run of a test does not wait for one that somebody measures with, and does not keep them waiting.
 os.environ["TOLL_LOCK"] = tempfile.mkdtemp(prefix="toll-lock-")
 atexit.register(shutil.rmtree, os.environ["TOLL_LOCK"], ignore_errors=True)
+# Nor do threads of numpy, which wait for each other in loops, share the CPUs with the workers: `toll` has none either.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Nor do they depend on where they are started: on a terminal that can do little, or in the background, where Ctrl-C is
 # ignored by a process and by all that it starts.
 os.environ["TERM"] = "xterm-256color"

@@ -30,10 +30,10 @@ RATIO_OF = "path[aria-label$='times as fast: {1}; series: {0}']"
 MARKS = "svg [class*='mark-'][role='graphics-object'] :is(path, line, text)"
 
 
-def check_peace(shown: Shown) -> None:
-    """Every chart has marks, no text became a picture, and nothing was asked for, refused or complained of."""
+def check_peace(shown: Shown, of: str = "body") -> None:
+    """Every chart of a part has marks, no text became a picture; nothing was asked for, refused or complained of."""
     code = "(all, marks) => all.filter(one => !one.querySelector(marks)).map(one => one.dataset.chart)"
-    assert shown.page.locator(".plot").evaluate_all(code, MARKS) == []
+    assert shown.page.locator(of).locator(".plot").evaluate_all(code, MARKS) == []
     assert shown.page.evaluate("document.images.length") == 0
     assert shown.dialogs == []
     assert shown.complaints == []
@@ -85,23 +85,25 @@ def test_hostile_names_are_text(gallery: Gallery) -> None:
 
 
 EDGES = "all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
-WIDTHS = (1280, 1920, 1180, 768, 390, 320)
+WIDTHS = (1280, 1920, 1180, 768, 320)
 
 
 @pytest.mark.parametrize(
-    ("make", "widths"),
+    ("make", "widths", "of"),
     [
-        (books.healthy, WIDTHS),
-        (answers.study, (390,)),
-        (books.hostile, (1280, 768, 320)),
-        (books.failed, (1280, 768)),
-        (books.many_cpus, (1280, 768, 320)),
+        (books.healthy, WIDTHS, "body, details"),
+        (answers.study, (390,), "body, details"),
+        (books.hostile, (768, 320), "body, details"),
+        (books.failed, (768,), "body, details"),
+        (books.many_cpus, (1280, 768, 320), "#chart-core-to-core"),
     ],
 )
-def test_the_page_never_scrolls_sideways(gallery: Gallery, make: Callable[[], Book], widths: tuple[int, ...]) -> None:
+def test_the_page_never_scrolls_sideways(
+    gallery: Gallery, make: Callable[[], Book], widths: tuple[int, ...], of: str
+) -> None:
     """Some rows less, or more cells of one chart, need not be drawn at each width again."""
-    with gallery.show(make, width=widths[0]) as shown:
-        check_peace(shown)
+    with gallery.show(make, width=widths[0], of=of) as shown:
+        check_peace(shown, of)
         for width in widths:
             shown.page.set_viewport_size({"width": width, "height": 900})
             shown.drawn_for(width)
@@ -399,19 +401,16 @@ def test_a_search_leaves_what_fits_and_opens_it(gallery: Gallery) -> None:
         assert rows.count() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "named"), [("L2 latency", "L2"), ("DRAM", "memory"), ("syscall", "system call"), ("os says", "L3")]
-)
-def test_a_search_finds_levels_and_tolls_by_their_usual_names_and_leads_there(
-    gallery: Gallery, words: str, named: str
-) -> None:
+def test_a_search_finds_levels_and_tolls_by_their_usual_names_and_leads_there(gallery: Gallery) -> None:
     with gallery.show(books.small, folded=True) as shown:
         page = shown.page
-        page.locator("#search").fill(words)
-        hit = page.locator("#hits a", has_text=re.compile(rf"^{named}( \u00b7|$)")).first
-        expect(hit).to_be_visible()
-        hit.click()
-        expect(page.locator(str(hit.get_attribute("href")))).to_be_in_viewport()
+        for words, named in (("L2 latency", "L2"), ("DRAM", "memory"), ("syscall", "system call"), ("os says", "L3")):
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            page.locator("#search").fill(words)
+            hit = page.locator("#hits a", has_text=re.compile(rf"^{named}( \u00b7|$)")).first
+            expect(hit).to_be_visible()
+            hit.click()
+            expect(page.locator(str(hit.get_attribute("href")))).to_be_in_viewport()
         assert shown.complaints == []
 
 

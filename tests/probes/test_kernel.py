@@ -397,10 +397,10 @@ def test_whoever_waits_by_a_futex_for_another_cpu_sleeps(abi: str, map_: str) ->
 
 @pytest.mark.machine
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
-def test_spinning_on_two_cpus_beats_waking_the_other(abi: str) -> None:
+def test_spinning_on_two_cpus_beats_waking_the_other(own_abi_name: str) -> None:
     spin, pipe = in_turns(
         *(
-            partial(visit, abi, "kernel.call_object", channel=one, placement="two_cpus")
+            partial(visit, own_abi_name, "kernel.call_object", channel=one, placement="two_cpus")
             for one in ("shared_memory", "pipe")
         )
     )
@@ -548,7 +548,7 @@ def _more_work_elsewhere(abi: str) -> int:
     own, other = sorted(os.sched_getaffinity(0))[:2]
     worked = {}
     for placement in ("one_cpu", "any"):
-        words = [f"--cpus={own},{other}", "--samples=3", "--sample-ns=100000000", "how=fork", f"placement={placement}"]
+        words = [f"--cpus={own},{other}", "--samples=3", "--sample-ns=50000000", "how=fork", f"placement={placement}"]
         before = busy_ticks(other)
         subprocess.run([executable(abi, "kernel.process_create"), *words], check=True, capture_output=True)
         worked[placement] = busy_ticks(other) - before

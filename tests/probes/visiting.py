@@ -22,7 +22,7 @@ SECONDS = 2 * LONG_S
 SHORT = (f"--sample-ns={SAMPLE_NS}", f"--deadline-ms={1000 * LONG_S:.0f}")
 """A sample is short; what ends a visit that hangs is far from what a loaded machine takes for one."""
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-COUNTED = "--iterations=1"
+COUNTED: dict[str, Value] = {"--iterations": 1}
 """Told of a point that was visited before: its work is not counted again, instruction by instruction for 60 ms."""
 
 
@@ -57,13 +57,13 @@ def visit(abi: str, probe: str, root: Path = ROOT, samples: int = 5, **parameter
     return outcome(done.stdout)
 
 
-def in_turns(*visited: Callable[[], Outcome], turns: int = 3) -> list[Outcome]:
+def in_turns(*visited: Callable[..., Outcome], turns: int = 3) -> list[Outcome]:
     """The cheapest visit of each, taken in turns: a neighbour who comes for a second slows no one alone. It goes on, to
     thrice as many, until the least of each was met twice: one that stands alone may still be a neighbour's."""
     told: list[list[Outcome]] = [[] for _ in visited]
     while len(told[0]) < turns or (len(told[0]) < 3 * turns and not all(map(_is_met_again, told))):
         for mine, one in zip(told, visited, strict=True):
-            mine.append(one())
+            mine.append(one(**COUNTED))
     return [min(mine, key=_rank) for mine in told]
 
 
@@ -79,9 +79,8 @@ def _is_met_again(told: Sequence[Outcome]) -> bool:
 
 def visits(abi: str, probe: str, points: Iterable[Mapping[str, Value]], root: Path = ROOT) -> list[Outcome]:
     """One visit of one sample at each point, all from one start of the executable. The first counts its work."""
-    told = [" ".join(f"{name}={value}" for name, value in point.items()) for point in points]
-    words = " ".join(options(1))
-    lines = [f"{words} {COUNTED if place else ''} {one}" for place, one in enumerate(told)]
+    asked = [{**point, **(COUNTED if place else {})} for place, point in enumerate(points)]
+    lines = [" ".join([*options(1), *(f"{name}={value}" for name, value in one.items())]) for one in asked]
     done = subprocess.run([executable(abi, probe, root), "--visits"], input="\n".join([*lines, ""]).encode(),
                           capture_output=True, check=False, timeout=10 * SECONDS)  # fmt: skip
     assert done.returncode == 0, f"{probe}: status {done.returncode}, {done.stderr.decode()}"

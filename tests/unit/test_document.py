@@ -21,6 +21,7 @@ from tollmeter.store.document import complaints, read, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = schema()
+CHECK = jsonschema.Draft202012Validator(SCHEMA)
 WHOLE = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
 Document = dict[str, Any]
 
@@ -37,8 +38,7 @@ def refused(document: Document) -> None:
 
 def refused_by_both(document: Document) -> None:
     refused(document)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, SCHEMA)
+    assert not CHECK.is_valid(document)
 
 
 def test_the_schema_in_the_documents_is_that_of_the_records() -> None:
@@ -49,21 +49,20 @@ def test_the_schema_in_the_documents_is_that_of_the_records() -> None:
 def test_what_is_printed_is_read_back_equal_and_keeps_to_the_schema(document: Document) -> None:
     assert WHOLE.inferred and WHOLE.tolls and not list(complaints(WHOLE))
     assert read(json.dumps(document)) == WHOLE
-    jsonschema.validate(document, SCHEMA)
+    CHECK.validate(document)
 
 
 def test_a_recorded_run_keeps_to_the_schema(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(ROOT / "tests/recordings/format-1", tmp_path / "run"))
     printed = json.loads(msgspec.json.encode(open_index(folder)))
-    jsonschema.validate(printed, SCHEMA)
+    CHECK.validate(printed)
     assert (printed["format"], printed["run"]["verdict"]) == (2, "interrupted")
     assert printed["tolls"] and read(json.dumps(printed)).rows
 
 
 def test_every_field_is_required(document: Document) -> None:
     del document["rows"][0]["settled"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, SCHEMA)
+    assert not CHECK.is_valid(document)
 
 
 WRONG: dict[str, Callable[[Document], None]] = {

@@ -5,6 +5,7 @@ and what must be inferred from each, whatever the system says of its caches."""
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def _row(numbers: list[Any], of: str, name: str, unit: str, first: str) -> Row:
     return msgspec.structs.replace(made, low=low, high=high, minimum=least, quartiles=(lower, upper), visits=visits)
 
 
+@cache
 def levels(name: str, pages: str, told: tuple[int, ...]) -> dict[str, Level]:
     caches = tuple(
         Cache(level=place, kind="unified" if place > 1 else "data", size_bytes=size)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil, floor, log2
 
 import numpy as np
@@ -47,10 +48,8 @@ class Search:
         self.capacities, self.prior = _grid(float(points.sizes[0]), float(points.sizes[-1]), steps_per_octave)
         self.weight = 1 / (points.noise * monotone(points))
         self.target = self.weight * points.values
-        x = points.sizes[None, :] / self.capacities[:, None]
-        self.columns = np.stack([miss_share(shape, x) * self.weight for shape in self.shapes], axis=1)
-        for place, shape in enumerate(self.shapes):
-            self.columns[~_may_be(shape, self.capacities / page_bytes), place] = 0.0
+        self.columns = _shares(tuple(points.sizes), tuple(self.capacities), self.shapes, page_bytes) * self.weight
+        self.lengths = np.einsum("ijk,ijk->ij", self.columns, self.columns).ravel()
 
     def place(self, size: float, shape: Shape) -> Place:
         """The nearest capacity of the grid, and one of its shapes."""
@@ -115,7 +114,7 @@ class Search:
         basis, _ = np.linalg.qr(self.design(others))
         left = self.target - basis @ (basis.T @ self.target)
         flat = self.columns.reshape(-1, self.count)
-        length = np.einsum("ij,ij->i", flat, flat) - ((flat @ basis) ** 2).sum(axis=1)
+        length = self.lengths - ((flat @ basis) ** 2).sum(axis=1)
         product = flat @ left
         useful = (product > 0) & (length > 1e-9)
         gain = np.where(useful, product**2 / np.where(useful, length, 1), -np.inf)
@@ -158,6 +157,18 @@ class Search:
         """By how much BIC would rather have this knee than not."""
         _, without = self.solve(self.settled(knees[:place] + knees[place + 1 :]))
         return bic(without, self.count, 0) - bic(squares, self.count, PARAMETERS_OF_KNEE)
+
+
+@lru_cache(maxsize=4)
+def _shares(
+    sizes: tuple[float, ...], capacities: tuple[float, ...], shapes: tuple[Shape, ...], page_bytes: int
+) -> Array:
+    """Share of misses: capacity x shape x size. A curve is searched several times, and only its noise differs."""
+    room = np.array(capacities)
+    found = np.stack([miss_share(shape, np.array(sizes) / room[:, None]) for shape in shapes], axis=1)
+    for place, shape in enumerate(shapes):
+        found[~_may_be(shape, room / page_bytes), place] = 0.0
+    return found
 
 
 def _may_be(shape: Shape, pages: Array) -> NDArray[np.bool_]:
