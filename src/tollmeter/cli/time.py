@@ -121,11 +121,13 @@ def _imported(path: Path, commands: Sequence[str]) -> int:
 
 def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[str, Path]) -> int:
     from tollmeter.conduct import Stopping
+    from tollmeter.library import places
     from tollmeter.library.derive import open_run
     from tollmeter.library.timed import timed
 
     with Stopping(answer=lambda: sys.stderr.write("\ntoll: ending; once more ends at once\n")) as stopping:
         done = timed(commands, options, stopping, _progress())
+        places.remember(done.folder)
         book = open_run(done.folder)
         _print(book, commands, options)
         if done.uncounted:
@@ -157,7 +159,8 @@ def _progress() -> Callable[[int, float], None]:
 
 
 def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
-    from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, OUTPUT, RATIO_SHARE, gauges_of
+    from tollmeter.findings.output_changes import GAUGE as OUTPUT
+    from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
     from tollmeter.report.columns import clean
     from tollmeter.report.timed import Shown, Wanted, lines
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
+from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_of_runs, blocks_wanted, ratio
 from tollmeter.experiment.precision import middle_of
 from tollmeter.model import RATIO_PRECISION, Clock, Metric, Opposed, OpposedVerdict, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
@@ -107,6 +107,8 @@ def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
     if not is_timed(metric) or same is None or first.paid.bent(same) or second.paid.bent(metric):
         return None
     every = list(_pairs(first, second, (same, metric), whole=False))
+    if metric.source == "gauge":
+        return ratio(blocks_of_runs(every))
     whole = list(_pairs(first, second, (same, metric), whole=True))
     enough = len(whole) >= _LEAST_WHOLE * len(every)
     return (ratio(blocks_of(whole)) if enough else None) or ratio(blocks_of(every))

@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import Scatter, estimate, half_width, hodges_lehmann
-from tollmeter.library.timed import EXIT_STATUS, TIME, gauges_of
+from tollmeter.library.timed import EXIT_STATUS, gauges_of
 from tollmeter.library.typed_commands import Command
 from tollmeter.model import Failure, Outcome, Record
 from tollmeter.protocol import clean
+from tollmeter.report.timed import COMMAND, TIME
 
 _LEAST_TIMES = 5
 _NS = 1e9
@@ -48,7 +49,7 @@ def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list
 
 
 def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
-    mine = [one for one in outcomes if one.status == "ok" and dict(one.point.parameters)["command"] == command.name]
+    mine = [one for one in outcomes if one.status == "ok" and dict(one.point.parameters)[COMMAND] == command.name]
     if not mine:
         return None
     times, user, system = (

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,9 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog
 from tollmeter.conduct import Stopping, hold_machine_lock
 from tollmeter.conduct.quiet import no_collections
-from tollmeter.experiment.pairs import LEAST_BLOCKS
+from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.findings.output_changes import GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
@@ -55,6 +56,7 @@ from tollmeter.numbers.known import Known, nothing_made
 from tollmeter.numbers.meanings import PROGRAM
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.protocol import Outcomes
+from tollmeter.report.timed import COMMAND, TIME
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
@@ -65,17 +67,17 @@ from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.workload_build import timer
 from tollmeter.version import VERSION
 
-PROBE, TIME, COMMAND = "command.run", "time", "command"
-EXIT_STATUS, OUTPUT = "exit_status", "output"
-"""Of an outcome's gauges, those that are no metric: the status of a run that failed and counts, and a hash."""
+PROBE, EXIT_STATUS = "command.run", "exit_status"
+"""The gauge is of a run that failed and counts. It and OUTPUT, a hash, are no metrics."""
 BUDGET_S, MIN_RUNS = 20.0, 10
 RATIO_SHARE = 1 / 3
 """Of the precision that is wanted: the half-width of a ratio at which the run ends, so that a difference of the whole
 precision is resolved."""
 _LEAST_S = 1.0
 """Of measuring for each command, so that a run does not lie within one disturbance."""
-_SLOW = 1 / 20
-"""Share of the budget that a round takes from which on it is a block of its own; else two rounds are, ABBA."""
+_LEAST_PARTS = 10
+"""Blocks of a run that ends before its budget: of five, one difference in seven that is three times the half-width
+would not be resolved."""
 _LOOKS = 1.25
 _NOT_FOUND = 127
 """Exit status of a shell that finds no such command."""
@@ -167,7 +169,6 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         journal = open_.enter_context(
             Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
         )
-        places.remember(journal.folder)
         process = open_.enter_context(Timer(base.path, jobs.every, options.input, _file_of(options.output)))
         stopping.reach([process])
         open_.callback(stopping.reach, ())
@@ -262,7 +263,8 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
     return Request(
         id=(options.out.resolve() if options.out else places.new_folder("time")).name,
         suite=Suite(name="time", question=question), started=datetime.now(UTC).isoformat(timespec="seconds"), seed=1,
-        budget_seconds=options.budget_s or BUDGET_S, tollmeter=VERSION, words=options.words,
+        budget_seconds=options.budget_s or BUDGET_S, tollmeter=VERSION,
+        words=options.words or tuple(one.text for one in commands),
         precision=options.precision * (RATIO_SHARE if several else 1),
         against=(commands[0].name,) if several else (),
         pairs=tuple(Pair(point=point, against=first) for point in others),
@@ -335,7 +337,7 @@ class _Timing:
         self._known = Known(precision=self._options.precision, made=nothing_made())
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
         self._next_look = 0
-        self._rounds_of_block = 2
+        self._rounds_of_block = 1
 
     def to_the_end(self, tell: Tell) -> Timed:
         status, trouble = "settled", ""
@@ -385,8 +387,10 @@ class _Timing:
                 raise Failure(f"{job.command.name}: {ran.failure}")
             most = max(most, ran.output_bytes)
             self._keep(job, ran, 0, 0, first=True)
-        if self._now() - began > _SLOW * self._budget_s:
-            self._rounds_of_block = 1
+        rounds = self._options.runs or self._options.max_runs or inf
+        rounds = min(rounds, self._budget_s / max(1e-9, self._now() - began))
+        if len(self._jobs) > 1:
+            self._rounds_of_block = max(1, min(LAYOUT_SERVES, int(rounds / _LEAST_PARTS)))
         kept = sink
         if not self._options.verify and not self._options.output:
             kept = "m" if most <= _MOST_KEPT else "n"
@@ -426,7 +430,8 @@ class _Timing:
             return "settled" if rounds >= (options.runs or rounds) else ""
         if rounds >= self._least() and self._elapsed() + round_s > self._budget_s:
             return "budget"
-        is_early = rounds < (options.min_runs or MIN_RUNS) or self._elapsed() < _LEAST_S * len(self._jobs)
+        least = max(options.min_runs or MIN_RUNS, _LEAST_PARTS * self._rounds_of_block)
+        is_early = rounds < least or self._elapsed() < _LEAST_S * len(self._jobs)
         if is_early or rounds < self._next_look:
             return ""
         self._next_look = ceil(_LOOKS * rounds)

@@ -13,7 +13,8 @@ from tollmeter.judgement.settlement import budget_beyond, budget_text
 from tollmeter.model import Book, Opposed, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
 
-COMMAND = "command"
+COMMAND, TIME = "command", "time"
+"""The parameter and the first metric of a run of commands."""
 _TWICE = 2
 
 
@@ -60,7 +61,7 @@ def lines(book: Book, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str
 
 
 def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
-    row = rows.get("time")
+    row = rows.get(TIME)
     if command.by:
         yield f"started by {command.by} -c: the times contain the shell's"
     if row is None or row.median is None:
