@@ -235,6 +235,35 @@ def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
     assert "<failure" not in capsys.readouterr().out
 
 
+def test_rows_that_a_build_lost_are_named(
+    runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tollmeter.library import comparing
+
+    opened = comparing.open_run
+
+    def without(folder: Path) -> object:
+        book = opened(folder)
+        if str(folder) == runs[0]:
+            return book
+        rows = tuple(one for one in book.index.rows if one.probe != "kernel.enter_syscall")
+        return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=rows))
+
+    monkeypatch.setattr(comparing, "open_run", without)
+    assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "1 row of the reference has no number" in printed and "kernel.enter_syscall round_trip" in printed
+    assert not gated(runs[1], runs[0], read_limits(None, None)).missing
+
+
+def test_where_no_row_is_judged_nothing_is_decided(runs: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('[[rows]]\nrow = "*"\nlimit = "none"\n')
+    words = ["gate", "--base", runs[0], "--new", runs[1], "--limits", str(file)]
+    assert main(words) == 0
+    assert main([*words, "--strict"]) == 4
+
+
 def test_a_name_alone_makes_no_other_system(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines of a cloud have a name each."""
     from tollmeter.library import comparing

@@ -10,8 +10,9 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, write
-from tollmeter.library.gating import Gated, gated, read_limits
+from tollmeter.library.gating import gated, read_limits
 from tollmeter.model import Failure
+from tollmeter.report.gated import Gated
 
 FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
@@ -56,15 +57,15 @@ def _written(found: Gated, form: str) -> str:
     from tollmeter.report.compared_formats import as_markdown
 
     if form == "json":
-        return words.document(found.decision, found.unlike, found.unused)
+        return words.document(found)
     if form == "github":
-        whole = words.markdown(found.decision, found.unlike, found.unused)
+        whole = words.markdown(found)
         add_summary(whole + as_markdown(found.compared, whole=False))
         return ci_cases.github(words.annotated(found.decision, found.unlike))
     if form in ("junit", "ktap"):
         several = words.cases(found.decision, found.unlike)
         return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
-    return "".join(f"{sentence}\n" for sentence in words.sentences(found.decision, found.unlike, found.unused))
+    return "".join(f"{sentence}\n" for sentence in words.sentences(found))
 
 
 def _print(found: Gated) -> None:
@@ -75,7 +76,7 @@ def _print(found: Gated) -> None:
 
     console = Console(highlight=False)
     width = width_of(console)
-    for sentence in sentences(found.decision, found.unlike, found.unused):
+    for sentence in sentences(found):
         wrapped(console, sentence, width, hanging=2)
     table = None if found.unlike else failures(found.decision)
     if table:

@@ -10,11 +10,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tollmeter.judgement.compare import machine_differences
-from tollmeter.judgement.gate import USUAL_LIMIT, Decision, decide, of_change
+from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change
 from tollmeter.library.comparing import compared, known_runs, runs_sd_of
 from tollmeter.library.option_values import share
 from tollmeter.model import Book, Failure
 from tollmeter.report.compared_rows import Compared, full_name
+from tollmeter.report.gated import Gated
 
 NO_LIMIT = "none"
 _LONGEST = 60
@@ -38,16 +39,6 @@ class Limits:
         return [glob for glob, _ in self.globs if not any(fnmatchcase(name, glob) for name in names)]
 
 
-@dataclass(frozen=True)
-class Gated:
-    """unlike: why the two runs cannot decide about the code, empty where they can. unused: globs that match no row."""
-
-    compared: Compared
-    decision: Decision
-    unlike: tuple[str, ...]
-    unused: tuple[str, ...]
-
-
 def gated(base: str, new: str, limits: Limits) -> Gated:
     """Raises Failure as `compared`."""
     found = compared([base, new], None, machines=False)
@@ -56,7 +47,16 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
-    return Gated(found, decide(judged), unlike((found.books[0], found.books[1])), tuple(unused))
+    apart = unlike((found.books[0], found.books[1]))
+    if all(one.reason for one in judged):
+        apart = (*apart, "no row has visits enough in both runs")
+    return Gated(found, decide(judged), apart, tuple(unused), missing(found))
+
+
+def missing(found: Compared) -> tuple[str, ...]:
+    """A build that breaks a probe is not faster."""
+    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in found.books)
+    return tuple(sorted(base - new))
 
 
 def unlike(books: tuple[Book, Book]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ no decision."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import expm1, inf
 from statistics import median
 
@@ -13,20 +14,35 @@ import msgspec
 from tollmeter.judgement.gate import Decided, Decision
 from tollmeter.model import Record
 from tollmeter.report.ci_cases import Annotation, Case
+from tollmeter.report.compared_rows import Compared
 from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.tables import Column, Line, Table, table
 
 FORMAT = 1
+MOST_NAMED = 3
 HOPELESS = 1.0
 """A row that shows no less than a doubling guards nothing."""
 
 
-def sentences(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Gated:
+    """unlike: why the two runs cannot decide about the code, empty where they can. unused: globs of limits that no row
+    matches. missing: the rows of the reference that have no number in the new run."""
+
+    compared: Compared
+    decision: Decision
+    unlike: tuple[str, ...]
+    unused: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def sentences(gated: Gated) -> list[str]:
     """The result first, then how much the rows can show, then what is amiss."""
-    never = [f"No row is called {glob!r}, which the limits name." for glob in unused]
+    decision, unlike = gated.decision, gated.unlike
+    amiss = [*_missing(gated.missing), *(f"No row is called {glob!r}, which the limits name." for glob in gated.unused)]
     if unlike:
-        return [f"Inconclusive: {'; '.join(unlike)}. Only two quiet runs of one system tell of the code.", *never]
+        return [f"Inconclusive: {'; '.join(unlike)}. Only two quiet runs of one system tell of the code.", *amiss]
     failed, within, unknown = (decision.of(outcome) for outcome in ("slower", "within", "inconclusive"))
     result = (
         f"{count(len(failed))} of {count(len(decision.rows))} rows are slower by more than their limit"
@@ -37,7 +53,15 @@ def sentences(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) 
         f"{result}; {count(len(within))} are shown to be within it, {count(len(unknown))} are inconclusive. "
         f"A build without a change fails with a chance of at most {percent(decision.budget)}."
     )
-    return [counted, *filter(None, (_floor(decision), _excluded(decision))), *never]
+    return [counted, *filter(None, (_floor(decision), _excluded(decision))), *amiss]
+
+
+def _missing(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    some = "; ".join(names[:MOST_NAMED]) + ("; and others" if len(names) > MOST_NAMED else "")
+    rows = "row of the reference has" if len(names) == 1 else "rows of the reference have"
+    return [f"{count(len(names))} {rows} no number in this run: {some}."]
 
 
 def _floor(decision: Decision) -> str:
@@ -99,27 +123,28 @@ def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
     return [Annotation("error", one.judged.name, in_words(one)) for one in decision.of("slower")]
 
 
-def markdown(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> str:
+def markdown(gated: Gated) -> str:
     """For the page of a job."""
-    slow = None if unlike else failures(decision)
-    parts = ["## toll gate", *map(text, sentences(decision, unlike, unused)), *([grid_of(slow)] if slow else [])]
+    slow = None if gated.unlike else failures(gated.decision)
+    parts = ["## toll gate", *map(text, sentences(gated)), *([grid_of(slow)] if slow else [])]
     return "\n\n".join(parts) + "\n\n"
 
 
 class GateDocument(Record, frozen=True):
     """What `toll gate --format json` prints. passes: None where the runs cannot decide, for the reasons in unlike.
-    unused: globs of limits that no row matches."""
+    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run."""
 
     format: int
     passes: bool | None
     unlike: tuple[str, ...]
     unused: tuple[str, ...]
+    missing: tuple[str, ...]
     decision: Decision
 
 
-def document(decision: Decision, unlike: Sequence[str], unused: Sequence[str]) -> str:
+def document(gated: Gated) -> str:
     told = GateDocument(
-        format=FORMAT, passes=None if unlike else decision.passes, unlike=tuple(unlike), unused=tuple(unused),
-        decision=decision,
+        format=FORMAT, passes=None if gated.unlike else gated.decision.passes, unlike=gated.unlike,
+        unused=gated.unused, missing=gated.missing, decision=gated.decision,
     )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"
