@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import casts, export, layout, new, profile, report, run, selftest, serve, show
+from tollmeter.cli import casts, export, history, layout, new, profile, report, run, selftest, serve, show
 from tollmeter.cli import list as list_
 from tollmeter.cli.printing import say
 from tollmeter.model import Failure
@@ -38,6 +38,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "list": list_.list_,
     "show": show.show,
     "report": report.report,
+    "history": history.history,
     "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,
