@@ -16,7 +16,21 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import starting
-from tollmeter.cli import casts, compare, export, gate, layout, new, profile, report, run, selftest, serve, show
+from tollmeter.cli import (
+    casts,
+    compare,
+    export,
+    gate,
+    history,
+    layout,
+    new,
+    profile,
+    report,
+    run,
+    selftest,
+    serve,
+    show,
+)
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import say
@@ -42,6 +56,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "report": report.report,
     "compare": compare.compare,
     "gate": gate.gate,
+    "history": history.history,
     "serve": serve.serve,
     "export": export.export,
     "layout": layout.layout,

@@ -13,10 +13,11 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -48,10 +49,25 @@ _TABLES: dict[str, type[Record]] = {
 _DERIVING = (
     "experiment", "numbers", "inference", "judgement", "studies", "findings", "library", "store", "protocol", "model",
 )  # fmt: skip
+_RUN_AND_MACHINE = "SELECT * FROM documents WHERE name IN ('run', 'machine')"
+_OF_TOLLS = """WHERE clock = 'hardware' AND (probe, metric, abi, target, parameters) IN
+    (SELECT probe, metric, abi, target, parameters FROM tolls)"""
+_TOLLS = "SELECT toll, probe, abi, target, metric, parameters FROM tolls"
 _BLOCK_BYTES = 1 << 20
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
+
+
+class Excerpt(NamedTuple):
+    """What a series over many runs needs of one. tolls: of each its words, probe, ABI, target, metric and
+    parameters."""
+
+    run: RunInfo
+    machine: Machine
+    rows: tuple[Row, ...]
+    levels: tuple[Level, ...]
+    tolls: tuple[tuple[Any, ...], ...]
 
 
 def fingerprint(folder: Path) -> str:
@@ -83,6 +99,31 @@ def load(folder: Path, wanted: str) -> Index | None:
         return None
 
 
+def load_excerpt(folder: Path, wanted: str, probes: str | None) -> Excerpt | None:
+    """As `load`, in a tenth of its time. probes: a glob; None for the rows that tolls are of."""
+    if not (folder / NAME).is_file():
+        return None
+    try:
+        with contextlib.closing(_connect(folder / NAME)) as db:
+            found = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+            return _excerpt(db, probes) if found == (wanted,) else None
+    except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
+    documents = {name: clean(msgspec.json.decode(text)) for name, text in db.execute(_RUN_AND_MACHINE)}
+    of_tolls = probes is None
+    return Excerpt(
+        run=msgspec.convert(documents["run"], RunInfo),
+        machine=msgspec.convert(documents["machine"], Machine),
+        rows=_records(db, "rows", Row, _OF_TOLLS if of_tolls else "WHERE probe GLOB ?", () if of_tolls else (probes,)),
+        levels=_records(db, "levels", Level) if of_tolls else (),
+        tolls=tuple((*map(clean, words), clean(msgspec.json.decode(parameters)))
+                    for *words, parameters in db.execute(_TOLLS)) if of_tolls else (),
+    )  # fmt: skip
+
+
 def save(folder: Path, made_of: str, index: Index) -> None:
     """Whole or not at all. A folder that cannot be written keeps none: it is derived again the next time."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):
@@ -95,10 +136,10 @@ def save(folder: Path, made_of: str, index: Index) -> None:
             _write(folder / NAME, made_of, index)
 
 
-def _sources() -> Iterator[Path]:
+@cache
+def _sources() -> tuple[Path, ...]:
     package = Path(__file__).parents[1]
-    for name in _DERIVING:
-        yield from [package / name] if name.endswith(".py") else sorted((package / name).glob("**/*.py"))
+    return tuple(path for name in _DERIVING for path in sorted((package / name).glob("**/*.py")))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -172,9 +213,11 @@ def _index(db: sqlite3.Connection) -> Index:
     return index
 
 
-def _records(db: sqlite3.Connection, table: str, form: type[T]) -> tuple[T, ...]:
+def _records(
+    db: sqlite3.Connection, table: str, form: type[T], where: str = "", values: Sequence[Any] = ()
+) -> tuple[T, ...]:
     columns, nested = _columns(form), _nested(form)
-    found = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} ORDER BY rowid")
+    found = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} {where} ORDER BY rowid", values)
     return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in found)
 
 
@@ -183,6 +226,7 @@ def _record(cells: Iterable[tuple[str, Any]], nested: set[str], form: type[T]) -
     return msgspec.convert(clean(values), form)
 
 
+@cache
 def _nested(form: type[Record]) -> set[str]:
     """Fields that are JSON in their cell: a list or a table, and yes or no, which SQL would give back as a number."""
     return {field.name for field in msgspec.structs.fields(form) if not _types(field.type) <= _AS_IT_IS}

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row over the runs of one machine: its change points, each with what differs between the runs around it.
+
+Two runs are of one machine if host, CPU model and hypervisor are the same. Rows of different clocks, revisions, units
+or core states are different series. A row that follows the core's clock is a series in cycles. Where a row may or may
+not follow it, a change counts only if the series has it in ns and in cycles. `compare.of_rows` judges each change again
+by the levels on both sides of it, so that one rule decides what is a change between two runs and among many."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from math import exp, isfinite, log
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.compare import UNCHANGED, Change, of_rows
+from tollmeter.maths.change_points import change_points, level, scatter
+from tollmeter.model import Build, Machine, Row
+from tollmeter.numbers.readings import NS_PER_SECOND, RATES
+from tollmeter.numbers.rows import row_key
+
+LEAST_CHANGE = 0.01
+"""Share of a level that a change must be."""
+_NORMAL = 1.959964
+_LEAST_ERROR = 0.0005
+"""Of a row whose interval has no width, as of a count."""
+_NEAR = 2
+"""Runs between the change points of both views of one change."""
+_PASSING = ("load_average", "swap_total")
+"""Facts of a machine that change by the minute, or that no timed code depends on."""
+
+MachineKey = tuple[str, str, str]
+
+
+class Source(NamedTuple):
+    """A run that rows are of. name: of its folder; tollmeter: the version that measured it. builds: by probe and ABI,
+    read only where something changed."""
+
+    name: str
+    started: datetime
+    machine: Machine
+    tollmeter: str
+    builds: Callable[[], Mapping[tuple[str, str], Build]]
+
+
+class Reading(NamedTuple):
+    """One row of one run."""
+
+    source: Source
+    row: Row
+
+
+class Step(NamedTuple):
+    """A change of level. place: of the first reading of the new level. change: of the levels before and after it.
+    differences: between the runs before and at that place, a sentence's part each."""
+
+    place: int
+    change: Change
+    differences: tuple[str, ...]
+
+
+class RowSeries(NamedTuple):
+    """The readings of one row, the oldest first. in_cycles: whether they are compared in cycles of the core. left_out:
+    runs of the machine that have the row without an interval."""
+
+    readings: tuple[Reading, ...]
+    in_cycles: bool
+    steps: tuple[Step, ...]
+    left_out: int
+
+    @property
+    def row(self) -> Row:
+        """The last, which stands for what all have in common."""
+        return self.readings[-1].row
+
+    @property
+    def machine(self) -> Machine:
+        return self.readings[-1].source.machine
+
+
+def machine_key(machine: Machine) -> MachineKey:
+    """Of runs that may be in one series."""
+    return machine.host, machine.cpu, machine.hypervisor or ""
+
+
+def row_series(readings: Iterable[Reading]) -> list[RowSeries]:
+    """All series of these readings, in the order in which their first rows come. A row without an interval, or of too
+    few visits or layouts for one, is left out."""
+    groups: dict[tuple[Any, ...], list[Reading]] = defaultdict(list)
+    left_out: Counter[tuple[Any, ...]] = Counter()
+    for reading in readings:
+        row = reading.row
+        whose = (machine_key(reading.source.machine), row_key(row), row.clock, row.unit, row.revision)
+        if _has_interval(row):
+            groups[*whose, row.state].append(reading)
+        else:
+            left_out[whose] += 1
+    return [_series(group, left_out[key[:-1]]) for key, group in groups.items()]
+
+
+def _has_interval(row: Row) -> bool:
+    if row.status != "ok" or not row.median or not row.low or not row.high or not isfinite(row.high):
+        return False
+    return row.low > 0 and row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS
+
+
+def _series(several: Sequence[Reading], left_out: int) -> RowSeries:
+    readings = sorted(several, key=lambda reading: reading.source.started)
+    in_cycles = all(reading.row.clock_hz for reading in readings)
+    places = _places(readings, in_cycles)
+    while True:
+        steps = _steps(readings, places, in_cycles)
+        confirmed = [step.place for step in steps if step.change.verdict not in UNCHANGED]
+        if len(confirmed) == len(places):
+            return RowSeries(tuple(readings), in_cycles, tuple(steps), left_out)
+        places = confirmed
+
+
+def _places(readings: Sequence[Reading], in_cycles: bool) -> list[int]:
+    """Change points in cycles; of what may or may not follow the clock those in its unit that the series in cycles has
+    too."""
+    errors = [_error(reading.row) for reading in readings]
+    places = change_points(_logs(readings, in_cycles), errors)
+    if in_cycles or not all(map(_clock_hz, readings)):
+        return places
+    others = change_points(_logs(readings, in_cycles=True), errors)
+    return [place for place in places if any(abs(place - other) <= _NEAR for other in others)]
+
+
+def _logs(readings: Sequence[Reading], in_cycles: bool) -> list[float]:
+    return [log(reading.row.median or 1.0) + (_log_of_clock(reading) if in_cycles else 0.0) for reading in readings]
+
+
+def _log_of_clock(reading: Reading) -> float:
+    """Turns the logarithm of a time into one of cycles, and of a rate into one a cycle; 0 for other units."""
+    sign = 1 if reading.row.unit == "ns" else -1 if reading.row.unit in RATES else 0
+    return sign * log((_clock_hz(reading) or NS_PER_SECOND) / NS_PER_SECOND)
+
+
+def _clock_hz(reading: Reading) -> float | None:
+    return reading.row.clock_hz or reading.source.machine.core_clock_hz
+
+
+def cycles(reading: Reading) -> float | None:
+    """Of a time: the cycles of the core that it takes."""
+    row, clock_hz = reading.row, _clock_hz(reading)
+    return row.median * clock_hz / NS_PER_SECOND if row.unit == "ns" and row.median and clock_hz else None
+
+
+def _error(row: Row) -> float:
+    """Standard error of the logarithm."""
+    assert row.low and row.high
+    return max(_LEAST_ERROR, log(row.high / row.low) / 2 / _NORMAL)
+
+
+def _steps(readings: Sequence[Reading], places: Sequence[int], in_cycles: bool) -> list[Step]:
+    scattered = scatter(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
+    parts = [readings[begin:end] for begin, end in pairwise([0, *places, len(readings)])]
+    return [
+        Step(place, _change(*pair, scattered), tuple(differences(readings[place - 1], readings[place])))
+        for place, pair in zip(places, pairwise(parts), strict=True)
+    ]
+
+
+def _change(before: Sequence[Reading], after: Sequence[Reading], scattered: float) -> Change:
+    """By the rule for two runs, each of which has the level of several."""
+    old, new = _level_row(before, scattered), _level_row(after, scattered)
+    clocks = [_middle([one.source.machine.core_clock_hz for one in part]) for part in (before, after)]
+    control = clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
+    return of_rows({row_key(old): old}, {row_key(old): new}, control, LEAST_CHANGE).changes[0]
+
+
+def _level_row(part: Sequence[Reading], scattered: float) -> Row:
+    """A row with the level of several: of one that follows the core's clock at the median clock."""
+    clock_hz = _middle([one.row.clock_hz for one in part])
+    middle, error = level(_logs(part, clock_hz is not None), [_error(one.row) for one in part], scattered)
+    row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)
+    if clock_hz:
+        middle -= _log_of_clock(Reading(part[-1].source, row))
+    half = _NORMAL * error
+    return msgspec.structs.replace(row, median=exp(middle), low=exp(middle - half), high=exp(middle + half))
+
+
+def _middle(clocks: Sequence[float | None]) -> float | None:
+    """The median clock, where every run has one."""
+    known = [clock for clock in clocks if clock]
+    return median(known) if known and len(known) == len(clocks) else None
+
+
+def differences(old: Reading, new: Reading) -> list[str]:
+    """What may explain a change: the kernel and every fact of the machine that both runs have, how the probe was built,
+    and Tollmeter itself."""
+    machines = old.source.machine, new.source.machine
+    facts = [(name.replace("vulnerability_", "mitigation of "), *(machine.facts[name] for machine in machines))
+             for name in sorted(machines[0].facts.keys() & machines[1].facts.keys() - {*_PASSING})]  # fmt: skip
+    several = [
+        *((name, str(getattr(machines[0], name)), str(getattr(machines[1], name))) for name in ("kernel", "cpus")),
+        *facts,
+        *_of_build(old, new),
+        ("Tollmeter", old.source.tollmeter, new.source.tollmeter),
+    ]
+    return [f"{name} {before} to {after}" for name, before, after in several if before != after]
+
+
+def _of_build(old: Reading, new: Reading) -> list[tuple[str, str, str]]:
+    """The compiler and its flags; the executable where both are the same."""
+    builds = [reading.source.builds().get((reading.row.probe, reading.row.abi)) for reading in (old, new)]
+    if builds[0] is None or builds[1] is None:
+        return []
+    before, after = builds[0], builds[1]
+    if (before.compiler, before.flags) == (after.compiler, after.flags):
+        return [("executable", before.sha256[:8], after.sha256[:8])]
+    return [("compiler", before.compiler, after.compiler), ("flags", before.flags, after.flags)]

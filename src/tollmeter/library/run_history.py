@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of many runs, read from the index that each run keeps, and selected as `toll run` selects points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tollmeter.catalog import unknown
+from tollmeter.counting import Counting
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.row_series import Reading, Source
+from tollmeter.library import places
+from tollmeter.library.command_words import Word, parsed
+from tollmeter.library.derive import open_index
+from tollmeter.model import Build, Failure, Level, Machine, Parameter, Row, Value
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.plan.values import read
+from tollmeter.root import typed
+from tollmeter.saying import say
+from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
+from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.journal import opening
+
+_EVERY = "*"
+LEVEL = "memory.level"
+"""In the place of a probe's name, of rows that are levels of the memory."""
+
+
+class History(NamedTuple):
+    """runs: how many could be read. labels: what the first screen calls a row, of rows that stand there."""
+
+    runs: int
+    readings: tuple[Reading, ...]
+    labels: dict[Key, str]
+
+
+def run_folders(named: Sequence[Path]) -> list[Path]:
+    """Runs below each of the folders, or the folder itself where it is a run; without any name those of `toll list
+    runs`. Raises Failure (2) where there is none."""
+    found = [folder for place in named for folder in _below(place)] if named else places.run_folders()
+    if not found:
+        where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
+        raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
+    return list({folder.resolve(): folder for folder in found}.values())
+
+
+def _below(place: Path) -> list[Path]:
+    if (place / JOURNAL).is_file():
+        return [place]
+    return [journal.parent for journal in sorted(place.glob(f"*/{JOURNAL}"))]
+
+
+def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
+    """words: as of `toll run`; none for the tolls and the levels of memory. A run that cannot be read is named and left
+    out. Raises Failure: 2 for a word that no run has, with the nearest names; 5 where no run can be read."""
+    selected = _selected(words)
+    excerpts = list(_excerpts(folders, _glob(selected)))
+    if not excerpts:
+        raise Failure("none of the runs can be read", 5)
+    readings = tuple(
+        Reading(source, row)
+        for source, excerpt in excerpts
+        for row in (*excerpt.rows, *_level_rows(excerpt.levels))
+        if not selected or any(_is_of(row, word, source.machine) for word in selected)
+    )
+    for word in selected:
+        _check_known(word, [reading.row for reading in readings], folders)
+    labels = {_toll_key(*place): words for _, excerpt in excerpts for words, *place in excerpt.tolls}
+    levels = (reading.row for reading in readings if reading.row.probe == LEVEL)
+    labels |= {row_key(row): f"{row.parameters['level']} {row.metric}" for row in levels}
+    return History(len(excerpts), readings, labels)
+
+
+def _selected(words: Sequence[str]) -> list[Word]:
+    common, named = parsed(words)
+    if not words:
+        return []
+    if all("=" in word for word in words):
+        return [Word(_EVERY, common)]
+    return [Word(word.name, {**common, **word.settings}) for word in named]
+
+
+def _glob(selected: Sequence[Word]) -> str | None:
+    """Of the probes whose rows have to be read; None for the rows of the tolls."""
+    if not selected:
+        return None
+    return selected[0].name if len(selected) == 1 else _EVERY
+
+
+def _excerpts(folders: Sequence[Path], probes: str | None) -> Iterator[tuple[Source, Excerpt]]:
+    """The oldest first."""
+    several = []
+    with Counting("reading runs") as counting:
+        for number, folder in enumerate(folders, 1):
+            try:
+                excerpt = _excerpt(folder, probes)
+                several.append((_source(folder, excerpt), excerpt))
+            except Failure as failure:
+                say(f"{places.shown(folder)} is left out: {failure.sentence}")
+            except OSError as error:
+                say(f"{places.shown(folder)} is left out: {error.strerror or error}")
+            counting(number, len(folders))
+    return iter(sorted(several, key=lambda pair: pair[0].started))
+
+
+def _excerpt(folder: Path, probes: str | None) -> Excerpt:
+    """From the index that the run keeps; where that is of another version or none, the run is derived again."""
+    kept = load_excerpt(folder, fingerprint(folder), probes)
+    if kept is not None:
+        return kept
+    index = open_index(folder)
+    tolls = tuple((one.toll, one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls)
+    keys = {_toll_key(one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls}
+    rows = tuple(
+        row for row in index.rows
+        if (row_key(row) in keys and row.clock == "hardware" if probes is None else fnmatchcase(row.probe, probes))
+    )  # fmt: skip
+    return Excerpt(index.run, index.machine, rows, index.hierarchy if probes is None else (), tolls)
+
+
+def _source(folder: Path, excerpt: Excerpt) -> Source:
+    return Source(
+        folder.resolve().name, _moment(excerpt.run.started), excerpt.machine, excerpt.run.tollmeter,
+        cache(partial(_builds, folder)),
+    )  # fmt: skip
+
+
+def _moment(text: str) -> datetime:
+    """A time without a zone is taken for UTC; what is none comes first."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _builds(folder: Path) -> dict[tuple[str, str], Build]:
+    return {(build.probe, build.abi): build for build in opening(folder).builds}
+
+
+def _toll_key(probe: str, abi: str, target: str, metric: str, parameters: dict[str, Value]) -> Key:
+    return probe, abi, target, metric, tuple(sorted(parameters.items()))
+
+
+def _level_rows(levels: Sequence[Level]) -> Iterator[Row]:
+    """Size, latency and read rate of each level of the memory, where they have intervals."""
+    for level in levels:
+        if level.few_samples:
+            continue
+        yield _level_row(level, "size", "B", (level.size_bytes, level.size_low, level.size_high))
+        yield _level_row(level, "latency", "ns", (level.latency_ns, level.latency_low, level.latency_high))
+        yield _level_row(level, "read", "B/s", (level.read_bytes_per_second, level.read_low, level.read_high))
+
+
+def _level_row(level: Level, metric: str, unit: str, numbers: tuple[float | None, float | None, float | None]) -> Row:
+    median, low, high = numbers
+    return Row(
+        probe=LEVEL, revision=1, abi="", target="", clock="hardware", parameters={"level": level.level}, metric=metric,
+        unit=unit, better="less" if unit == "ns" else "more", status="ok", median=median, low=low, high=high,
+        visits=LEAST_VISITS, layouts=LEAST_LAYOUTS,
+    )  # fmt: skip
+
+
+def _is_of(row: Row, word: Word, machine: Machine) -> bool:
+    if not fnmatchcase(row.probe, word.name):
+        return False
+    return all(
+        name in row.parameters and any(_means(text, name, row.parameters[name], machine) for text in texts)
+        for name, texts in word.settings.items()
+    )
+
+
+def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
+    """Whether what was typed means the parameter's value: 16KiB means 16384."""
+    if text == str(value):
+        return True
+    try:
+        return value in read(Parameter(name=name, kind="size", summary=""), text, machine)
+    except Failure:
+        return False
+
+
+def _check_known(word: Word, rows: Sequence[Row], folders: Sequence[Path]) -> None:
+    """Raises Failure (2) with the nearest names where no run has such a row."""
+    if any(fnmatchcase(row.probe, word.name) for row in rows):
+        return
+    every = [row for _, excerpt in _excerpts(folders, _EVERY) for row in excerpt.rows]
+    of_probe = [row for row in every if fnmatchcase(row.probe, word.name)]
+    if not of_probe:
+        raise unknown("probe of these runs", word.name, sorted({row.probe for row in every}))
+    for name, texts in word.settings.items():
+        values = {str(row.parameters[name]): None for row in of_probe if name in row.parameters}
+        if not values:
+            known = sorted({own for row in of_probe for own in row.parameters})
+            raise unknown(f"parameter of {word.name} in these runs", name, known)
+        if len(word.settings) == 1:
+            raise unknown(f"{name} of {word.name} in these runs", ",".join(map(str, texts)), [*values])
+    raise Failure(f"no row of {word.name} has all of {', '.join(word.settings)} with these values")

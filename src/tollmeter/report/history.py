@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows over the runs of a machine: a line of blocks for each series, and a table of one series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import log
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.row_series import Reading, RowSeries, Step, cycles, machine_key
+from tollmeter.model import Machine, Row
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.report import tables
+from tollmeter.report.columns import INDENT, print_table, width_of, wrapped
+from tollmeter.report.numbers import Figure, quantity
+from tollmeter.report.numbers import cycles as cycles_text
+from tollmeter.report.tables import Cell, Column, Line, Table, table
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+CHANGE = "│"
+WIDEST, NARROW = 72, 24
+MOST_TABLES = 6
+STATES = {
+    "whole": "uncontended core", "shared": "contended core", "unknown": "core of unknown state",
+    "first": "first mode", "second": "second mode",
+}  # fmt: skip
+
+
+def print_history(
+    series: Sequence[RowSeries], labels: Mapping[Key, str], runs: int, console: Console, *, asked: bool
+) -> None:
+    """asked: for single rows, of which each gets a table where they are few; else one line for each that changed."""
+    width = width_of(console)
+    for machine, of_machine in _by_machine(series):
+        wrapped(console, _machine_line(machine, of_machine), width, style="bold")
+        console.print()
+        if asked and len(of_machine) <= MOST_TABLES:
+            for one in of_machine:
+                _print_series(one, console, width)
+        else:
+            _print_overview(of_machine if asked else [one for one in of_machine if one.steps], labels, console, width)
+            wrapped(console, _tally(of_machine), width)
+    if runs == 1:
+        wrapped(console, "There is one run, and one point has no change.", width)
+
+
+def _by_machine(series: Sequence[RowSeries]) -> Iterator[tuple[Machine, list[RowSeries]]]:
+    for key in dict.fromkeys(machine_key(one.machine) for one in series):
+        of_machine = [one for one in series if machine_key(one.machine) == key]
+        yield of_machine[-1].machine, of_machine
+
+
+def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
+    sources = sorted({(one.source.started, one.source.name) for each in series for one in each.readings})
+    days = [started.date().isoformat() for started, _ in (sources[0], sources[-1])]
+    when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
+    guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
+    many = f"{len(sources)} runs" if len(sources) > 1 else "1 run"
+    return " · ".join((tables.short_cpu(machine.cpu), guest, f"host {machine.host}", f"{many} {when}"))
+
+
+def _tally(series: Sequence[RowSeries]) -> str:
+    changed = sum(bool(one.steps) for one in series)
+    longest = max(len(one.readings) for one in series)
+    return f"{changed} of {len(series)} series changed; the longest has {longest} run{'' if longest == 1 else 's'}."
+
+
+# ---- one line a series ----------------------------------------------------------------------------------------------
+
+
+def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console, width: int) -> None:
+    if series:
+        columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
+        lines = [_overview_line(one, labels) for one in series]
+        print_table(table("Rows", columns, lines), console, width)
+        console.print()
+
+
+def _overview_line(series: RowSeries, labels: Mapping[Key, str]) -> Line:
+    row = series.row
+    cells = (named(series, labels), str(len(series.readings)), blocks(series, NARROW), _figure(row))
+    return Line(cells, "; ".join(f"{_date(series, step)} {change_text(series, step)}" for step in series.steps))
+
+
+def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
+    """By the first screen's words, or by probe, parameters and metric; with the state of the core."""
+    row = series.row
+    parameters = "".join(f" {name}={value}" for name, value in row.parameters.items())
+    words = labels.get(row_key(row)) or f"{row.probe}{parameters} {row.metric}"
+    places = [row.abi, "" if row.target in ("", "local") else row.target, "" if row.clock == "hardware" else row.clock]
+    return ", ".join(filter(None, (words, *places, STATES.get(row.state or "", ""))))
+
+
+# ---- one series -----------------------------------------------------------------------------------------------------
+
+
+def _print_series(series: RowSeries, console: Console, width: int) -> None:
+    wrapped(console, named(series), width, style="bold", hanging=INDENT)
+    wrapped(console, blocks(series, min(WIDEST, width - INDENT)), width, first=INDENT)
+    print_table(series_table(series), console, width)
+    wrapped(console, _closing(series), width)
+    console.print()
+
+
+def _closing(series: RowSeries) -> str:
+    many = len(series.readings)
+    said = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
+    several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
+    lacking = f"{several} this row without an interval (fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts)."
+    return " ".join([said] * (not series.steps) + [lacking] * bool(series.left_out))
+
+
+def series_table(series: RowSeries) -> Table:
+    """A line a run, with a mark and what changed at the first run of each new level."""
+    columns = [Column("Date"), Column("run"), Column(series.row.metric, True)]
+    columns += [Column("cycles", True, spare=1)] if series.in_cycles else []
+    steps = {step.place: step for step in series.steps}
+    lines = []
+    for place, reading in enumerate(series.readings):
+        started = reading.source.started.strftime("%Y-%m-%d %H:%M")
+        cells: tuple[Cell, ...] = (started, reading.source.name, _figure(reading.row))
+        cells += (cycles_text(cycles(reading)),) if series.in_cycles else ()
+        mark = "≠" if place in steps else ""
+        lines.append(Line((*cells, mark), change_text(series, steps[place]) if mark else ""))
+    return table("Date", [*columns, Column("")], lines)
+
+
+def change_text(series: RowSeries, step: Step) -> str:
+    """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs."""
+    ratio = step.change.ratio
+    figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
+    unit = " in cycles" if series.in_cycles else ""
+    why = "; ".join(step.differences) or "no recorded fact of the machine or the build differs"
+    return f"× {figure.number} {figure.sure}{unit}, {step.change.verdict}: {why}"
+
+
+def _date(series: RowSeries, step: Step) -> str:
+    return series.readings[step.place].source.started.date().isoformat()
+
+
+def _figure(row: Row) -> Figure:
+    return quantity(row.median, row.unit, row.low, row.high)
+
+
+def blocks(series: RowSeries, width: int) -> str:
+    """A block for each run, or for several where there are more than fit, and a line before each change. The heights
+    span the values, and at least twice the usual interval, so that scatter does not look like a change."""
+    values = [log(compared_value(series, reading)) for reading in series.readings]
+    usual = median(log(one.row.high / one.row.low) for one in series.readings if one.row.high and one.row.low)
+    middle = (max(values) + min(values)) / 2
+    span = max(max(values) - min(values), 2 * usual) or 1.0
+    each = -(-len(values) // max(1, width - len(series.steps)))
+    steps = {step.place for step in series.steps}
+    drawn = ""
+    for begin in range(0, len(values), each):
+        height = (fmean(values[begin : begin + each]) - middle) / span + 0.5
+        drawn += CHANGE * any(place in steps for place in range(begin, begin + each))
+        drawn += BLOCKS[min(len(BLOCKS) - 1, int(height * len(BLOCKS)))]
+    return drawn
+
+
+def compared_value(series: RowSeries, reading: Reading) -> float:
+    return (cycles(reading) if series.in_cycles else None) or reading.row.median or 1.0
+
+
+# ---- for other programs ---------------------------------------------------------------------------------------------
+
+
+def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
+    """One for each run of each series. `ratio` and its interval, `verdict` and `differences` stand at the first run of
+    each new level."""
+    for one in series:
+        steps = {step.place: step for step in one.steps}
+        for place, reading in enumerate(one.readings):
+            yield {**_place(reading), **_numbers(reading, one), **_changed(steps.get(place))}
+
+
+def _place(reading: Reading) -> dict[str, Any]:
+    source, row = reading
+    return {
+        "started": source.started.isoformat(), "run": source.name, "host": source.machine.host,
+        "cpu": source.machine.cpu, "hypervisor": source.machine.hypervisor or "", "kernel": source.machine.kernel,
+        "probe": row.probe, "revision": row.revision, "abi": row.abi, "target": row.target, "clock": row.clock,
+        "parameters": row.parameters, "metric": row.metric, "state": row.state or "",
+    }  # fmt: skip
+
+
+def _numbers(reading: Reading, series: RowSeries) -> dict[str, Any]:
+    row = reading.row
+    return {
+        "unit": row.unit, "value": row.median, "low": row.low, "high": row.high,
+        "cycles": cycles(reading) if series.in_cycles else None,
+    }  # fmt: skip
+
+
+def _changed(step: Step | None) -> dict[str, Any]:
+    ratio = step.change.ratio if step else None
+    return {
+        "ratio": ratio and ratio.value, "ratio_low": ratio and ratio.low, "ratio_high": ratio and ratio.high,
+        "verdict": step.change.verdict if step else "", "differences": "; ".join(step.differences) if step else "",
+    }  # fmt: skip
+
+
+def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
+    """A line a run for Apache Otava, which needs a number in every cell: the runs of the longest series, and the series
+    that have all of them."""
+    longest = max(series, key=lambda one: len(one.readings))
+    runs = {reading.source.name for reading in longest.readings}
+    whole = [one for one in series if {reading.source.name for reading in one.readings} >= runs]
+    columns = {
+        named(one).replace(",", ";"): {reading.source.name: compared_value(one, reading) for reading in one.readings}
+        for one in whole
+    }
+    return [
+        {
+            "time": source.started.isoformat(), "run": source.name, "kernel": source.machine.kernel,
+            **{name: values[source.name] for name, values in columns.items()},
+        }
+        for source in (reading.source for reading in longest.readings)
+    ]  # fmt: skip
