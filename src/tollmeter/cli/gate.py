@@ -6,37 +6,78 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, write
+from tollmeter.judgement.gate import Decision
 from tollmeter.library.gating import gated, read_limits
 from tollmeter.model import Failure
 from tollmeter.report.gated import Gated
+from tollmeter.report.gated_commands import GatedCommands, sentences
 
 FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
 
 
 def gate(
+    commands: Annotated[list[str] | None, typer.Argument(help="-- BASE -- NEW: two commands in place of runs")] = None,
     *,
-    base: Annotated[str, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")],
+    base: Annotated[str | None, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")] = None,
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
     limit: Annotated[str | None, typer.Option(help="how much slower a row may be; 5% unless the file says")] = None,
     limits: Annotated[Path | None, typer.Option(help="a TOML file with limits by globs of rows")] = None,
+    budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="end with 4 where the runs cannot decide")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """End with 3 if a row of a run is slower than in the reference by more than its limit."""
+    """End with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
+    if commands:
+        _gate_commands(_measured(commands, read_limits(limit, None).usual, budget), strict, form, out)
+        return
+    if base is None:
+        raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
     found = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
         _print(found)
     else:
         write(_written(found, form).encode(), out)
     _end(found, strict)
+
+
+def _measured(words: list[str], limit: float, budget: str | None) -> GatedCommands:
+    from tollmeter.library.gated_commands import gated_commands, two_commands
+    from tollmeter.library.option_values import seconds
+
+    return gated_commands(*two_commands(words), limit, seconds(budget) if budget else None)
+
+
+def _gate_commands(found: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
+    """Raises Failure: 3 where the new command is slower, 4 with --strict where its interval holds the limit."""
+    told = "".join(f"{sentence}\n" for sentence in sentences(found))
+    write((told if form == "table" else _of_decision(found.decision, form, told)).encode(), out)
+    if found.outcome == "slower":
+        raise Failure(f"slower by more than the limit: {found.new}", TRIPPED)
+    if found.outcome == "inconclusive" and strict:
+        raise Failure(f"inconclusive: {found.new}", CANNOT_TELL)
+
+
+def _of_decision(decision: Decision, form: str, told: str) -> str:
+    """Of two commands, whose decision is on one row. told: the sentences, which github has for its summary."""
+    from tollmeter.report import ci_cases
+    from tollmeter.report import gated as words
+
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(decision)).decode() + "\n"
+    if form == "github":
+        add_summary(f"## toll gate\n\n{told}\n")
+        return ci_cases.github(words.annotated(decision, ()))
+    several = words.cases(decision, ())
+    return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
 
 
 def _end(found: Gated, strict: bool) -> None:
@@ -72,11 +113,12 @@ def _print(found: Gated) -> None:
     from rich.console import Console
 
     from tollmeter.report.columns import print_table, width_of, wrapped
-    from tollmeter.report.gated import failures, sentences
+    from tollmeter.report.gated import failures
+    from tollmeter.report.gated import sentences as of_runs
 
     console = Console(highlight=False)
     width = width_of(console)
-    for sentence in sentences(found):
+    for sentence in of_runs(found):
         wrapped(console, sentence, width, hanging=2)
     table = None if found.unlike else failures(found.decision)
     if table:
