@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, write
-from tollmeter.library.gating import gated, read_limits
 from tollmeter.model import Failure
-from tollmeter.report.gated import Gated
+
+if TYPE_CHECKING:
+    from tollmeter.report.gated import Gated
 
 FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
@@ -31,6 +32,8 @@ def gate(
     """End with 3 if a row of a run is slower than in the reference by more than its limit."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
+    from tollmeter.library.gating import gated, read_limits
+
     found = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
         _print(found)
