@@ -59,6 +59,13 @@ ELSEWHERE = {
     "toll gate": ("tests/unit/test_gate.py", '"gate"'),
     "toll gate --strict": ("tests/unit/test_gate.py", '"--strict"'),
     "toll gate --base RUN --new RUN": ("tests/unit/test_gate.py", '"--base"'),
+    "toll gate -- BASE -- NEW": ("tests/unit/test_gated_commands.py", "two_commands"),
+    "toll gate -- 'OLD COMMAND' -- 'NEW COMMAND'": ("tests/unit/test_gated_commands.py", "two_commands"),
+    "toll gate -- ./build-main/bench -- ./build-new/bench": ("tests/unit/test_gated_commands.py", "two_commands"),
+    "toll gate --limit 2% --budget 1m -- 'gzip -6 -c FILE' -- 'gzip -7 -c FILE'": (
+        "tests/unit/test_gated_commands.py",
+        "two_commands",
+    ),
     "toll gate --base RUN --new LAST": ("tests/unit/test_gate.py", '"--new"'),
 }
 MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")

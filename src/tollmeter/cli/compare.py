@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, say, write
 from tollmeter.library import places
-from tollmeter.library.comparing import compared as compared_runs
 from tollmeter.library.option_values import share
-from tollmeter.library.visit_values import visit_lines
 from tollmeter.model import Failure
-from tollmeter.report.compared_rows import Compared
+
+if TYPE_CHECKING:
+    from tollmeter.report.compared_rows import Compared
 
 FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
@@ -37,6 +37,8 @@ def compare(
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
     if machines and by:
         raise Failure("--machines compares runs, and --by the rows of one run")
+    from tollmeter.library.comparing import compared as compared_runs
+
     found = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
     if form == "html":
         print(_page(found, out))
@@ -47,6 +49,7 @@ def compare(
 
 
 def _written(found: Compared, form: str, *, whole: bool) -> bytes:
+    from tollmeter.library.visit_values import visit_lines
     from tollmeter.report import ci_cases, compared_formats
 
     if form == "json":

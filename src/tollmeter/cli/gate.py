@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, write
-from tollmeter.judgement.gate import Decision
-from tollmeter.library.gating import gated, read_limits
 from tollmeter.model import Failure
-from tollmeter.report.gated import Gated
-from tollmeter.report.gated_commands import GatedCommands, sentences
+
+if TYPE_CHECKING:
+    from tollmeter.judgement.gate import Decision
+    from tollmeter.report.gated import Gated
+    from tollmeter.report.gated_commands import GatedCommands
 
 FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
@@ -36,6 +37,8 @@ def gate(
     """End with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
+    from tollmeter.library.gating import gated, read_limits
+
     if commands:
         _gate_commands(_measured(commands, read_limits(limit, None).usual, budget), strict, form, out)
         return
@@ -58,6 +61,8 @@ def _measured(words: list[str], limit: float, budget: str | None) -> GatedComman
 
 def _gate_commands(found: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
     """Raises Failure: 3 where the new command is slower, 4 with --strict where its interval holds the limit."""
+    from tollmeter.report.gated_commands import sentences
+
     told = "".join(f"{sentence}\n" for sentence in sentences(found))
     write((told if form == "table" else _of_decision(found.decision, form, told)).encode(), out)
     if found.outcome == "slower":
