@@ -18,6 +18,8 @@ from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.build import read_abi
 
 ROOT = Path(__file__).resolve().parents[2]
+OF_THE_C_LIBRARY = True
+"""Memory is allocated by it: each ABI compares for itself."""
 BREAKS = (
     (
         "datamodel/pointer_chase.c",
