@@ -106,14 +106,14 @@ def test_what_only_reads_builds_nothing(fresh: Installed) -> None:
     assert not list(fresh.home.glob("cache/tollmeter/*/build/*/kernel.loop"))
 
 
-def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(wheel: Path, tmp_path: Path) -> None:
+def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(wheel: Path, fresh: Installed, tmp_path: Path) -> None:
     """pip takes them wherever another package of the same environment holds them."""
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     lowest = [re.sub(r">=([^,]+).*", r"==\1", one) for one in asked]
     assert all("==" in one for one in lowest), "each dependency has a lowest version"
-    checked(sys.executable, "-m", "venv", tmp_path / "low")
-    python = tmp_path / "low/bin/python"
-    checked(python, "-m", "pip", "install", "-q", *lowest, wheel)
+    checked(sys.executable, "-m", "venv", "--without-pip", tmp_path / "low")
+    pip = [fresh.environment / "bin/python", "-m", "pip", "--python", tmp_path / "low/bin/python", "install", "-q"]
+    checked(*pip, "--no-compile", *lowest, wheel)
     run = Path(shutil.copytree(ROOT / "tests/recordings/format-2", tmp_path / "run"))
     for words in (["--version"], ["list", "suites"], ["show", run], ["report", run, "--out", tmp_path / "page.html"]):
         checked(tmp_path / "low/bin/toll", *words, cwd=tmp_path, env={**os.environ, "HOME": f"{tmp_path}"})

@@ -74,7 +74,7 @@ def library() -> ctypes.CDLL:
     folder = tempfile.TemporaryDirectory(prefix="model-")
     target = Path(folder.name) / "model.so"
     compiler = os.environ.get("CC", "cc")
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     subprocess.run([compiler, *flags, "-o", str(target), *map(str, SOURCES)], check=True)
     made = ctypes.CDLL(str(target))
     folder.cleanup()

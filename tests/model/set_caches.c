@@ -15,7 +15,7 @@
 enum { LRU, RANDOM, TREE, NRU, SRRIP };
 enum { BESIDE, EXCLUSIVE, INCLUSIVE };
 enum { MOST_LEVELS = 3, MOST_WAYS = 32 };
-static const uint64_t EMPTY = UINT64_MAX, FOREIGN = UINT64_C(1) << 62;
+static const uint32_t EMPTY = UINT32_MAX, FOREIGN = UINT32_C(1) << 31;
 
 struct set_cache {
   uint32_t sets, ways, slices, policy, relation, reserved;
@@ -23,8 +23,7 @@ struct set_cache {
 };
 
 struct set {
-  uint64_t line[MOST_WAYS];
-  uint32_t age[MOST_WAYS];
+  uint32_t line[MOST_WAYS], age[MOST_WAYS];
   uint32_t tree;
 };
 
@@ -51,13 +50,13 @@ static uint64_t mixed(uint64_t line) {
   return line ^ line >> 33;
 }
 
-static struct set *set_of(const struct caches *c, unsigned level, uint64_t line) {
+static struct set *set_of(const struct caches *c, unsigned level, uint32_t line) {
   const struct set_cache *s = &c->shape[level];
   uint64_t slice = s->slices > 1 ? mixed(line) % s->slices : 0;
   return &c->sets[level][slice * s->sets + line % s->sets];
 }
 
-static int way_of(const struct set *set, uint32_t ways, uint64_t line) {
+static int way_of(const struct set *set, uint32_t ways, uint32_t line) {
   for (uint32_t way = 0; way < ways; way++)
     if (set->line[way] == line) return (int)way;
   return -1;
@@ -109,23 +108,23 @@ static unsigned leaving(struct caches *c, const struct set_cache *s, struct set 
   }
 }
 
-static void drop(struct caches *c, unsigned level, uint64_t line) {
+static void drop(struct caches *c, unsigned level, uint32_t line) {
   struct set *set = set_of(c, level, line);
   int way = way_of(set, c->shape[level].ways, line);
   if (way >= 0) set->line[way] = EMPTY;
 }
 
-static bool touch(struct caches *c, unsigned level, uint64_t line) {
+static bool touch(struct caches *c, unsigned level, uint32_t line) {
   struct set *set = set_of(c, level, line);
   int way = way_of(set, c->shape[level].ways, line);
   if (way >= 0) note_use(c, &c->shape[level], set, way, false);
   return way >= 0;
 }
 
-static void put_into(struct caches *c, unsigned level, struct set *set, uint64_t line) {
+static void put_into(struct caches *c, unsigned level, struct set *set, uint32_t line) {
   const struct set_cache *s = &c->shape[level];
   unsigned way = leaving(c, s, set);
-  uint64_t victim = set->line[way];
+  uint32_t victim = set->line[way];
   set->line[way] = line;
   note_use(c, s, set, (int)way, true);
   if (victim == EMPTY || victim & FOREIGN) return;
@@ -135,7 +134,7 @@ static void put_into(struct caches *c, unsigned level, struct set *set, uint64_t
     put_into(c, level + 1, set_of(c, level + 1, victim), victim);
 }
 
-static void put(struct caches *c, unsigned level, uint64_t line) {
+static void put(struct caches *c, unsigned level, uint32_t line) {
   if (!touch(c, level, line)) put_into(c, level, set_of(c, level, line), line);
 }
 
@@ -146,17 +145,17 @@ static void others_come(struct caches *c, double cycles) {
   for (c->debt += s->foreign_per_cycle * cycles; c->debt >= 1; c->debt -= 1) {
     uint64_t any = draw(c), pair = (any % (s->sets / 2) / c->sampling * c->sampling + c->phase) % (s->sets / 2);
     uint64_t index = 2 * pair + (any >> 40) % 2, slice = (any >> 44) % s->slices;
-    put_into(c, level, &c->sets[level][slice * s->sets + index], FOREIGN | any >> 8);
+    put_into(c, level, &c->sets[level][slice * s->sets + index], FOREIGN | (uint32_t)(any >> 34));
   }
 }
 
-static void bring(struct caches *c, unsigned first, unsigned from, uint64_t line) {
+static void bring(struct caches *c, unsigned first, unsigned from, uint32_t line) {
   if (from < c->levels && c->shape[from].relation == EXCLUSIVE) drop(c, from, line);
   for (unsigned level = from; level-- > first;)
     if (level == 0 || c->shape[level].relation != EXCLUSIVE) put(c, level, line);
 }
 
-static double load(struct caches *c, uint64_t line) {
+static double load(struct caches *c, uint32_t line) {
   unsigned level = 0;
   while (level < c->levels && !touch(c, level, line)) level++;
   bring(c, 0, level, line);
@@ -172,8 +171,7 @@ static bool make(struct caches *c) {
     size_t count = (size_t)c->shape[level].sets * c->shape[level].slices;
     c->sets[level] = calloc(count, sizeof *c->sets[level]);
     if (!c->sets[level]) return false;
-    for (size_t set = 0; set < count; set++)
-      for (unsigned way = 0; way < MOST_WAYS; way++) c->sets[level][set].line[way] = EMPTY;
+    for (size_t set = 0; set < count; set++) memset(c->sets[level][set].line, 0xff, sizeof c->sets[level][set].line);
   }
   return true;
 }
@@ -192,7 +190,7 @@ double set_caches_walk(const struct set_cache *shape, uint32_t levels, double me
   if (make(&c))
     for (uint32_t lap = 0; lap < laps; lap++) {
       cycles = 0;
-      for (uint64_t i = 0; i < count; i++) cycles += load(&c, lines[i]);
+      for (uint64_t i = 0; i < count; i++) cycles += load(&c, (uint32_t)lines[i]);
     }
   for (unsigned level = 0; level < levels; level++) free(c.sets[level]);
   return cycles < 0 ? cycles : cycles / (double)count;

@@ -22,5 +22,10 @@ def _built() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "abi" in metafunc.fixturenames:
-        metafunc.parametrize("abi", _built() or [pytest.param("", marks=pytest.mark.xfail(reason="nothing is built"))])
+    """What two tolls of the machine are to each other is asked once where ABIs differ by their C library alone."""
+    if "abi" not in metafunc.fixturenames:
+        return
+    abis = _built()
+    if metafunc.definition.get_closest_marker("machine") and not hasattr(metafunc.module, "OF_THE_C_LIBRARY"):
+        abis = [abi for abi in abis if not abi.endswith("-musl")] or abis
+    metafunc.parametrize("abi", abis or [pytest.param("", marks=pytest.mark.xfail(reason="nothing is built"))])
