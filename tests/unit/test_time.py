@@ -82,6 +82,8 @@ def test_parameters_make_a_command_for_each_value_that_it_names() -> None:
         "first", "echo 0.2", "echo 0.3", "echo a", "echo b", "true", "true (2)",
     ]  # fmt: skip
     assert commands[0].parameters == (("n", "0.1"),)
+    named = commands_of(["echo {c}"], ["say {c}"], parameter_sets([], None, [("c", "a,b")]), None)
+    assert [command.name for command in named] == ["say a", "say b"]
     for wrong in ([("n", "1", "x")], [("n", "2", "1")]):
         with pytest.raises(Failure, match="parameter-scan"):
             parameter_sets(wrong, None, [])
@@ -293,6 +295,9 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         TimeOptions(verify="true", output="null"),
         TimeOptions(prepare=("a", "b", "c")),
         TimeOptions(runs=0),
+        TimeOptions(warmup=-1),
+        TimeOptions(max_runs=3, min_runs=5),
+        TimeOptions(runs=3, max_runs=5),
     ):
         with pytest.raises(Failure):
             timed._check(options, 2)

@@ -183,6 +183,12 @@ def _check(options: TimeOptions, commands: int) -> None:
         raise Failure("--verify reads the output, and --output names another place for it")
     if any(count is not None and count < 1 for count in (options.runs, options.min_runs, options.max_runs)):
         raise Failure("--runs, --min-runs and --max-runs are 1 or more")
+    if Path(_file_of(options.output) or "file").is_dir():
+        raise Failure(f"--output {options.output} is a folder")
+    if options.warmup < 0:
+        raise Failure("--warmup is 0 or more")
+    if options.max_runs and (options.runs or options.max_runs < (options.min_runs or 1)):
+        raise Failure("--max-runs is not less than --min-runs, and --runs stands alone")
 
 
 def _file_of(output: str) -> str:
@@ -427,7 +433,7 @@ class _Timing:
         """How the run ends now; empty where it goes on."""
         options = self._options
         if options.runs or rounds == options.max_runs:
-            return "settled" if rounds >= (options.runs or rounds) else ""
+            return "settled" if rounds >= (options.runs or 0) else ""
         if rounds >= self._least() and self._elapsed() + round_s > self._budget_s:
             return "budget"
         least = max(options.min_runs or MIN_RUNS, _LEAST_PARTS * self._rounds_of_block)
