@@ -19,6 +19,7 @@ import pytest
 from machines import MACHINE
 from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
+from tollmeter.findings._carried import carried
 from tollmeter.library import places, timed
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
@@ -251,6 +252,7 @@ def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
     _, book = measured(tmp_path, process, TimeOptions(runs=20))
     (finding,) = [one for one in book.index.findings if one.name == "command.output_changes"]
     assert "true printed something else than in its first run, in 1 of 20 runs" in finding.claim
+    assert carried("busy", (finding,), (finding,)).findings == (finding,), "others change no output"
 
 
 def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     process = Process(took, lambda *_: 15 * stopping.asked)
     done, book = measured(tmp_path, process, TimeOptions(), stopping=stopping)
     assert {outcome.status for outcome in book.outcomes} == {"ok"}
-    assert done.is_interrupted and book.index.run.status == "interrupted"
+    assert done.session.status == book.index.run.status == "interrupted"
     assert [row.visits for row in book.index.rows if row.metric == "time"] == [8, 8]
 
 
@@ -408,6 +410,7 @@ def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.Capture
     assert len(json.loads(export.read_text())["results"]) == 2
     (folder,) = [path for path in runs.iterdir() if path.name != "LAST"]
     assert main(["show", "LAST"]) == 0
+    assert open_run(folder).index.run.surroundings is not None
     assert main(["export", str(folder), "--format", "csv"]) == 0
     assert main(["report", str(folder), "--out", f"{runs.with_name('page.html')}"]) == 0
 
