@@ -23,6 +23,9 @@ WHOLE = (
     ["show", "--format", "xml"], ["export", "--format", ""], ["export", "--what", "nothing"], ["report", "--out", ""],
     ["report", "nothing"], ["list"], ["list", ""], ["list", "runs", "--format", "yaml"], ["layout", "--abi", "none"],
     ["layout", "--only", "x"], ["nothing"], [""], ["--"], ["-"], ["--version", "x"], ["run", "nothing.toml"],
+    ["time"], ["time", ""], ["time", "no-such-command"], ["time", "-r", "0", "true"], ["time", "-P", "n"],
+    ["time", "'"], ["time", "--import", "/"], ["time", "--import", "/dev/null"], ["time", "--output", "/", "true"],
+    ["time", "/"],
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import pytest
 from machines import MACHINE
 from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
+from tollmeter.findings._carried import carried
 from tollmeter.library import places, timed
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
@@ -82,6 +83,8 @@ def test_parameters_make_a_command_for_each_value_that_it_names() -> None:
         "first", "echo 0.2", "echo 0.3", "echo a", "echo b", "true", "true (2)",
     ]  # fmt: skip
     assert commands[0].parameters == (("n", "0.1"),)
+    named = commands_of(["echo {c}"], ["say {c}"], parameter_sets([], None, [("c", "a,b")]), None)
+    assert [command.name for command in named] == ["say a", "say b"]
     for wrong in ([("n", "1", "x")], [("n", "2", "1")]):
         with pytest.raises(Failure, match="parameter-scan"):
             parameter_sets(wrong, None, [])
@@ -249,6 +252,7 @@ def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
     _, book = measured(tmp_path, process, TimeOptions(runs=20))
     (finding,) = [one for one in book.index.findings if one.name == "command.output_changes"]
     assert "true printed something else than in its first run, in 1 of 20 runs" in finding.claim
+    assert carried("busy", (finding,), (finding,)).findings == (finding,), "others change no output"
 
 
 def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
@@ -277,7 +281,7 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     process = Process(took, lambda *_: 15 * stopping.asked)
     done, book = measured(tmp_path, process, TimeOptions(), stopping=stopping)
     assert {outcome.status for outcome in book.outcomes} == {"ok"}
-    assert done.is_interrupted and book.index.run.status == "interrupted"
+    assert done.session.status == book.index.run.status == "interrupted"
     assert [row.visits for row in book.index.rows if row.metric == "time"] == [8, 8]
 
 
@@ -293,6 +297,9 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         TimeOptions(verify="true", output="null"),
         TimeOptions(prepare=("a", "b", "c")),
         TimeOptions(runs=0),
+        TimeOptions(warmup=-1),
+        TimeOptions(max_runs=3, min_runs=5),
+        TimeOptions(runs=3, max_runs=5),
     ):
         with pytest.raises(Failure):
             timed._check(options, 2)
@@ -403,6 +410,7 @@ def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.Capture
     assert len(json.loads(export.read_text())["results"]) == 2
     (folder,) = [path for path in runs.iterdir() if path.name != "LAST"]
     assert main(["show", "LAST"]) == 0
+    assert open_run(folder).index.run.surroundings is not None
     assert main(["export", str(folder), "--format", "csv"]) == 0
     assert main(["report", str(folder), "--out", f"{runs.with_name('page.html')}"]) == 0
 

@@ -136,7 +136,7 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         _export(book, commands, exports)
     if done.trouble:
         say(done.trouble)
-    return INTERRUPTED if done.is_interrupted or stopping.asked else FAILED if _has_failed(done, book) else 0
+    return INTERRUPTED if stopping.asked else FAILED if _has_failed(done, book) else 0
 
 
 def _has_failed(done: Timed, book: Book) -> bool:

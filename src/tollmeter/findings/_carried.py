@@ -27,6 +27,9 @@ OF_THE_DISTURBANCE = (
 OF_THE_MARKS = ("machine.clock_is_wrong",)
 """What delays the marks of a visit is part of this finding's own interval, so that any run carries it."""
 
+OF_THE_OUTPUT = ("command.output_changes",)
+"""No other program changes what a command prints."""
+
 
 class Carried(NamedTuple):
     """findings: those that the run supports. held_back: names of the withheld ones, each once. problems: how many of
@@ -53,7 +56,7 @@ def carried(
 
 
 def _is_carried(verdict: RunVerdict, name: str) -> bool:
-    if name in OF_THE_MARKS:
+    if name in (*OF_THE_MARKS, *OF_THE_OUTPUT):
         return True
     if verdict in ("busy", "held back"):
         return name in OF_THE_DISTURBANCE

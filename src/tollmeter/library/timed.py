@@ -23,7 +23,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog
-from tollmeter.conduct import Stopping, hold_machine_lock
+from tollmeter.conduct import Stopping, Watch, hold_machine_lock
 from tollmeter.conduct.quiet import no_collections
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
@@ -127,12 +127,12 @@ class TimeOptions(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """A run of commands. trouble: what ended it early, in a sentence; empty where nothing did. uncounted: why there are
-    no instructions; empty where there are."""
+    """A run of commands. session: how it ended. trouble: what ended it early, in a sentence; empty where nothing did.
+    uncounted: why there are no instructions; empty where there are."""
 
     folder: Path
-    trouble: str
-    is_interrupted: bool
+    session: Session
+    trouble: str = ""
     uncounted: str = ""
 
 
@@ -164,16 +164,19 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     base = _base()
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
-        open_.enter_context(hold_machine_lock(say, lambda: stopping.asked, beside=options.beside))
+        company = open_.enter_context(hold_machine_lock(say, lambda: stopping.asked, beside=options.beside))
         jobs = _Jobs(commands, options)
         journal = open_.enter_context(
             Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
         )
-        process = open_.enter_context(Timer(base.path, jobs.every, options.input, _file_of(options.output)))
-        stopping.reach([process])
-        open_.callback(stopping.reach, ())
-        open_.enter_context(no_collections())
-        return _Timing(jobs, process, journal, base, stopping).to_the_end(tell)
+        watch = Watch(os.sched_getaffinity(0), company=company)
+        with Timer(base.path, jobs.every, options.input, _file_of(options.output)) as process, no_collections():
+            stopping.reach([process])
+            open_.callback(stopping.reach, ())
+            done = _Timing(jobs, process, journal, base, stopping).to_the_end(tell)
+        # Now that the timer has ended, what its commands took is this process's own.
+        journal.note(done.session._replace(surroundings=watch.seen()))
+        return done
 
 
 def _check(options: TimeOptions, commands: int) -> None:
@@ -183,6 +186,12 @@ def _check(options: TimeOptions, commands: int) -> None:
         raise Failure("--verify reads the output, and --output names another place for it")
     if any(count is not None and count < 1 for count in (options.runs, options.min_runs, options.max_runs)):
         raise Failure("--runs, --min-runs and --max-runs are 1 or more")
+    if Path(_file_of(options.output) or "file").is_dir():
+        raise Failure(f"--output {options.output} is a folder")
+    if options.warmup < 0:
+        raise Failure("--warmup is 0 or more")
+    if options.max_runs and (options.runs or options.max_runs < (options.min_runs or 1)):
+        raise Failure("--max-runs is not less than --min-runs, and --runs stands alone")
 
 
 def _file_of(output: str) -> str:
@@ -349,9 +358,10 @@ class _Timing:
             status, trouble = "budget", str(failed)
         if self._is_stopped():
             status, trouble = "interrupted", ""
-        self._journal.note(Session(status, self._elapsed(), trouble or None))
+        session = Session(status, self._elapsed(), trouble or None)
+        self._journal.note(session)
         self._each("cleanup")
-        return Timed(self._journal.folder, trouble, status == "interrupted", self._base.uncounted)
+        return Timed(self._journal.folder, session, trouble, self._base.uncounted)
 
     def _is_stopped(self) -> bool:
         """Whether a signal came, which may be at any moment."""
@@ -427,7 +437,7 @@ class _Timing:
         """How the run ends now; empty where it goes on."""
         options = self._options
         if options.runs or rounds == options.max_runs:
-            return "settled" if rounds >= (options.runs or rounds) else ""
+            return "settled" if rounds >= (options.runs or 0) else ""
         if rounds >= self._least() and self._elapsed() + round_s > self._budget_s:
             return "budget"
         least = max(options.min_runs or MIN_RUNS, _LEAST_PARTS * self._rounds_of_block)

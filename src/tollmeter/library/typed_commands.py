@@ -84,22 +84,22 @@ def _executables() -> Iterator[str]:
 def commands_of(
     texts: Sequence[str], names: Sequence[str], parameters: Sequence[tuple[tuple[str, str], ...]], shell: str | None
 ) -> list[Command]:
-    """Each text once for each set of the parameters that it names. Raises Failure (2)."""
+    """Each text once for each set of the parameters that it names. names: of the texts, which may name parameters too,
+    or of the commands that these make. Raises Failure (2)."""
     typed = [
-        (fill(text, some), some)
-        for text in texts
+        (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")
+        for place, text in enumerate(texts)
         for some in dict.fromkeys(_named(text, every) for every in parameters)
-    ]  # fmt: skip
+    ]
     if len(names) > len(typed) or len(typed) > _MOST_COMMANDS:
         raise Failure(f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no name too many")
-    shown = unique(
-        [clean(names[place]) if place < len(names) else clean(text) for place, (text, _) in enumerate(typed)]
-    )
-    read = [words_of(text, shell) for text, _ in typed]
+    left = [] if len(names) == len(texts) else [*names]
+    shown = unique([clean(name or (left.pop(0) if left else text)) for text, _, name in typed])
+    read = [words_of(text, shell) for text, *_ in typed]
     return [
         Command(name, text, words, by, some)
-        for name, (text, some), (words, by) in zip(shown, typed, read, strict=True)
-    ]  # fmt: skip
+        for name, (text, some, _), (words, by) in zip(shown, typed, read, strict=True)
+    ]
 
 
 def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tollmeter.judgement.opposed import is_same, named
 from tollmeter.judgement.settlement import budget_beyond, budget_text
+from tollmeter.judgement.verdict import MOST_OTHERS
 from tollmeter.model import Book, Opposed, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
 
@@ -58,6 +59,9 @@ def lines(book: Book, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str
             reasons = [gap.reason for gap in book.index.run.uncompared if gap.point == points.get(command.name)]
             yield f"   against 1  not compared: {(*reasons, 'it has no number')[0]}"
     yield from _of_outputs(commands)
+    seen = book.index.run.surroundings
+    if seen and (seen.others or 0.0) > MOST_OTHERS:
+        yield f"Other programs took {percent(seen.others or 0.0)} of the CPUs' time meanwhile."
 
 
 def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
