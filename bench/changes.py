@@ -8,6 +8,7 @@ bench/changes.py RUN RUNS          seconds of `toll history` over that many copi
 
 from __future__ import annotations
 
+import resource
 import shutil
 import subprocess
 import sys
@@ -111,10 +112,16 @@ def seconds(run: Path, runs: int) -> None:
         for number in range(1, runs):
             shutil.copytree(Path(scratch, "run-000"), Path(scratch, f"run-{number:03}"))
         for words in ([], ["kernel.enter_syscall"]):
-            begun = time.perf_counter()
             command = [sys.executable, "-m", "tollmeter", "history", *words, "--runs", scratch]
+            begun_s, begun_cpu_s = time.perf_counter(), _cpu_seconds()
             subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-            print(f"{runs} runs, toll history {' '.join(words):24} {time.perf_counter() - begun:.1f} s")
+            took_s, cpu_s = time.perf_counter() - begun_s, _cpu_seconds() - begun_cpu_s
+            print(f"{runs} runs, toll history {' '.join(words):24} {took_s:.1f} s, {cpu_s:.1f} s of CPU")
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(words: Sequence[str]) -> None:

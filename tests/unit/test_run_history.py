@@ -225,6 +225,8 @@ def test_a_recorded_run_gives_the_same_rows_from_its_index_and_derived(tmp_path:
     assert [one.row for one in kept.readings] == [one.row for one in derived.readings] != []
     assert kept.labels == derived.labels
     probe = open_index(folder).rows[0].probe
+    (folder / "index.sqlite").unlink()
+    assert read_history([folder], [probe]).labels == {}
     assert [one.row for one in read_history([folder], [probe]).readings] == [
         one for one in open_index(folder).rows if one.probe == probe
     ]

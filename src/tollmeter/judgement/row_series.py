@@ -2,9 +2,9 @@
 """One row over the runs of one machine: its change points, each with what differs between the runs around it.
 
 Two runs are of one machine if host, CPU model and hypervisor are the same. Rows of different clocks, revisions, units
-or core states are different series. A row that follows the core's clock is a series in cycles. Where a row may or may
-not follow it, a change counts only if the series has it in ns and in cycles. `compare.of_rows` judges each change again
-by the levels on both sides of it, so that one rule decides what is a change between two runs and among many."""
+or core states are different series. A row that follows the core's clock is a series in cycles. `compare.of_rows` judges
+each change again by the levels on both sides of it, so that one rule decides what is a change between two runs and
+among many: of what may or may not follow the clock, a change in its unit and in cycles."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ LEAST_CHANGE = 0.01
 _NORMAL = 1.959964
 _LEAST_ERROR = 0.0005
 """Of a row whose interval has no width, as of a count."""
-_NEAR = 2
-"""Runs between the change points of both views of one change."""
 _PASSING = ("load_average", "swap_total")
 """Facts of a machine that change by the minute, or that no timed code depends on."""
 
@@ -113,24 +111,13 @@ def _has_interval(row: Row) -> bool:
 def _series(several: Sequence[Reading], left_out: int) -> RowSeries:
     readings = sorted(several, key=lambda reading: reading.source.started)
     in_cycles = all(reading.row.clock_hz for reading in readings)
-    places = _places(readings, in_cycles)
+    places = change_points(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
     while True:
         steps = _steps(readings, places, in_cycles)
         confirmed = [step.place for step in steps if step.change.verdict not in UNCHANGED]
         if len(confirmed) == len(places):
             return RowSeries(tuple(readings), in_cycles, tuple(steps), left_out)
         places = confirmed
-
-
-def _places(readings: Sequence[Reading], in_cycles: bool) -> list[int]:
-    """Change points in cycles; of what may or may not follow the clock those in its unit that the series in cycles has
-    too."""
-    errors = [_error(reading.row) for reading in readings]
-    places = change_points(_logs(readings, in_cycles), errors)
-    if in_cycles or not all(map(_clock_hz, readings)):
-        return places
-    others = change_points(_logs(readings, in_cycles=True), errors)
-    return [place for place in places if any(abs(place - other) <= _NEAR for other in others)]
 
 
 def _logs(readings: Sequence[Reading], in_cycles: bool) -> list[float]:

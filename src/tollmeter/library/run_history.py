@@ -120,7 +120,9 @@ def _excerpt(folder: Path, probes: str | None) -> Excerpt:
         row for row in index.rows
         if (row_key(row) in keys and row.clock == "hardware" if probes is None else fnmatchcase(row.probe, probes))
     )  # fmt: skip
-    return Excerpt(index.run, index.machine, rows, index.hierarchy if probes is None else (), tolls)
+    return Excerpt(
+        index.run, index.machine, rows, index.hierarchy if probes is None else (), tolls if probes is None else ()
+    )
 
 
 def _source(folder: Path, excerpt: Excerpt) -> Source:
