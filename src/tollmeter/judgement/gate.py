@@ -18,7 +18,7 @@ from typing import Literal
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.compare import Change, half_width
 from tollmeter.maths.distributions import student_reach, student_tails
-from tollmeter.model import Record, Row
+from tollmeter.model import Opposed, Record, Row
 from tollmeter.numbers.readings import RATES
 
 FALSE_ALARMS = 0.01
@@ -147,6 +147,13 @@ def of_change(change: Change, name: str, limit: float, runs_sd: float) -> Judged
     return Judged(
         name=name, log_ratio=sign * log(change.ratio.value), error=error, freedom=freedom, limit=limit, reason=reason
     )
+
+
+def of_pair(pair: Opposed, name: str, limit: float) -> Judged:
+    """Of a pair that was measured interleaved, whose interval is Student's over its blocks."""
+    freedom = max(1.0, pair.blocks - 1.0)
+    error = log(pair.high / pair.low) / 2 / student_reach(freedom)
+    return Judged(name=name, log_ratio=log(pair.ratio), error=error, freedom=freedom, limit=limit)
 
 
 def _why_not(change: Change) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from math import log
 
-from tollmeter.judgement.gate import Decision, Judged, decide
+from tollmeter.judgement.gate import decide, of_pair
 from tollmeter.library.timed import TimeOptions, ratios
-from tollmeter.maths.distributions import student_reach
 from tollmeter.model import Failure, Opposed
 from tollmeter.report.gated_commands import GatedCommands
 from tollmeter.report.timed import TIME
@@ -45,7 +43,7 @@ def gated_commands(
     decision = decide([])
     for _ in range(MEASURED_AT_MOST):
         measured.append(_ratio(measure([base, new], options)))
-        decision = _decision(measured[-1], new, limit)
+        decision = decide([of_pair(measured[-1], new, limit)])
         if decision.passes:
             break
     return GatedCommands(base, new, limit, tuple(measured), decision)
@@ -57,9 +55,3 @@ def _ratio(several: Sequence[Opposed]) -> Opposed:
     if found is None:
         raise Failure("the two commands have no ratio: too few runs in the budget", 1)
     return found
-
-
-def _decision(found: Opposed, new: str, limit: float) -> Decision:
-    freedom = max(1.0, found.blocks - 1.0)
-    error = log(found.high / found.low) / 2 / student_reach(freedom)
-    return decide([Judged(name=new, log_ratio=log(found.ratio), error=error, freedom=freedom, limit=limit)])
