@@ -19,7 +19,7 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="memory.prefetcher_is_one_sided",
         severity="note",
-        claim=f"walks {works[0]} are fetched ahead, walks {fails[0]} are not",
+        claim=f"walks {works[0]} are prefetched, walks {fails[0]} are not",
         evidence=(_gain(book, works[0]), _gain(book, fails[0])),
         remedy=f"let loops over much memory run {works[0]}",
     )

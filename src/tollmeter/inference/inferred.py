@@ -87,19 +87,17 @@ def _translation(seen: _Inputs) -> Iterator[Inference]:
 def _writes(seen: _Inputs) -> Iterator[Inference]:
     if seen.has("write-policy", "write-policy-baseline"):
         back = write_back(seen.rows, seen.probes, seen.levels)
-        yield _of_verdict("what is written is kept (write-back)", "write_back", back)
+        yield _of_verdict("the caches are write-back", "write_back", back)
         yield from _judged_by("a store that fits, against one that does not", "store_that_fits", back)
         allocate = write_allocate(seen.rows, seen.probes, seen.levels)
-        yield _of_verdict("a store that misses fetches its line", "write_allocate", allocate)
+        yield _of_verdict("a store that misses allocates its line (write-allocate)", "write_allocate", allocate)
         yield from _judged_by("a chase after stores, against one elsewhere", "reload_after_store", allocate)
 
 
 def _prefetch(seen: _Inputs) -> Iterator[Inference]:
     for prefetch in prefetching(seen.rows, seen.probes, seen.line_or_usual()) if seen.has("latency-of-stride") else ():
         of: dict[str, Value] = {"direction": prefetch.direction}
-        yield _of_verdict(
-            f"walks {prefetch.direction} are fetched ahead", "prefetched", prefetch.verdict, parameters=of
-        )
+        yield _of_verdict(f"walks {prefetch.direction} are prefetched", "prefetched", prefetch.verdict, parameters=of)
         at = of | ({"stride": prefetch.stride} if prefetch.stride else {})
         name = f"a prefetcher's help, {prefetch.direction}"
         yield from _judged_by(name, "prefetch_gain", prefetch.verdict, parameters=at)

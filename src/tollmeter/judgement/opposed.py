@@ -16,7 +16,7 @@ from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import is_timed
 from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overheads
 from tollmeter.numbers.row_of import counted
-from tollmeter.numbers.stats import benjamini_hochberg as adjusted_chances
+from tollmeter.numbers.stats import benjamini_hochberg
 
 MOST_CHANCE, MOST_CHANCE_WHEN_PRECISE = 0.002, 0.0007
 """The chances up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
@@ -62,7 +62,7 @@ def opposed(
         if (found := _ratio(sides[other], sides[point], metric)) is not None
     ]
     chances = [found.chance for *_, found in told]
-    adjusted = adjusted_chances(chances)
+    adjusted = benjamini_hochberg(chances)
     return tuple(
         _record(*each, _verdict(each[3], each[2], share, precision)) for each, share in zip(told, adjusted, strict=True)
     )

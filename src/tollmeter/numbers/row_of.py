@@ -21,7 +21,7 @@ from tollmeter.experiment.precision import (
     in_plain_numbers,
     middle_of,
 )
-from tollmeter.experiment.two_states import bimodal_split as parting
+from tollmeter.experiment.two_states import bimodal_split
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 
 class Speech(NamedTuple):
     """What the visits say of one metric, before it is dressed as a row. said: the headline first, and the other of two
-    heaps; complaint: why there is no number.
+    modes; complaint: why there is no number.
     """
 
     metric: Metric
@@ -71,7 +71,7 @@ def speech(told: Told, asked: Metric, known: Known) -> Speech:
     complaint = _too_little(told.readings, asked, series) or told.paid.bent(asked)
     if complaint or series is None:
         return Speech(metric, None, (), complaint)
-    said = [_estimated(*heap, told, asked, known) for heap in _heaps(*series.headline())]
+    said = [_estimated(*mode, told, asked, known) for mode in _by_mode(*series.headline())]
     return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
 
 
@@ -151,19 +151,19 @@ def counted(metric: Metric) -> Metric:
     return msgspec.structs.replace(metric, unit="instruction", better="less")
 
 
-def _heaps(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
-    """The headline; or, where its batches fall into two heaps, both of these, the commoner first. Two heaps are what
+def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
+    """The headline; or, where its batches fall into two modes, both of these, the commoner first. Two modes are what
     its visits scatter by: inside each they scatter as the probe's other points do."""
     logs = [np.log(values[values > 0]) for values in part.visits]
-    cut = parting(logs) if min(part.medians) > 0 else None
+    cut = bimodal_split(logs) if min(part.medians) > 0 else None
     if cut is None:
         return [(name, part)]
     dearer = [values > exp(cut) for values in part.visits]
-    heaps: list[tuple[StateName | None, Part]] = [
+    parts: list[tuple[StateName | None, Part]] = [
         ("first", part.where([~some for some in dearer])),
         ("second", part.where(dearer)),
     ]
-    return sorted(heaps, key=lambda heap: -heap[1].share)
+    return sorted(parts, key=lambda part: -part[1].share)
 
 
 def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:

@@ -121,9 +121,9 @@ def _in_ns(state: State, ns_per_unit: float) -> State:
 
 
 def _note(row: Row, value: float, ns_per_unit: float) -> str:
-    heaps = {state.state: state for state in row.states if state.state in ("first", "second")}
-    if row.state in heaps and len(heaps) == 2:
-        other = heaps["second" if row.state == "first" else "first"]
+    modes = {state.state: state for state in row.states if state.state in ("first", "second")}
+    if row.state in modes and len(modes) == 2:
+        other = modes["second" if row.state == "first" else "first"]
         return f"or {short(other.median * ns_per_unit, 'ns')}, in {in_percent(other.share)} of the samples"
     if len(row.modes) == 2:
         mode = max(row.modes, key=lambda mode: abs(mode * ns_per_unit - value)) * ns_per_unit

@@ -29,15 +29,15 @@ HEAPS = ("first", "second")
 def of_row(row: Row) -> Figure:
     if not is_known(row):
         return roughly(row.median, row.unit, row.samples)
-    heaps = _two_modes(row.states) if row.state in HEAPS else ()
-    return either(*heaps, row.unit) if heaps else quantity(row.median, row.unit, row.low, row.high)
+    modes = _two_modes(row.states) if row.state in HEAPS else ()
+    return either(*modes, row.unit) if modes else quantity(row.median, row.unit, row.low, row.high)
 
 
 def of_toll(toll: Toll) -> Figure:
     if toll.visits < LEAST_VISITS:
         return roughly(toll.value, toll.unit, toll.samples)
-    heaps = _two_modes(toll.states)
-    return either(*heaps, toll.unit) if heaps else quantity(toll.value, toll.unit, toll.low, toll.high)
+    modes = _two_modes(toll.states)
+    return either(*modes, toll.unit) if modes else quantity(toll.value, toll.unit, toll.low, toll.high)
 
 
 def of_level(level: Level) -> Figure:

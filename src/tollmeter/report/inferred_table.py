@@ -62,7 +62,7 @@ def _share_text(reached: Inference) -> str:
     passed = (
         "the core starts more loads of this width than two a cycle"
         if "load_bytes" in reached.parameters
-        else "the rest is fetched ahead, by no load"
+        else "the rest is prefetched"
     )
     return f"reading goes at {percent(share)} of it" + (f": {passed}" if share > PASSED_BY else "")
 

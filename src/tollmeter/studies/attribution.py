@@ -136,7 +136,7 @@ def _counted_by(book: Book, rows: Sequence[Row]) -> Clock:
 
 
 def _need(book: Book, timed: Row, kind: Clock) -> Need:
-    """footprint: what the probe says that it wanders through, else all that is resident."""
+    """footprint: the bytes that the probe says it reads, else all that is resident."""
     resident = _beside(book, timed, "resident-peak")
     return Need(
         time_ns=timed.median,

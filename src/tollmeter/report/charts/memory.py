@@ -21,7 +21,7 @@ BANDWIDTHS = tuple(f"{operation}-bandwidth-of-size" for operation in OPERATIONS)
 LATENCY = Subject(
     "latency",
     "Memory latency over size",
-    "How long does one load wait, by how much memory it wanders through?",
+    "How long does one load take, by the size of the buffer that it reads?",
     ("latency-of-size",),
 )
 LATENCY_BY_ABI = Subject(
@@ -62,7 +62,7 @@ def latency(bench: Bench) -> Iterator[Chart]:
         axis="size",
         series=_pages,
         y_title=_y_title(rows, "one dependent load"),
-        x_title="bytes wandered through in random order",
+        x_title="bytes of the buffer, read in random order",
         boundaries=[*knees_found(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
         height=380,
     )
