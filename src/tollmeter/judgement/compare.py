@@ -91,13 +91,18 @@ def compare(old: Index, new: Index, least: float = 0.01, *, machines: bool = Fal
 
 
 def machine_differences(old: Machine, new: Machine) -> list[str]:
-    """What may explain a change without the code: hardware, kernel, mitigations, frequency policy. A fact that one of
-    the runs does not have is no difference."""
-    facts = ("host", "cpu", "cpus", "kernel", "hypervisor")
-    several = [(name, getattr(old, name), getattr(new, name)) for name in facts]
+    """What may explain a change without the code, a sentence's part each."""
+    return [f"{name} {before} and {after}" for name, before, after in facts_that_differ(old, new)]
+
+
+def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
+    """Hardware, kernel, mitigations, frequency policy: name, value before, value after. A fact that one of the machines
+    does not have is no difference."""
+    names = ("host", "cpu", "cpus", "kernel", "hypervisor")
+    several = [(name, str(getattr(old, name)), str(getattr(new, name))) for name in names]
     both = sorted((old.facts.keys() & new.facts.keys()) - {*PASSING_FACTS})
     several += [(name, old.facts[name], new.facts[name]) for name in both]
-    return [f"{name} {before} and {after}" for name, before, after in several if before != after]
+    return [(name, before, after) for name, before, after in several if before != after]
 
 
 def _verdict_differences(old: RunInfo, new: RunInfo) -> list[str]:

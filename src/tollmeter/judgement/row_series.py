@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.compare import UNCHANGED, Change, of_rows
+from tollmeter.judgement.compare import UNCHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.change_points import change_points, level, scatter
 from tollmeter.model import Build, Machine, Row
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
@@ -30,8 +30,6 @@ LEAST_CHANGE = 0.01
 _NORMAL = 1.959964
 _LEAST_ERROR = 0.0005
 """Of a row whose interval has no width, as of a count."""
-_PASSING = ("load_average", "swap_total")
-"""Facts of a machine that change by the minute, or that no timed code depends on."""
 
 MachineKey = tuple[str, str, str]
 
@@ -183,16 +181,12 @@ def _middle(clocks: Sequence[float | None]) -> float | None:
 def differences(old: Reading, new: Reading) -> list[str]:
     """What may explain a change: the kernel and every fact of the machine that both runs have, how the probe was built,
     and Tollmeter itself."""
-    machines = old.source.machine, new.source.machine
-    facts = [(name.replace("vulnerability_", "mitigation of "), *(machine.facts[name] for machine in machines))
-             for name in sorted(machines[0].facts.keys() & machines[1].facts.keys() - {*_PASSING})]  # fmt: skip
-    several = [
-        *((name, str(getattr(machines[0], name)), str(getattr(machines[1], name))) for name in ("kernel", "cpus")),
-        *facts,
-        *_of_build(old, new),
-        ("Tollmeter", old.source.tollmeter, new.source.tollmeter),
+    facts = facts_that_differ(old.source.machine, new.source.machine)
+    others = [*_of_build(old, new), ("Tollmeter", old.source.tollmeter, new.source.tollmeter)]
+    several = [*facts, *((name, before, after) for name, before, after in others if before != after)]
+    return [
+        f"{name.replace('vulnerability_', 'mitigation of ')} {before} to {after}" for name, before, after in several
     ]
-    return [f"{name} {before} to {after}" for name, before, after in several if before != after]
 
 
 def _of_build(old: Reading, new: Reading) -> list[tuple[str, str, str]]:
