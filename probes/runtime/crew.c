@@ -52,21 +52,25 @@ static int worker_cpus[TOLL_MOST_WORKERS]; /* -1: wherever the system likes */
 
 /* ---- places ---- */
 
+/* The kernel refuses a mask that is shorter than its own, which has a bit for each CPU that the machine could have. */
+enum { MASK_CPUS = 65536, MASK_BITS = 8 * sizeof(unsigned long) };
+typedef unsigned long cpu_mask[MASK_CPUS / MASK_BITS];
+
 unsigned toll_allowed_cpus(int *cpus, unsigned room) {
+  const unsigned bits = MASK_BITS;
   unsigned count = 0;
-  unsigned long mask[TOLL_MOST_CPUS / (8 * sizeof(unsigned long))];
-  const unsigned bits = 8 * sizeof mask[0];
+  cpu_mask mask;
   memset(mask, 0, sizeof mask);
   if (syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) < 0) return 0;
-  for (unsigned cpu = 0; cpu < TOLL_MOST_CPUS && count < room; cpu++)
+  for (unsigned cpu = 0; cpu < MASK_CPUS && count < room; cpu++)
     if (mask[cpu / bits] >> cpu % bits & 1) cpus[count++] = (int)cpu;
   return count;
 }
 
 bool toll_pin(int cpu) {
-  unsigned long mask[TOLL_MOST_CPUS / (8 * sizeof(unsigned long))];
-  const unsigned bits = 8 * sizeof mask[0];
-  if (cpu < 0 || cpu >= TOLL_MOST_CPUS) return false;
+  const unsigned bits = MASK_BITS;
+  cpu_mask mask;
+  if (cpu < 0 || cpu >= MASK_CPUS) return false;
   memset(mask, 0, sizeof mask);
   mask[(unsigned)cpu / bits] |= 1ul << (unsigned)cpu % bits;
   return syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) == 0;

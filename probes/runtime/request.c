@@ -100,7 +100,7 @@ static bool parse_priority(const char *text, struct toll_request *request) {
 
 static bool parse_ahead(const char *text, struct toll_request *request) {
   uint64_t cpu;
-  if (!parse_number(text, &cpu) || cpu >= TOLL_MOST_CPUS) return false;
+  if (!parse_number(text, &cpu) || cpu > 65535) return false;
   request->ahead = true;
   request->ahead_cpu = (int)cpu;
   return true;

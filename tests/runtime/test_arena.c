@@ -118,7 +118,7 @@ static void expect_last_caches(void) {
 
 /* ---- control groups, from files made for them ---- */
 
-static char groups[] = "/tmp/toll-arena-XXXXXX";
+static char groups[] = "/tmp/toll-arena-XXXXXX", vast[] = "/tmp/toll-pages-XXXXXX";
 
 static int forget(const char *path, const struct stat *status, int kind, struct FTW *place) {
   (void)status, (void)kind, (void)place;
@@ -176,6 +176,27 @@ static void expect_groups(void) {
   nftw(groups, forget, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Where a huge page has 512 MiB a small buffer touches its own pages alone. */
+static void expect_no_vast_pages(void) {
+  struct rusage before, after;
+  EXPECT(mkdtemp(vast) != NULL);
+  static char file[64];
+  snprintf(file, sizeof file, "%s/size", vast);
+  FILE *said = fopen(file, "w");
+  if (!said) return;
+  fputs("536870912\n", said);
+  fclose(said);
+  const char *usual = huge_page_file;
+  huge_page_file = file;
+  struct toll_run r = test_run(&visit, &probe);
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT(toll_buffer(&r, (struct toll_buffer_request){.bytes = 16384, .pages = TOLL_PAGES_LARGE}) != NULL);
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT(after.ru_minflt - before.ru_minflt < 64);
+  huge_page_file = usual;
+  nftw(vast, forget, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void) {
   expect_last_caches();
   expect_places();
@@ -186,5 +207,6 @@ int main(void) {
   expect_drawn_in_a_huge_page();
   EXPECT(toll_memory_left() > 0);
   expect_groups();
+  expect_no_vast_pages();
   return failures;
 }

@@ -3,8 +3,16 @@
  * Companions: every batch reaches every worker once, background ones are under load before the timed worker starts and
  * say what they did, and a role without a CPU to run on is a skip with its reason.
  */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "expect.h"
 
@@ -88,11 +96,34 @@ static void expect_no_place(void) {
   EXPECT(visit.reason[0] != '\0');
 }
 
+/* A kernel for 65,536 CPUs refuses a mask with fewer bits. */
+static bool has_many_cpus(void) {
+  enum { MASK_BYTES = 8192 };
+  const struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_getaffinity, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, MASK_BYTES, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter *)code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void expect_cpus_among_many(void) {
+  int status = 0, cpus[4];
+  pid_t child = fork();
+  if (child == 0) _exit(has_many_cpus() ? toll_allowed_cpus(cpus, 4) == 0 : 2);
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) != 1);
+}
+
 int main(void) {
   expect_lockstep(TOLL_PROCESS);
   expect_lockstep(TOLL_THREAD);
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
   expect_no_place();
+  expect_cpus_among_many();
   return failures;
 }
