@@ -139,6 +139,53 @@ static void put_caches(int cpu) {
   toll_put_close(']');
 }
 
+/* Whether a list as the system writes it, "0-3,8", has the number. */
+static bool list_has(const char *list, long number) {
+  while (*list) {
+    char *rest;
+    const long from = strtol(list, &rest, 10);
+    long to = from;
+    if (rest == list) return false;
+    if (*rest == '-') to = strtol(rest + 1, &rest, 10);
+    if (from <= number && number <= to) return true;
+    list = *rest == ',' ? rest + 1 : rest;
+  }
+  return false;
+}
+
+static bool threads_of(int cpu, char *list, size_t room) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/cpu%d/topology/thread_siblings_list", cpu_folder, cpu);
+  return toll_read_text(path, list, room);
+}
+
+bool toll_share_core(int cpu, int other) {
+  char list[512];
+  return threads_of(cpu, list, sizeof list) && list_has(list, other);
+}
+
+/* The core of cpus[first], unless an earlier CPU has told of it or it has no other of these. */
+static void put_core(const int *cpus, unsigned count, unsigned first) {
+  char list[512];
+  unsigned others = 0;
+  if (!threads_of(cpus[first], list, sizeof list)) return;
+  for (unsigned i = 0; i < first; i++)
+    if (list_has(list, cpus[i])) return;
+  for (unsigned i = first + 1; i < count; i++) others += list_has(list, cpus[i]);
+  if (!others) return;
+  toll_put_open(NULL, '[');
+  for (unsigned i = first; i < count; i++)
+    if (list_has(list, cpus[i])) toll_put_integer(NULL, cpus[i]);
+  toll_put_close(']');
+}
+
+/* CPUs that are hardware threads of one core: two workers on them share its caches and its execution units. */
+static void put_cores(const int *cpus, unsigned count) {
+  toll_put_open("cores", '[');
+  for (unsigned i = 0; i < count; i++) put_core(cpus, count, i);
+  toll_put_close(']');
+}
+
 static bool have_same_caches(int cpu, int other) {
   static const char *const names[] = {"type", "level", "size", "ways_of_associativity", "coherency_line_size"};
   for (int index = 0; index < MOST_INDEXES; index++)
@@ -270,6 +317,7 @@ void toll_machine(void) {
   toll_put_count("memory_bytes", memory_bytes());
   put_caches(count ? cpus[0] : 0);
   put_kinds(cpus, toll_counts_instructions() ? 0 : count);
+  put_cores(cpus, toll_counts_instructions() ? 0 : count);
   toll_put_open("allowed_cpus", '[');
   for (unsigned i = 0; i < count; i++) toll_put_integer(NULL, cpus[i]);
   toll_put_close(']');

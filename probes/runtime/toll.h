@@ -203,6 +203,7 @@ size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system
 /* Of all largest caches that the first so many CPUs of the visit have between them. */
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
+bool toll_share_core(int cpu, int other); /* hardware threads of one core, as the system says */
 size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
 
 enum toll_order {

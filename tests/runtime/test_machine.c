@@ -40,13 +40,13 @@ static void say_core(int cpu, const char *size) {
   say(cpu, 1, "size", size);
 }
 
-/* What is printed of the kinds of these CPUs. */
-static const char *kinds_of(const int *cpus, unsigned count) {
+/* What is printed of these CPUs. */
+static const char *told_by(void (*put)(const int *cpus, unsigned count), const int *cpus, unsigned count) {
   static char told[4 * TOLL_LONGEST_LINE];
   int saved = dup(STDOUT_FILENO), ends[2];
   EXPECT(pipe(ends) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0);
   toll_record_open("machine");
-  put_kinds(cpus, count);
+  put(cpus, count);
   toll_record_close();
   toll_emit_end(false, false);
   dup2(saved, STDOUT_FILENO);
@@ -60,11 +60,30 @@ static const char *kinds_of(const int *cpus, unsigned count) {
 
 static void expect_kinds(void) {
   const int all[] = {0, 1, 2, 3};
-  const char *told = kinds_of(all, 4);
+  const char *told = told_by(put_kinds, all, 4);
   EXPECT(strstr(told, "\"kinds\":[{\"cpus\":[0,1],\"caches\":[{\"level\":1,") != NULL);
   const char *small = strstr(told, "{\"cpus\":[2,3],\"caches\":[");
   EXPECT(small && strstr(small, "\"size_bytes\":4194304,") && !strstr(small, "\"size_bytes\":2097152,"));
-  EXPECT(strstr(kinds_of(all, 2), "\"kinds\":[]") != NULL);
+  EXPECT(strstr(told_by(put_kinds, all, 2), "\"kinds\":[]") != NULL);
+}
+
+static void say_threads(int cpu, const char *list) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/cpu%d/topology", root, cpu);
+  mkdir(path, 0700);
+  strcat(path, "/thread_siblings_list");
+  int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  EXPECT(file >= 0 && write(file, list, strlen(list)) == (ssize_t)strlen(list));
+  close(file);
+}
+
+static void expect_cores(void) {
+  const int all[] = {0, 1, 2, 3}, some[] = {0, 1, 3};
+  EXPECT(strstr(told_by(put_cores, all, 4), "\"cores\":[]") != NULL);
+  for (int cpu = 0; cpu < 4; cpu++) say_threads(cpu, cpu % 2 ? "1,3\n" : "0,2-2\n");
+  EXPECT(strstr(told_by(put_cores, all, 4), "\"cores\":[[0,2],[1,3]]") != NULL);
+  EXPECT(strstr(told_by(put_cores, some, 3), "\"cores\":[[1,3]]") != NULL);
+  EXPECT(toll_share_core(0, 2) && !toll_share_core(0, 1) && !toll_share_core(7, 0));
 }
 
 int main(void) {
@@ -74,6 +93,7 @@ int main(void) {
   for (int cpu = 2; cpu < 4; cpu++) say_core(cpu, "4096K\n");
   EXPECT(have_same_caches(0, 1) && have_same_caches(2, 3) && !have_same_caches(0, 2) && !have_same_caches(3, 1));
   expect_kinds();
+  expect_cores();
   say(1, 2, "type", "Unified\n");
   EXPECT(!have_same_caches(0, 1)); /* one level more */
   nftw(root, forget, 8, FTW_DEPTH | FTW_PHYS);

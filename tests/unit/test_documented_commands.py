@@ -69,7 +69,6 @@ ELSEWHERE = {
         "tests/unit/test_gated_commands.py",
         "two_commands",
     ),
-    "toll history --runs DIR --runs DIR": ("tests/unit/test_run_history.py", "--runs"),
     "toll gate --base RUN --new LAST": ("tests/unit/test_gate.py", '"--new"'),
 }
 MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")

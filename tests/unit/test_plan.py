@@ -541,3 +541,22 @@ def test_of_a_hybrid_the_caches_are_those_of_the_cpu_that_is_measured() -> None:
     assert measured_caches(machine, ()).caches == large.caches, "the highest CPU is measured unless told otherwise"
     assert measured_caches(machine, (1, 3)).caches == small.caches
     assert measured_caches(MACHINE, (1,)) == MACHINE
+
+
+@pytest.mark.parametrize(
+    ("cpus", "cores", "wanted", "host"),
+    [
+        (4, ((0, 1), (2, 3)), (3, 1, 2), 0),
+        (8, ((0, 4), (1, 5), (2, 6), (3, 7)), (7, 6, 5, 4, 3, 2, 1), 0),
+        (8, ((0, 1), (2, 3), (4, 5), (6, 7)), (7, 5, 3, 1, 6, 4, 2), 0),
+        (4, (), (3, 2, 1), 0),
+    ],
+    ids=["two cores", "second threads numbered last", "threads numbered together", "one thread each"],
+)
+def test_workers_are_on_distinct_cores_first(
+    cpus: int, cores: tuple[tuple[int, ...], ...], wanted: tuple[int, ...], host: int
+) -> None:
+    machine = msgspec.structs.replace(MACHINE, cpus=cpus, allowed_cpus=tuple(range(cpus)), cores=cores)
+    suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
+    plan = make(suite, catalog(), machine, budget_seconds=9, seed=1)
+    assert (plan.cpus, plan.host_cpu) == (wanted, host)

@@ -99,7 +99,8 @@ class Kind(Record, frozen=True):
 
 class Machine(Record, frozen=True):
     """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name. caches: of the
-    CPU that is measured; kinds: empty where all CPUs have the same.
+    CPU that is measured; kinds: empty where all CPUs have the same. cores: the allowed CPUs that are threads of one
+    core, for each core with several.
     """
 
     host: str
@@ -115,6 +116,7 @@ class Machine(Record, frozen=True):
     architecture: str = ""
     facts: dict[str, str] = {}
     kinds: tuple[Kind, ...] = ()
+    cores: tuple[tuple[int, ...], ...] = ()
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):

@@ -261,14 +261,23 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
 
 
 def _cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, the highest first, and the host's own: the lowest that is not measured on, if there is one.
+    """CPUs to measure on, and the host's own: the lowest that is not measured on, if there is one.
 
-    Interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on.
+    Interrupts land on low CPUs more often, so the highest come first, one of each core: two workers share a core only
+    where there are more workers than cores. With two CPUs the host keeps off the one that single workers run on.
     """
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
         raise Failure(f"CPU {missing[0]} may not be used here; these may: {', '.join(map(str, allowed))}")
-    measured = tuple(dict.fromkeys(asked)) or tuple(sorted(allowed[1:] if len(allowed) > 2 else allowed, reverse=True))
+    measured = tuple(dict.fromkeys(asked)) or _one_of_each_core(machine, allowed[1:] if len(allowed) > 2 else allowed)
     free = [cpu for cpu in allowed if cpu not in measured] or [cpu for cpu in allowed if cpu != measured[0]]
     return measured, (free[0] if free else None)
+
+
+def _one_of_each_core(machine: Machine, cpus: Sequence[int]) -> tuple[int, ...]:
+    """The highest CPU of each core, then the others; the cores of which a thread is left to the host come last."""
+    core_of = {cpu: core for core in machine.cores for cpu in core}
+    ordered = sorted(cpus, key=lambda cpu: (not set(core_of.get(cpu, ())) <= {*cpus}, -cpu))
+    firsts = {core_of.get(cpu, (cpu,)): cpu for cpu in reversed(ordered)}
+    return tuple(sorted(ordered, key=lambda cpu: firsts[core_of.get(cpu, (cpu,))] != cpu))
