@@ -12,6 +12,7 @@ import pytest
 import stands
 from tollmeter.protocol import outcome
 from tollmeter.targets import native_loader
+from tollmeter.targets.profiling_visit import Asked, profiled
 from tollmeter.toolchain.abis import make_beside
 from tollmeter.toolchain.build import build_abi, find_compiler, read_abis
 
@@ -74,3 +75,11 @@ def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
         served[probe] = outcome(stream).served
     assert served[SERVED] > 0.5
     assert served["datamodel.pointer_chase"] == 0
+
+
+def test_a_probe_is_profiled_under_the_loader() -> None:
+    probe = "datamodel.pointer_chase"
+    build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
+    done = profiled("local", str(stands.ROOT / "build/x32" / probe), ["nodes=1024"], Asked(50), Path())
+    assert done.ended.status == 0
+    assert b'"k":"profile"' in done.ended.output

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.model import Failure
+from tollmeter.targets import native_loader
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.leash import leashed
 from tollmeter.targets.qemu_user import emulator_here
@@ -44,7 +45,7 @@ def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, e
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
-        return ProfiledVisit(Child([executable, *words], environment).finish(limit_s), {})
+        return ProfiledVisit(Child([*native_loader.command(executable), *words], environment).finish(limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
     return _counted(place, [executable, *words], asked, emulator, limit_s)
