@@ -39,7 +39,7 @@ enum {
   X32_GETSOCKOPT,
   X32_EXECVEAT = 545
 };
-enum { MOST_PARTS = 64 };
+enum { MOST_PARTS = 256, EPOLL_PWAIT2 = 441 };
 
 /* The program's argument i, as the kernel takes it. */
 struct call {
@@ -106,6 +106,21 @@ static long masked(long number, struct call call, unsigned which) {
     call.of[which] = (long)&mask;
   }
   return passed(number, &call);
+}
+
+/* pselect6(2) has its mask in a structure of two words. */
+static long select_call(struct call call) {
+  uint64_t words[2], mask;
+  if (call.of[5]) {
+    memcpy(words, at((uint64_t)call.of[5]), sizeof words);
+    if (words[0]) {
+      memcpy(&mask, at(words[0]), sizeof mask);
+      mask &= ~(1ull << (SIGSYS - 1));
+      words[0] = (uint64_t)(uintptr_t)&mask;
+    }
+    call.of[5] = (long)words;
+  }
+  return passed(SYS_pselect6, &call);
 }
 
 static long timer_call(struct call call) {
@@ -235,7 +250,9 @@ long serve(long number, ucontext_t *context) {
     case SYS_rt_sigprocmask: return signals_mask(context, (int)of[0], at((uint64_t)of[1]), at((uint64_t)of[2]));
     case SYS_rt_sigsuspend: return masked(call.number, call, 0);
     case SYS_ppoll: return masked(call.number, call, 3);
-    case SYS_epoll_pwait: return masked(call.number, call, 4);
+    case SYS_epoll_pwait:
+    case EPOLL_PWAIT2: return masked(call.number, call, 4);
+    case SYS_pselect6: return select_call(call);
     case SYS_clone:
       return process_clone(context, (unsigned long)of[0], (uintptr_t)of[1], (uintptr_t)of[2], (uintptr_t)of[3],
                            (uintptr_t)of[4]);

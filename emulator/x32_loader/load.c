@@ -31,16 +31,25 @@ _Noreturn void enter_program(uintptr_t entry, uintptr_t stack, uintptr_t old, si
 extern const char vdso_image[], vdso_image_end[];
 char program_path[PATH_MAX];
 
-void complain(const char *sentence, long number) {
-  char line[160], *end = line, digits[20];
-  while (*sentence && end < line + 120) *end++ = *sentence++;
+/* The end of what is written. */
+static char *put_digits(char *to, long number) {
+  char digits[20];
   int count = 0;
-  for (; number >= 0 && (number > 0 || count == 0); number /= 10) {
+  do {
     digits[count++] = (char)('0' + number % 10);
-    if (number < 10) break;
+    number /= 10;
+  } while (number);
+  while (count) *to++ = digits[--count];
+  return to;
+}
+
+void complain(const char *sentence, long number) {
+  char line[160], *end = line;
+  while (*sentence && end < line + 120) *end++ = *sentence++;
+  if (number >= 0) {
+    *end++ = ' ';
+    end = put_digits(end, number);
   }
-  if (count) *end++ = ' ';
-  while (count) *end++ = digits[--count];
   *end++ = '\n';
   NATIVE(SYS_write, 2, line, end - line);
 }
@@ -74,13 +83,14 @@ static int protection_of(const Elf32_Phdr *part) {
 /* Maps a segment, clears the rest of its last page, and maps what the file does not hold. Returns its end. */
 static uintptr_t map_part(long file, const Elf32_Phdr *part) {
   const uintptr_t start = page_down(part->p_vaddr), of_file = part->p_vaddr + part->p_filesz,
-                  end = part->p_vaddr + part->p_memsz, mapped = page_up(of_file);
+                  end = part->p_vaddr + part->p_memsz, mapped = part->p_filesz ? page_up(of_file) : start;
   const int protection = protection_of(part);
   long failed = 0;
   if (part->p_filesz)
     failed = memory_map(start, of_file - start, protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file,
                         (long)page_down(part->p_offset));
-  if (failed >= 0 && end > of_file && protection & PROT_WRITE) memset((void *)of_file, 0, mapped - of_file);
+  if (failed >= 0 && mapped > of_file && end > of_file && protection & PROT_WRITE)
+    memset((void *)of_file, 0, mapped - of_file);
   if (failed >= 0 && end > mapped)
     failed = memory_map(mapped, end - mapped, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (failed < 0) give_up("x32-loader: a segment of the executable cannot be mapped below 4 GiB");
@@ -305,10 +315,8 @@ static const char *program_of(struct start *start) {
 
 /* The executable's own path, whatever it was started by. */
 static void name_program(long file, const char *path) {
-  char link[] = "/proc/self/fd/\0\0";
-  char *digit = link + strlen(link);
-  if (file > 9) *digit++ = (char)('0' + file / 10 % 10);
-  *digit = (char)('0' + file % 10);
+  char link[32] = "/proc/self/fd/";
+  put_digits(link + strlen(link), file);
   if (NATIVE(SYS_readlink, link, program_path, sizeof program_path - 1) > 0) return;
   const size_t bytes = strlen(path);
   memcpy(program_path, path, bytes < PATH_MAX ? bytes : PATH_MAX - 1);

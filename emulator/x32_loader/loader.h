@@ -50,6 +50,8 @@ long memory_map(uintptr_t start, size_t bytes, long protection, long flags, long
 long memory_unmap(uintptr_t start, size_t bytes);
 long memory_remap(uintptr_t old, size_t old_bytes, size_t bytes, long flags, uintptr_t new);
 long memory_break(uintptr_t end);
+uint64_t memory_lock(void); /* all signals are blocked until memory_unlock() gets what this returns */
+void memory_unlock(uint64_t before);
 
 /* signals.c: handlers of the program, called with the context that x32 has. */
 long signals_action(int number, const void *action, void *old, size_t set_bytes);
@@ -67,8 +69,9 @@ bool process_dispatch(void);
 extern char program_path[];
 
 /* calls.c */
-struct shared { /* a page that the program can read: TOLL_SERVED in its environment is its address */
-  uint64_t calls;
+struct shared {     /* a page that the program can read: TOLL_SERVED in its environment is its address */
+  uint64_t calls;   /* and handlers of signals, which the loader calls in the kernel's place */
+  uint64_t started; /* processes, threads and programs: what is served to these is counted elsewhere */
 };
 extern struct shared *shared;
 long serve(long number, ucontext_t *context);

@@ -25,14 +25,14 @@ static struct {
 } space;
 
 /* No handler of the program may run while the table is locked: it could ask for memory too. */
-static uint64_t lock(void) {
+uint64_t memory_lock(void) {
   uint64_t all = ~0ull, before = 0;
   NATIVE(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
   while (__atomic_exchange_n(&space.is_locked, true, __ATOMIC_ACQUIRE)) NATIVE(SYS_sched_yield, 0);
   return before;
 }
 
-static void unlock(uint64_t before) {
+void memory_unlock(uint64_t before) {
   __atomic_store_n(&space.is_locked, false, __ATOMIC_RELEASE);
   NATIVE(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
@@ -139,7 +139,7 @@ long memory_map(uintptr_t start, size_t bytes, long protection, long flags, long
   bytes = page_up(bytes);
   if (bytes == 0) return -EINVAL;
   if (bytes >= STACK_TOP || start >= STACK_TOP) return -ENOMEM;
-  const uint64_t before = lock();
+  const uint64_t before = memory_lock();
   const uintptr_t place = chosen(start, bytes, flags);
   const long fixed = (flags & ~MAP_32BIT) | (flags & MAP_FIXED ? 0 : MAP_FIXED_NOREPLACE);
   long result = place ? NATIVE(SYS_mmap, place, bytes, protection, fixed, file, offset) : -ENOMEM;
@@ -147,15 +147,15 @@ long memory_map(uintptr_t start, size_t bytes, long protection, long flags, long
     NATIVE(SYS_munmap, place, bytes);
     result = -ENOMEM;
   }
-  unlock(before);
+  memory_unlock(before);
   return result;
 }
 
 long memory_unmap(uintptr_t start, size_t bytes) {
-  const uint64_t before = lock();
+  const uint64_t before = memory_lock();
   const long result = NATIVE(SYS_munmap, start, bytes);
   if (result == 0) take_away(start, start + page_up(bytes));
-  unlock(before);
+  memory_unlock(before);
   return result;
 }
 
@@ -173,13 +173,13 @@ static long moved(uintptr_t old, size_t old_bytes, size_t bytes, long flags, uin
 long memory_remap(uintptr_t old, size_t old_bytes, size_t bytes, long flags, uintptr_t new) {
   old_bytes = page_up(old_bytes);
   bytes = page_up(bytes);
-  const uint64_t before = lock();
+  const uint64_t before = memory_lock();
   const long result = moved(old, old_bytes, bytes, flags, new);
   if (result >= 0) {
     if (!(flags & MREMAP_DONTUNMAP)) take_away(old, old + old_bytes);
     add((uintptr_t)result, (uintptr_t)result + bytes);
   }
-  unlock(before);
+  memory_unlock(before);
   return result;
 }
 
@@ -192,7 +192,7 @@ static bool resize_heap(uintptr_t old, uintptr_t new) {
 
 /* brk(2): the end as it is afterwards. */
 long memory_break(uintptr_t end) {
-  const uint64_t before = lock();
+  const uint64_t before = memory_lock();
   const uintptr_t old = page_up(space.break_end), new = page_up(end);
   const bool is_sound = end >= space.break_start && end < STACK_TOP;
   if (is_sound && (space.is_break_native ? NATIVE(SYS_brk, end) == (long)end : resize_heap(old, new))) {
@@ -203,6 +203,6 @@ long memory_break(uintptr_t end) {
       take_away(new, old);
   }
   const long result = (long)space.break_end;
-  unlock(before);
+  memory_unlock(before);
   return result;
 }

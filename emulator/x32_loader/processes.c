@@ -34,7 +34,9 @@ bool process_dispatch(void) {
 
 static long forked(unsigned long flags, uintptr_t parent, uintptr_t child, uintptr_t storage) {
   const unsigned long own = flags & ~(unsigned long)(CLONE_VM | CLONE_VFORK);
+  const uint64_t before = memory_lock(); /* the child of a fork in another thread would find it locked for ever */
   const long result = NATIVE(SYS_clone, own, 0, parent, child, storage);
+  memory_unlock(before);
   if (result == 0) {
     signals_forked();
     process_dispatch();
@@ -45,6 +47,7 @@ static long forked(unsigned long flags, uintptr_t parent, uintptr_t child, uintp
 /* vfork(2) is served as fork(2): its child would return through this frame, below which the parent goes on. */
 long process_clone(ucontext_t *context, unsigned long flags, uintptr_t stack, uintptr_t parent, uintptr_t child,
                    uintptr_t storage) {
+  __atomic_fetch_add(&shared->started, 1, __ATOMIC_RELAXED);
   if (!stack) return forked(flags, parent, child, storage);
   const long long *from = context->uc_mcontext.gregs;
   struct resumed *resumed = (struct resumed *)((stack - BELOW_STACK) & -16ul);
@@ -104,6 +107,7 @@ static void keep_open(const char *name) {
 /* A program for x32 is started by this loader again, which the kernel knows as the running one. */
 long process_exec(address32 path, address32 words, address32 environment) {
   const char *arguments[MOST_WORDS + 3], *variables[MOST_WORDS];
+  __atomic_fetch_add(&shared->started, 1, __ATOMIC_RELAXED);
   const char *name = at(path);
   const long count = widened(words, arguments + 3, MOST_WORDS), others = widened(environment, variables, MOST_WORDS);
   if (count < 0 || others < 0) return -E2BIG;

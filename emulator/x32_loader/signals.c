@@ -76,8 +76,10 @@ static void call_program(int number, siginfo_t *info, void *in) {
   signal_info(told, info);
   memcpy(own.registers, &context->uc_mcontext, sizeof own.registers);
   memcpy(&own.mask, &context->uc_sigmask, sizeof own.mask);
-  void (*handler)(int, void *, void *) = at(actions[number].handler);
-  handler(number, told, &own);
+  const address32 address = actions[number].handler;
+  void (*handler)(int, void *, void *) = at(address);
+  __atomic_fetch_add(&shared->calls, 1, __ATOMIC_RELAXED);
+  if (address > 1) handler(number, told, &own); /* else it is just being taken away */
   memcpy(&context->uc_mcontext, own.registers, sizeof own.registers);
   own.mask &= ~SYS_BIT;
   memcpy(&context->uc_sigmask, &own.mask, sizeof own.mask);
@@ -109,13 +111,17 @@ long signals_action(int number, const void *action, void *old, size_t set_bytes)
   if (number < 1 || number > SIGNALS) return -EINVAL;
   const struct x32_action previous = actions[number];
   const bool is_own = NATIVE(SYS_getpid, 0) == own_process;
-  long result = 0;
+  struct x32_action next = previous;
+  if (action) memcpy(&next, action, sizeof next);
+  if (is_own) actions[number] = next; /* before the kernel delivers to it */
   if (number != SIGSYS) {
-    if (action) after = natively(action);
-    result = NATIVE(SYS_rt_sigaction, number, action ? &after : NULL, &before, set_bytes);
-    if (result < 0) return result;
+    after = natively(&next);
+    const long result = NATIVE(SYS_rt_sigaction, number, action ? &after : NULL, &before, set_bytes);
+    if (result < 0) {
+      if (is_own) actions[number] = previous;
+      return result;
+    }
   }
-  if (action && is_own) memcpy(&actions[number], action, sizeof(struct x32_action));
   if (!old) return 0;
   struct x32_action *found = old;
   *found = previous;
@@ -125,11 +131,11 @@ long signals_action(int number, const void *action, void *old, size_t set_bytes)
 
 /* rt_sigprocmask(2): what the context holds is in force once the call is served. */
 long signals_mask(ucontext_t *context, int how, const uint64_t *set, uint64_t *old) {
-  uint64_t mask, change;
+  uint64_t mask, change = 0;
   memcpy(&mask, &context->uc_sigmask, sizeof mask);
+  if (set) memcpy(&change, set, sizeof change); /* may be the same as old */
   if (old) memcpy(old, &mask, sizeof mask);
   if (!set) return 0;
-  memcpy(&change, set, sizeof change);
   if (how == SIG_BLOCK)
     mask |= change;
   else if (how == SIG_UNBLOCK)

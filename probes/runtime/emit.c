@@ -200,8 +200,7 @@ void toll_emit_end(bool stopped, bool stays) {
   toll_put_count("records", before);
   if (stopped) toll_put_bool("stopped", true);
   if (stays) toll_put_bool("stays", true);
-  const double served = toll_served_share();
-  if (served > 0) toll_put_real("served", served);
+  if (toll_is_served()) toll_put_real("served", toll_served_share());
   toll_record_close();
   toll_emit_flush();
   open_line.records = 0;

@@ -252,9 +252,15 @@ void toll_count(struct toll_run *r);
 bool toll_is_served(void);
 uint64_t toll_served_calls(void);
 double toll_served_bytes(void);
-/* A timed batch has ended, before which so many calls had been served. */
-void toll_served_add(uint64_t before, uint64_t took_ns);
-/* Share of the timed batches that served calls took, since the last call of this. */
+/* So far. started: processes and threads. */
+struct toll_served {
+  uint64_t calls, started;
+};
+struct toll_served toll_served_read(void);
+/* A timed batch has ended. before: what had been served when it began. */
+void toll_served_add(struct toll_served before, uint64_t took_ns);
+/* Share of the timed batches that served calls took, since the last call of this; 1 where they started a process, whose
+ * calls are not counted. */
 double toll_served_share(void);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */

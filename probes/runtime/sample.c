@@ -133,7 +133,7 @@ static void take(struct toll_run *r, struct sample *s) {
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     if (turn && !s->controlled) s->width_between_hz = toll_width_measure();
-    const uint64_t served = toll_served_calls();
+    const struct toll_served served = toll_served_read();
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
     toll_served_add(served, s->body.ns[twice]);
     mark(s);
@@ -145,7 +145,9 @@ static void take(struct toll_run *r, struct sample *s) {
   mark(s);
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
+    const struct toll_served served = toll_served_read();
     s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
+    toll_served_add(served, s->control.ns[twice]);
     mark(s);
   }
 }

@@ -2,7 +2,7 @@
  *
  * System calls that a loader makes in the kernel's place, for an ABI that the kernel does not know (emulator/x32_loader).
  * Each takes a signal, some 20 times what the kernel's own would take: a time with many of them is the loader's. It
- * counts them in a word whose address is in the environment.
+ * counts them in words whose address is in the environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,10 @@
 
 #include "internal.h"
 
+enum { CALLS, STARTED };
+
 static double calls, timed_ns;
+static bool has_started; /* another process: what is served to it is not counted here */
 
 static const volatile uint64_t *counter(void) {
   static const volatile uint64_t *found;
@@ -29,7 +32,15 @@ bool toll_is_served(void) {
 }
 
 uint64_t toll_served_calls(void) {
-  return toll_is_served() ? *counter() : 0;
+  return toll_is_served() ? counter()[CALLS] : 0;
+}
+
+static uint64_t started(void) {
+  return toll_is_served() ? counter()[STARTED] : 0;
+}
+
+struct toll_served toll_served_read(void) {
+  return (struct toll_served){toll_served_calls(), started()};
 }
 
 /* What is resident of the loader, which lies above all addresses of the program. */
@@ -50,8 +61,9 @@ double toll_served_bytes(void) {
   return bytes;
 }
 
-void toll_served_add(uint64_t before, uint64_t took_ns) {
-  calls += (double)(toll_served_calls() - before);
+void toll_served_add(struct toll_served before, uint64_t took_ns) {
+  calls += (double)(toll_served_calls() - before.calls);
+  has_started |= started() > before.started;
   timed_ns += (double)took_ns;
 }
 
@@ -70,6 +82,8 @@ static double call_ns(void) {
 
 double toll_served_share(void) {
   const double share = calls > 0 && timed_ns > 0 ? calls * call_ns() / timed_ns : 0;
+  const bool is_unknown = has_started;
   calls = timed_ns = 0;
-  return share < 1 ? share : 1;
+  has_started = false;
+  return is_unknown || share > 1 ? 1 : share;
 }

@@ -204,7 +204,7 @@ size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
 bool toll_share_core(int cpu, int other); /* hardware threads of one core, as the system says */
-size_t toll_huge_page_bytes(void); /* as the system says, else 2 MiB */
+size_t toll_huge_page_bytes(void);        /* as the system says, else 2 MiB */
 
 enum toll_order {
   TOLL_ORDER_RANDOM,     /* one random cycle over all lines (Sattolo 1986) */

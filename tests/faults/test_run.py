@@ -271,7 +271,7 @@ def test_nothing_measured_is_never_success(done: Toll, root: Path) -> None:
         (["show", "LAST", "--format", "xml"], "xml"),
         (["list", "prbes"], "probes"),
         (["lst"], "list"),
-        (["export", "LAST", "--what", "all"], "rows"),
+        (["export", "LAST", "--what", "all"], "tolls"),
         (["report", "\x1b[2J"], "run"),
     ],
 )

@@ -101,6 +101,53 @@ static void signals(void) {
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+static volatile int ends_threads;
+static void *map_and_unmap(void *nothing) {
+  while (!ends_threads) munmap(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+  return nothing;
+}
+
+static void call(int number, siginfo_t *info, void *context) {
+  (void)info;
+  (void)context;
+  taken = getppid() > 0 ? number : 0;
+}
+
+/* A call of a handler that interrupts a wait with all other signals blocked; masks that are read and written at once. */
+static void waits(void) {
+  sigset_t most, same;
+  handle(SIGALRM, call, 0);
+  sigfillset(&most);
+  sigdelset(&most, SIGALRM);
+  taken = 0;
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20000}}, NULL);
+  RIGHT("select", pselect(0, NULL, NULL, NULL, NULL, &most) == -1 && errno == EINTR && taken == SIGALRM);
+  sigemptyset(&same);
+  sigaddset(&same, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &same, &same);
+  RIGHT("one mask", !sigismember(&same, SIGUSR1));
+  sigprocmask(SIG_SETMASK, &same, &same);
+  RIGHT("blocked by it", sigismember(&same, SIGUSR1));
+}
+
+/* Of a fork in one thread while another maps memory the child maps memory too. */
+static void forks_in_a_crowd(void) {
+  pthread_t thread;
+  int right = 1;
+  pthread_create(&thread, NULL, map_and_unmap, NULL);
+  for (int i = 0; i < 50 && right; i++) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) _exit(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+    for (int waits = 0; waits < 2000 && waitpid(child, &status, WNOHANG) == 0; waits++) usleep(1000);
+    right = status == 0;
+    if (!right) kill(child, SIGKILL);
+  }
+  ends_threads = 1;
+  pthread_join(thread, NULL);
+  RIGHT("fork in a crowd", right);
+}
+
 static void memory(void) {
   char *parts[300];
   int right = 1;
@@ -201,8 +248,10 @@ int main(int count, char **words) {
   if (count > 1) return strcmp(words[1], "started") || strcmp(getenv("NUMBER"), "9") ? 6 : 5;
   RIGHT("clock", clock_gettime(CLOCK_MONOTONIC, &now) == 0 && now.tv_nsec < 1000000000);
   signals();
+  waits();
   memory();
   threads();
+  forks_in_a_crowd();
   processes(words[0]);
   files(strrchr(words[0], '/') + 1);
   RIGHT("use", getrusage(RUSAGE_SELF, &use) == 0 && use.ru_maxrss > 100);

@@ -44,6 +44,8 @@ def gate(
         return
     if base is None:
         raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
+    if budget:
+        raise Failure("--budget is of two commands: stored runs are not measured")
     found = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
         _print(found)

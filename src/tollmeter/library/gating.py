@@ -49,7 +49,7 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     unused = limits.unused([name for name, _ in changes])
     apart = unlike((found.books[0], found.books[1]))
     if all(one.reason for one in judged):
-        apart = (*apart, "no row has visits enough in both runs")
+        apart = (*apart, "no row has enough visits in both runs")
     return Gated(found, decide(judged), apart, tuple(unused), missing(found))
 
 

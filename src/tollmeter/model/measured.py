@@ -108,7 +108,7 @@ class Outcome(Record, frozen=True):
     visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
     marks: of a visit by an external clock. counted: in the first visit of a point. served: share of the timed batches
-    that a loader took to serve system calls of an ABI that the kernel does not know.
+    that a loader took to serve system calls of an ABI that the kernel does not know; None where the kernel serves them.
     """
 
     visit: int
@@ -129,7 +129,7 @@ class Outcome(Record, frozen=True):
     stays: bool = False
     marks: Marks | None = None
     counted: Counted | None = None
-    served: float = 0.0
+    served: float | None = None
 
 
 class Surroundings(Record, frozen=True):

@@ -23,7 +23,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
 BY_KERNEL = ("account", "resident-peak", "faults-of-operation")
 """Pages and faults that the system accounts to a process."""
 
-ACCOUNTS = ("cpu-time", *BY_KERNEL, "footprint")
+CPU_TIME = "cpu-time"
+ACCOUNTS = (CPU_TIME, *BY_KERNEL, "footprint")
 """What the system accounts to a process, and what that depends on: shown beside a time."""
 
 PROGRAM = "program"

@@ -27,6 +27,7 @@ from tollmeter.model import PRECISION, Failure, Metric, Outcome, Point, Probe, R
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
+from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
@@ -41,6 +42,7 @@ _SERVED = (
     "{:.0f} % of its time went into serving system calls of {}, which this kernel does not know: "
     "its time needs a kernel that does"
 )
+_UNTOLD = "the probe times it itself, and system calls of {} are not told from it: this kernel does not know them"
 _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""
 
@@ -174,7 +176,7 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, Told):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
-    served = max(read.outcome.served for read in visited.readings)
+    served = max((read.outcome.served for read in visited.readings if read.outcome.served is not None), default=None)
     made = [_row(visited, metric, known, served) for metric in probe.metrics]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
@@ -182,12 +184,14 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     return [_without_evidence(row, lacks) for row in made] if lacks else made
 
 
-def _row(visited: Told, metric: Metric, known: Known, served: float) -> Row:
-    """served: share of the timed batches that a loader took in the kernel's place."""
-    is_gauge = metric.source == "gauge"
-    if served > _MOST_SERVED and (not is_gauge or metric.unit == "ns"):
-        first = visited.readings[0].outcome
-        return bare(first, visited.probe, metric, "unsupported", _SERVED.format(100 * served, first.point.abi))
+def _row(visited: Told, metric: Metric, known: Known, served: float | None) -> Row:
+    """served: share of the timed batches that a loader took in the kernel's place; None where there is none."""
+    is_gauge, first = metric.source == "gauge", visited.readings[0].outcome
+    if served is not None and (not is_gauge or metric.unit == "ns"):
+        if served > _MOST_SERVED:
+            return bare(first, visited.probe, metric, "unsupported", _SERVED.format(100 * served, first.point.abi))
+        if is_gauge and metric.means != CPU_TIME:
+            return bare(first, visited.probe, metric, "unsupported", _UNTOLD.format(first.point.abi))
     return gauge_row(visited, metric, known) if is_gauge else row_of(visited, metric, known)
 
 

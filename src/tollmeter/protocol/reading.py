@@ -130,7 +130,7 @@ class _Fail(Record, frozen=True):
 class _End(Record, frozen=True, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
-    served: float = 0.0
+    served: float | None = None
 
 
 class _Protocol(Record, frozen=True):
@@ -323,7 +323,7 @@ def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
         controls=tuple(_rate(_payload(line, _Control)) for line in by_kind.get("control", [])),
         samples=samples if kept else (), gauges=gauges if kept else {}, marks=_only(lines, "marks", Marks),
         counted=_only(lines, "count", Counted),
-        stays=any(end.stays for end in ends), served=max((end.served for end in ends), default=0.0),
+        stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
     )  # fmt: skip
 
 

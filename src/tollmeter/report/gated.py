@@ -42,7 +42,10 @@ def sentences(gated: Gated) -> list[str]:
     decision, unlike = gated.decision, gated.unlike
     amiss = [*_missing(gated.missing), *(f"No row is called {glob!r}, which the limits name." for glob in gated.unused)]
     if unlike:
-        return [f"Inconclusive: {'; '.join(unlike)}. Only two quiet runs of one system tell of the code.", *amiss]
+        return [
+            f"Inconclusive: {'; '.join(unlike)}. Only quiet runs of one system can show a change in the code.",
+            *amiss,
+        ]
     failed, within, unknown = (decision.of(outcome) for outcome in ("slower", "within", "inconclusive"))
     result = (
         f"{count(len(failed))} of {count(len(decision.rows))} rows are slower by more than their limit"
