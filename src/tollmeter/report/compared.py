@@ -58,7 +58,7 @@ def _worth(book: Book) -> str:
     """The verdict of a run, and what is missing of it."""
     run = book.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
-    said = (f"{worth.called(run)}: {worth.meaning(book)}.", unfinished, run.damage)
+    said = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
     return tables.upper(" ".join(filter(None, said)))
 
 

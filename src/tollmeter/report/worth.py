@@ -57,9 +57,12 @@ def has_numbers(book: Book) -> bool:
 
 def called(run: RunInfo) -> str:
     """The verdict's word, with the qualification that belongs to it."""
-    if is_under_way(run):
-        return UNDER_WAY
-    return f"{run.verdict}, but {_sharing(run)}" if is_shared(run) else run.verdict
+    return f"{word(run)}, but {_sharing(run)}" if is_shared(run) and not is_under_way(run) else word(run)
+
+
+def word(run: RunInfo) -> str:
+    """Of which `meaning` says the rest."""
+    return UNDER_WAY if is_under_way(run) else run.verdict
 
 
 def _sharing(run: RunInfo) -> str:
