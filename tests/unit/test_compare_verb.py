@@ -21,12 +21,13 @@ from tollmeter.judgement.changed_curves import curves, moved
 from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows
 from tollmeter.judgement.resolving import visits_wanted
 from tollmeter.library import places
-from tollmeter.model import Book, Row
+from tollmeter.model import Book, Row, Unit
 from tollmeter.numbers.rows import row_key
+from tollmeter.numbers.stats import Estimate
 from tollmeter.report import overlay
 from tollmeter.report.compared import attribution, blocks
 from tollmeter.report.compared_formats import annotated, as_markdown, cases
-from tollmeter.report.compared_rows import Compared, Naming, curve_in_words
+from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction
 from tollmeter.report.tables import Table
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME as JOURNAL
@@ -302,3 +303,17 @@ def test_the_page_of_two_runs_of_one_system_has_the_rows_that_changed() -> None:
     kernel = msgspec.structs.replace(old.index.machine, kernel="Linux 9.9")
     new = msgspec.structs.replace(old, index=msgspec.structs.replace(changed(old, 1.5).index, machine=kernel))
     assert overlay.changed_rows((old, new)) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "ratio", "word"),
+    [("ns", 0.9, "faster"), ("B/s", 1.1, "faster"), ("B", 0.9, "less"), ("fault", 1.1, "more")],
+)
+def test_memory_and_counts_are_less_or_more_and_times_faster_or_slower(unit: Unit, ratio: float, word: str) -> None:
+    old, new = (row(value, unit=unit) for value in (1.0, ratio))
+    is_good = (ratio < 1) == (unit != "B/s")
+    change = Change(
+        old=old, new=new, ratio=Estimate(value=ratio, low=ratio, high=ratio), adjusted=0.0,
+        verdict="faster" if is_good else "slower", cause="code",
+    )  # fmt: skip
+    assert direction(change) == word

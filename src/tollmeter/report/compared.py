@@ -15,7 +15,7 @@ from tollmeter.judgement.settlement import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Book, Level
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import tables, worth
-from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, row_table
+from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction, row_table
 from tollmeter.report.differences import differences, not_compared, run_name
 from tollmeter.report.doubt import of_level, size_of_level
 from tollmeter.report.numbers import DASH, count, percent, plain
@@ -160,7 +160,10 @@ def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
 
 def _counted(comparison: Comparison) -> str:
     kinds = Counter(change.verdict for change in comparison.changes)
-    changed = [f"{kinds[kind]} {kind}" for kind in ("slower", "faster", "differs") if kinds[kind]]
+    directions = Counter(direction(change) for change in comparison.changes)
+    changed = [
+        f"{directions[each]} {each}" for each in ("slower", "faster", "more", "less", "differs") if directions[each]
+    ]
     rows = len(comparison.changes)
     if not rows:
         return "No row has a number in both."
@@ -194,8 +197,9 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
     words = [one.reason if whole else one.reason.partition(":")[0] for one in comparison.refused]
     reasons = Counter(_with_labels(word, labels) for word in words).most_common()
     told = reasons if whole else reasons[:MOST_REASONS]
-    more = "; and others" if len(told) < len(reasons) else ""
-    listed = "; ".join(f"{number} {reason}" for reason, number in told)
+    left = sum(number for _, number in reasons[len(told) :])
+    more = f"; other reasons ({left})" if left else ""
+    listed = "; ".join(f"{reason} ({number})" for reason, number in told)
     return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
 
 

@@ -10,6 +10,7 @@ from math import isfinite
 from tollmeter.judgement.changed_curves import Curve, Moved, explaining
 from tollmeter.judgement.compare import Change, Comparison
 from tollmeter.model import Book, Level, Row
+from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.doubt import of_row, size_of_level
 from tollmeter.report.listing import value_in_words
@@ -17,6 +18,7 @@ from tollmeter.report.numbers import DASH, Figure, count, percent, plain, quanti
 from tollmeter.report.tables import Column, Line, Table, table
 
 _SIGNS = {"same": "~", "cannot tell": "?"}
+_OF_TIME = ("ns", "cycle", *RATES)
 LEAST_TIMES = 2
 """From twice as much on a change is printed as a multiple."""
 
@@ -129,7 +131,14 @@ def verdict(change: Change) -> str:
     """`~` the same, `?` inconclusive with what it would take, else the direction and by how much."""
     if change.verdict in _SIGNS:
         return f"{_SIGNS[change.verdict]} {_lacking(change)}".rstrip()
-    return f"{change.verdict} {by_how_much(change)}{', machine' if change.cause == 'machine' else ''}"
+    return f"{direction(change)} {by_how_much(change)}{', machine' if change.cause == 'machine' else ''}"
+
+
+def direction(change: Change) -> str:
+    """A time or a rate is faster or slower; memory and counts are less or more."""
+    if change.verdict in ("faster", "slower") and change.new.unit not in _OF_TIME:
+        return "more" if change.ratio.value > 1 else "less"
+    return change.verdict
 
 
 def _lacking(change: Change) -> str:
@@ -150,8 +159,8 @@ def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) ->
     """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
     row = curve.changes[0].old
     parts = [_moved(one) for one in explaining(curve, boundaries)]
-    directions = dict.fromkeys(one.verdict for one in curve.changes)
-    parts += [_at(curve, [one for one in curve.changes if one.verdict == each], naming) for each in directions]
+    directions = dict.fromkeys(direction(one) for one in curve.changes)
+    parts += [_at(curve, [one for one in curve.changes if direction(one) == each], naming) for each in directions]
     blamed = " (machine)" if any(one.cause == "machine" for one in curve.changes) else ""
     return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
 
@@ -172,4 +181,4 @@ def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
     by = [f"{by_how_much(one)}" for one in sorted(changes, key=lambda one: abs(one.ratio.value - 1))]
     where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"
-    return f"{changes[0].verdict} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"
+    return f"{direction(changes[0])} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"
