@@ -322,7 +322,7 @@ static void name_program(long file, const char *path) {
   memcpy(program_path, path, bytes < PATH_MAX ? bytes : PATH_MAX - 1);
 }
 
-/* The stack that the kernel made: from below what may be used of it to its last word, behind the executable's name. */
+/* The stack that the kernel made: from below what may be used of it to its last word, past the executable's name. */
 static struct iovec first_stack(const struct start *start, const long *stack) {
   enum { BELOW = 1 << 20 }; /* the kernel keeps more free below a stack */
   const char *last = (const char *)auxiliary(start, AT_EXECFN);

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tollmeter.cli.main import main
 from tollmeter.library.gated_commands import gated_commands, two_commands
 from tollmeter.library.timed import TimeOptions
 from tollmeter.model import Failure, Opposed
@@ -76,3 +77,8 @@ def test_other_than_two_commands_is_refused(words: list[str]) -> None:
     with pytest.raises(Failure) as raised:
         two_commands(words)
     assert raised.value.exit_code == 2
+
+
+def test_options_of_runs_are_refused_for_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", "--base", "LAST", "--", "true", "--", "true"]) == 2
+    assert "--base" in capsys.readouterr().err

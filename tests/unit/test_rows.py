@@ -411,3 +411,30 @@ def test_a_rows_numbers_stand_in_their_order(drawn: list[list[float]], unit: str
     assert found.quartiles[0] <= found.quartiles[1]
     assert found.low <= found.median * (1 + 1e-9) and found.median <= found.high * (1 + 1e-9)
     assert not found.states or found.states[0].median == found.median
+
+
+@pytest.mark.parametrize(
+    ("served", "numbers"),
+    [
+        (None, {"cost", "late", "used", "size"}),
+        (0.0, {"cost", "used", "size"}),
+        (0.02, {"size"}),
+    ],
+    ids=["by the kernel", "no call in a batch", "2 % of the batches"],
+)
+def test_a_time_that_a_loader_has_part_in_is_refused(served: float | None, numbers: set[str]) -> None:
+    """Gauges in ns are a probe's own times, but for CPU time; memory and counts stay."""
+    gauges = (
+        metric("late", source="gauge"), metric("used", source="gauge", means="cpu-time"),
+        metric("size", unit="B", source="gauge"),
+    )  # fmt: skip
+    told = probe(metric(), *gauges)
+    visits = [
+        msgspec.structs.replace(
+            outcome([sample(50.0), sample(50.1)], visit=visit), gauges={one.name: 9.0 for one in gauges}, served=served
+        )
+        for visit in range(4)
+    ]
+    made = {one.metric: one.status for one in rows(visits, {"any.probe": told})}
+    assert {name for name, status in made.items() if status == "ok"} == numbers
+    assert {status for name, status in made.items() if name not in numbers} <= {"unsupported"}

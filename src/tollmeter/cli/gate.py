@@ -39,6 +39,8 @@ def gate(
         raise unknown("format", form, FORMATS)
     from tollmeter.library.gating import gated, read_limits
 
+    if commands and (base or limits):
+        raise Failure("two commands have no --base and no --limits: --limit is how much slower the second may be")
     if commands:
         _gate_commands(_measured(commands, read_limits(limit, None).usual, budget), strict, form, out)
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The value of each visit behind the rows of a run, for programs that do their own statistics."""
+"""The value of each visit of the rows of a run, for programs that do their own statistics."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ GRAVEST_FIRST: tuple[Status, ...] = (
 
 _MOST_SERVED = 0.01
 _SERVED = (
-    "{:.0f} % of its time went into serving system calls of {}, which this kernel does not know: "
-    "its time needs a kernel that does"
+    f"more than {100 * _MOST_SERVED:.0f} % of its time may be the loader's, which serves system calls of {{}}: "
+    "its own time needs a kernel that knows this ABI"
 )
 _UNTOLD = "the probe times it itself, and system calls of {} are not told from it: this kernel does not know them"
 _MOST_VISITS = 8192
@@ -189,7 +189,7 @@ def _row(visited: Told, metric: Metric, known: Known, served: float | None) -> R
     is_gauge, first = metric.source == "gauge", visited.readings[0].outcome
     if served is not None and (not is_gauge or metric.unit == "ns"):
         if served > _MOST_SERVED:
-            return bare(first, visited.probe, metric, "unsupported", _SERVED.format(100 * served, first.point.abi))
+            return bare(first, visited.probe, metric, "unsupported", _SERVED.format(first.point.abi))
         if is_gauge and metric.means != CPU_TIME:
             return bare(first, visited.probe, metric, "unsupported", _UNTOLD.format(first.point.abi))
     return gauge_row(visited, metric, known) if is_gauge else row_of(visited, metric, known)
