@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tollmeter.catalog import Catalog, Executable
-from tollmeter.model import Build, Cache, Machine, Metric, Parameter, Probe, Role
+from tollmeter.model import Build, Cache, Machine, MemoryNode, Metric, Parameter, Probe, Role, Topology
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -54,3 +56,14 @@ def catalog(*, abis: tuple[str, ...] = ("x86_64", "ia32"), gaps: dict[str, str] 
         for abi in abis
     }  # fmt: skip
     return Catalog(executables=made, abis=abis, gaps=gaps or {})
+
+
+def two_packages() -> Machine:
+    """Eight CPUs: in each of two packages two cores of two threads, 0-3 and 4-7; each package is a memory node."""
+    topology = Topology(
+        online="0-7", packages=("0-3", "4-7"), last_caches=("0-3", "4-7"), cores=("0-1", "2-3", "4-5", "6-7"),
+        nodes=tuple(MemoryNode(node=n, cpus=c, memory_bytes=1 << 34, distances=d)
+                    for n, c, d in ((0, "0-3", (10, 21)), (1, "4-7", (21, 10)))),
+        allowed_nodes="0-1",
+    )  # fmt: skip
+    return msgspec.structs.replace(MACHINE, cpus=8, allowed_cpus=tuple(range(8)), topology=topology)

@@ -12,7 +12,7 @@ from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
 from tollmeter.conduct.prestaging import SetupCpu
-from tollmeter.model import Outcome, Point, Probe, Published, Select, Suite, Visit
+from tollmeter.model import Machine, Outcome, Point, Probe, Published, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import seal
 from tollmeter.store.journal import Journal, Session
@@ -44,11 +44,12 @@ class Rig:
         self.beside: SetupCpu | None = None
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
-             against: tuple[str, ...] = (), published: tuple[Published, ...] = ()) -> Plan:  # fmt: skip
+             against: tuple[str, ...] = (), published: tuple[Published, ...] = (),
+             machine: Machine = MACHINE) -> Plan:  # fmt: skip
         suite = Suite(name="s", question="?", select=selects, published=published)
         self.request = Request(id="r", suite=suite, started="", seed=1, budget_seconds=budget, tollmeter="")
         return make(
-            self.request.suite, catalog(gaps=gaps), MACHINE, budget_seconds=budget, seed=1, against=against,
+            self.request.suite, catalog(gaps=gaps), machine, budget_seconds=budget, seed=1, against=against,
             all_points=True,
         )  # fmt: skip
 

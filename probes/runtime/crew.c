@@ -269,6 +269,13 @@ enum toll_status toll_crew_start(struct toll_run *r) {
   return status;
 }
 
+void toll_crew_put_cpus(void) {
+  if (worker_count == 1) return;
+  toll_put_open("workers", '[');
+  for (unsigned i = 0; i < worker_count && worker_cpus[i] >= 0; i++) toll_put_integer(NULL, worker_cpus[i]);
+  toll_put_close(']');
+}
+
 /* ---- batches ---- */
 
 static void await_background(void) {

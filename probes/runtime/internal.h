@@ -72,6 +72,7 @@ struct toll_request {
   char target[160];
   char marks[128];                /* the line for marks, `-` for standard output; empty: none are made */
   char folder[TOLL_FOLDER_BYTES]; /* for files of a visit */
+  char relation[32];              /* of the visit's CPUs, as the host named it; only repeated in the record */
   char peer[64];                  /* where another machine serves; empty: nowhere */
   int cpus[TOLL_MOST_CPUS];
   unsigned cpu_count; /* 0: whatever this process may use */
@@ -205,6 +206,7 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 enum toll_status toll_crew_placed(struct toll_run *r);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
+void toll_crew_put_cpus(void); /* the element `workers` of a visit's record, where it has companions */
 
 /* ---- mark.c: a clock at the other end of a line ----------------------------------------------------------------- */
 

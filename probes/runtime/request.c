@@ -125,6 +125,7 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
   if (strcmp(name, "marks") == 0) return parse_text(value, request->marks, sizeof request->marks);
   if (strcmp(name, "folder") == 0) return parse_path(value, request->folder, sizeof request->folder);
   if (strcmp(name, "peer") == 0) return parse_text(value, request->peer, sizeof request->peer);
+  if (strcmp(name, "relation") == 0) return parse_text(value, request->relation, sizeof request->relation);
   if (strcmp(name, "priority") == 0) return parse_priority(value, request);
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strcmp(name, options[i].name) != 0) continue;

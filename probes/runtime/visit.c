@@ -113,6 +113,7 @@ static void emit_parameters(const struct toll_visit *visit) {
     else
       toll_put_count(parameter->name, setting->number);
   }
+  if (visit->request.relation[0]) toll_put_text("relation", visit->request.relation);
   toll_put_close('}');
 }
 
@@ -147,6 +148,7 @@ static void emit_visit(const struct toll_run *r) {
   toll_put_open("cpus", '[');
   for (unsigned i = 0; i < r->cpu_count; i++) toll_put_integer(NULL, r->cpus[i]);
   toll_put_close(']');
+  toll_crew_put_cpus();
   toll_put_count("seed", request->seed);
   toll_put_count("samples", request->samples);
   toll_put_count("sample_ns", request->sample_ns);

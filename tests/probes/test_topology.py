@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import trees
 from tollmeter.model import Abi, Machine, Topology
-from tollmeter.model.topology import RELATIONS, fastest, listed, memory_nodes, numbers, relation
+from tollmeter.model.topology import RELATIONS, listed, memory_nodes, numbers, relation, speed_ranks
+from tollmeter.plan.placement import chosen_cpus, other_relations
 from tollmeter.protocol import head
 from trees import GIB, Made
 from waiting import LONG_S
@@ -22,6 +24,11 @@ MOST_BYTES = 65536
 @pytest.fixture
 def loop(tree: Path, own_abi: Abi) -> Path:
     return tree / "build" / own_abi.name / "kernel.loop"
+
+
+@pytest.fixture
+def whole(loop: Path, tmp_path: Path) -> Callable[[Made], Machine]:
+    return lambda made: machine_of(loop, made, tmp_path)
 
 
 def machine_of(loop: Path, made: Made, folder: Path) -> Machine:
@@ -86,7 +93,9 @@ def test_packages_of_one_node_are_other_packages() -> None:
 def test_the_fastest_cores_are_found_by_capacity_or_by_the_counters_of_their_kind(
     made: Made, cpus: str, loop: Path, tmp_path: Path
 ) -> None:
-    assert listed(fastest(told(loop, made, tmp_path))) == cpus
+    topology = told(loop, made, tmp_path)
+    ranks = speed_ranks(topology)
+    assert listed(cpu for cpu in numbers(topology.online) if not ranks.get(cpu, 0)) == cpus
 
 
 def test_nodes_have_memory_distances_and_any_number(loop: Path, tmp_path: Path) -> None:
@@ -129,3 +138,33 @@ def test_the_machine_itself_is_told_without_a_folder(loop: Path) -> None:
     assert machine and machine.topology
     assert set(machine.allowed_cpus) <= set(numbers(machine.topology.online))
     assert {cpu for core in machine.topology.cores for cpu in numbers(core)} == set(numbers(machine.topology.online))
+
+
+@pytest.mark.parametrize(
+    ("made", "first", "host", "others"),
+    [
+        (trees.XEON, (15, 13, 11, 9), 0, ["sibling_thread", "other_node"]),
+        (trees.EPYC, (255, 254, 253), 0, ["sibling_thread", "same_package", "other_node"]),
+        (trees.HYBRID, (11, 9, 7, 5, 3, 1, 13, 12, 15, 10), 14, ["sibling_thread", "same_package"]),
+        (trees.BIG_LITTLE, (7, 6, 5, 4, 3, 2, 1), 0, []),
+        (trees.POWER, (63, 55, 47, 39, 31, 23, 15, 7), 0, ["sibling_thread", "other_node"]),
+        (trees.ISOLATED, (1, 3, 2), 0, []),
+        (trees.OFFLINE, (6, 3, 2), 0, []),
+        (trees.ONE_NODE, (7, 6, 5), 4, []),
+        (trees.CONTAINER, (2,), None, []),
+        (trees.MANY, (1499, 1498, 1497), 0, ["sibling_thread", "same_package", "other_node"]),
+    ],
+)
+def test_workers_are_placed_by_kind_and_relation(
+    made: Made, first: tuple[int, ...], host: int | None, others: list[str], whole: Callable[[Made], Machine]
+) -> None:
+    machine = whole(made)
+    measured, host_cpu = chosen_cpus(machine, ())
+    assert (measured[: len(first)], host_cpu) == (first, host)
+    assert other_relations(machine, measured) == others
+
+
+def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:
+    machine = whole(trees.XEON)
+    assert chosen_cpus(machine, (1, 9)) == ((1, 9), 0)
+    assert other_relations(machine, (1, 9)) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from machines import two_packages
 from rigs import Rig
 from streams import whole
 from tollmeter import conduct as conduct_module
@@ -42,6 +43,13 @@ def test_every_point_is_visited_until_it_is_settled(rig: Rig) -> None:
     assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), 3)
     assert read(rig.folder).session == session._replace(seconds=pytest.approx(session.seconds))
     assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
+
+
+def test_a_matrix_of_cpus_is_whole_before_its_points_are_settled(rig: Rig) -> None:
+    plan = rig.plan(Select(probe="memory.ping"), machine=two_packages())
+    assert rig.go(plan).status == "settled"
+    pairs = {frozenset(visit.cpus) for visit in rig.visits}
+    assert len(pairs) == 7 * 6 // 2
 
 
 def test_what_was_measured_in_another_state_is_visited_again_three_times_at_most(rig: Rig) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, SIZE, catalog
+from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, SIZE, catalog, two_packages
 from tollmeter.catalog import Executable, read_suite
 from tollmeter.model import (
     Build,
@@ -274,6 +274,42 @@ def test_what_a_probe_starts_may_go_to_every_cpu_that_is_measured_on() -> None:
     spreading = msgspec.structs.replace(plan.probes["kernel.enter"], spreads=True)
     plan = msgspec.structs.replace(plan, probes={**plan.probes, "kernel.enter": spreading})
     assert plan.placements(plan.points()[0]) == [(3, 2, 1)]
+
+
+def of_two_packages(means: str, cpus: tuple[int, ...] = ()) -> tuple[Plan, dict[str, Point]]:
+    """A plan of one probe whose number is about two CPUs; its points by their relation."""
+    known = catalog(abis=("x86_64",))
+    ping = known.executables["memory.ping", "x86_64"]
+    (metric,) = ping.probe.metrics
+    probe = msgspec.structs.replace(ping.probe, metrics=(msgspec.structs.replace(metric, means=means),))
+    ping = msgspec.structs.replace(ping, probe=probe)
+    known = msgspec.structs.replace(known, executables={**known.executables, ("memory.ping", "x86_64"): ping})
+    suite = Suite(name="s", question="?", select=(Select(probe="memory.ping"),))
+    plan = make(suite, known, two_packages(), budget_seconds=9, seed=1, cpus=cpus)
+    return plan, {str(point.values().get("relation", "")): point for point in plan.points()}
+
+
+def test_what_a_line_costs_from_another_cpu_is_measured_once_for_each_relation() -> None:
+    plan, points = of_two_packages("transfer-of-state")
+    assert (plan.cpus, plan.host_cpu) == ((7, 5, 3, 1, 6, 4, 2), 0)
+    assert {name: plan.placements(point)[0][:2] for name, point in points.items()} == {
+        "": (7, 5), "sibling_thread": (7, 6), "other_node": (7, 3),
+    }  # fmt: skip
+    assert all(sorted(plan.placements(point)[0]) == sorted(plan.cpus) for point in points.values())
+    assert "--relation=other_node" in words(plan.visit(1, points["other_node"], 0, (7, 3), Sampling(1, 1000)))
+    _, points = of_two_packages("transfer-of-state", cpus=(0, 1))
+    assert [*points] == [""]
+
+
+def test_a_matrix_has_the_pairs_of_each_relation_and_all_of_them_after_some_rounds() -> None:
+    plan, points = of_two_packages("core-to-core")
+    seen = {
+        name: {pair for round_ in range(3) for pair in plan.placements(point, round_)} for name, point in points.items()
+    }
+    assert {name: len(pairs) for name, pairs in seen.items()} == {"": 6, "sibling_thread": 3, "other_node": 12}
+    assert len(plan.placements(points["other_node"], 0)) == 10
+    assert plan.placements(points["other_node"], 0) != plan.placements(points["other_node"], 1)
+    assert plan.pairs_wanted(points["other_node"]) == 12
 
 
 def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:

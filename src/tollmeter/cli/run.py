@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
     from tollmeter.conduct import Stopping
     from tollmeter.library.measure import MeasuredRun, Observing
+    from tollmeter.model import Point
     from tollmeter.plan import Plan
+
+
+_MOST_CPUS = 8
+"""Of one point in the list of `--dry-run`."""
 
 
 def run(
@@ -89,10 +94,13 @@ def _planned(options: Options, resume: str | None) -> int:
 
     plan = _plan(options, resume)
     rows = [
-        (point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target)
+        (
+            point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target,
+            _cpus(plan, point),
+        )
         for point in plan.points()
-    ]
-    columns = TableColumns(("probe", "parameters", "abi", "target"), rows, narrow=4)
+    ]  # fmt: skip
+    columns = TableColumns(("probe", "parameters", "abi", "target", "cpus"), rows, narrow=5)
     print_columns(columns, "json" if options.form == "json" else "table")
     effort = plan.effort
     say(
@@ -101,6 +109,14 @@ def _planned(options: Options, resume: str | None) -> int:
         f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
     )
     return 0
+
+
+def _cpus(plan: Plan, point: Point) -> str:
+    """The CPUs that a point's first visits may use, the timed worker's first; of a matrix the pairs of a round."""
+    places = plan.placements(point)
+    told = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
+    left = len(told) - _MOST_CPUS
+    return ",".join(told[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
 
 
 def _plan(options: Options, resume: str | None) -> Plan:

@@ -228,7 +228,8 @@ class _Run:
     def _wish(self, point: Point) -> Wish[Point]:
         places = len(self._plan.placements(point))
         cost = places * self._costs.of(point, self._plan.effort)
-        return Wish(point, len(self._seen[point]), self._asking.visits_wanted(point), cost)
+        seen = len(self._seen[point])
+        return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, cost)
 
     def _seconds_of(self, points: Iterable[Point]) -> float:
         """Time of one visit to each point, at each of its placements."""
@@ -241,7 +242,7 @@ class _Run:
         times = self._times(points, round_, effort)
         turns = self._turns(points, round_, effort, times)
         for point in turns.each(self._setups.is_ready):
-            for cpus in self._plan.placements(point):
+            for cpus in self._plan.placements(point, round_):
                 if not self._is_wanted(point, round_, cpus, times[point]):
                     continue
                 if self._stage.stopping.asked:
@@ -273,7 +274,7 @@ class _Run:
     ) -> Iterator[Visit]:
         """The visits that begin a layout, of the points with one visit a round."""
         for point in order:
-            (cpus, *more) = self._plan.placements(point)
+            (cpus, *more) = self._plan.placements(point, round_)
             layout = self._layout(point, round_, cpus, effort)
             if not more and not layout.served and self._is_wanted(point, round_, cpus, times[point]):
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
@@ -297,7 +298,7 @@ class _Run:
         is_short = effort.samples < Effort().samples
         if self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
-        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point))
+        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point, round_))
         return max(1, min(self._costs.visits_of_layout(point, effort) - served, self._affordable(point, effort)))
 
     def _affordable(self, point: Point, effort: Effort) -> int:
@@ -387,7 +388,11 @@ class _Run:
 
     def _is_done(self, point: Point) -> bool:
         seen = self._seen.get(point, [])
-        return self._has_failed(point) or (bool(seen) and self._asking.visits_wanted(point) <= len(seen))
+        return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
+
+    def _visits_wanted(self, point: Point) -> float:
+        """Of a matrix of CPUs as many as there are pairs, at least: the later rounds visit other pairs."""
+        return max(self._asking.visits_wanted(point), self._plan.pairs_wanted(point))
 
     def _has_failed(self, point: Point) -> bool:
         seen = self._seen.get(point, [])

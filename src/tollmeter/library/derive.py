@@ -87,7 +87,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
-    from tollmeter.numbers.rows import in_parts, rows_of_point, table
+    from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_relations
     from tollmeter.numbers.tolls import tolls
 
     machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
@@ -102,7 +102,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     for points, scattered in in_parts(outcomes, probes, known):
         made += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
         wanted += missing(points, probes, scattered)
-    rows = table(made, outcomes, probes, known)
+    rows = with_relations(table(made, outcomes, probes, known), outcomes, machine.topology)
     levels = hierarchy(rows, probes, machine)
     run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
     done = settlement(outcomes, wanted, known, run.seconds)

@@ -14,6 +14,7 @@ from tollmeter.model.base import (
     Clock,
     InferenceKind,
     OpposedVerdict,
+    PlaceRelation,
     Portion,
     Record,
     Severity,
@@ -46,7 +47,8 @@ class Row(Record, frozen=True):
     has every state that was seen often enough, this one's first. A time that follows the core's clock is one at
     clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
     own_ratio: the target's own time over the line's, where a line's other end has the clock. layouts: of memory, in
-    which the visits of its state were made.
+    which the visits of its state were made. relation: of the timed worker's CPU to that of its companion, of several to
+    the farthest; None where it has none, or the system does not report how CPUs relate.
     """
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
@@ -76,6 +78,7 @@ class Row(Record, frozen=True):
     settled: bool = False
     own_ratio: float | None = None
     layouts: int = 0
+    relation: PlaceRelation | None = None
 
 
 class Level(Record, frozen=True):

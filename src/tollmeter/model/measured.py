@@ -109,6 +109,7 @@ class Outcome(Record, frozen=True):
     whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
     marks: of a visit by an external clock. counted: in the first visit of a point. served: share of the timed batches
     that a loader took to serve system calls of an ABI that the kernel does not know; None where the kernel serves them.
+    workers: the CPU of each of several workers, the timed one's first; empty where it has none beside it.
     """
 
     visit: int
@@ -130,6 +131,7 @@ class Outcome(Record, frozen=True):
     marks: Marks | None = None
     counted: Counted | None = None
     served: float | None = None
+    workers: tuple[int, ...] = ()
 
 
 class Surroundings(Record, frozen=True):

@@ -86,11 +86,6 @@ def _place_of(sets: tuple[str, ...]) -> dict[int, int]:
     return {cpu: place for place, members in enumerate(sets) for cpu in numbers(members)}
 
 
-def node_of(topology: Topology) -> dict[int, int]:
-    """The memory node of each CPU, as a place in `nodes`."""
-    return _place_of(tuple(node.cpus for node in topology.nodes))
-
-
 def core_of(topology: Topology) -> dict[int, int]:
     """The core of each CPU, as a place in `cores`."""
     return _place_of(topology.cores)
@@ -112,12 +107,12 @@ def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
         return "same last-level cache"
     if together(topology.packages):
         return "same package"
-    nodes = node_of(topology)
+    nodes = _place_of(tuple(node.cpus for node in topology.nodes))
     return "other package" if nodes.get(one) == nodes.get(other) else "other node"
 
 
 def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
-    """The farthest relation of the first CPU, which is the timed worker's, to the others; None where it has none."""
+    """The farthest relation of the first CPU, which is the timed worker's, to the others; None where there are none."""
     told = [relation(topology, cpus[0], other) for other in cpus[1:]]
     return max(told, key=RELATIONS.index, default=None)
 
@@ -128,10 +123,10 @@ RELATIONS: tuple[PlaceRelation, ...] = (
 """The nearest first."""
 
 
-def fastest(topology: Topology) -> frozenset[int]:
-    """The CPUs of the kind of core that is fastest; all where there is one kind."""
-    best = max(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), default=None)
-    return frozenset(numbers(best.cpus if best else topology.online))
+def speed_ranks(topology: Topology) -> dict[int, int]:
+    """Of each CPU the place of its kind of core, 0 for the fastest; empty where the system tells of no kinds."""
+    ordered = sorted(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), reverse=True)
+    return {cpu: rank for rank, kind in enumerate(ordered) for cpu in numbers(kind.cpus)}
 
 
 def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:

@@ -23,7 +23,20 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import Scatter, common_scatter
 from tollmeter.experiment.taken import parts
-from tollmeter.model import PRECISION, Failure, Metric, Outcome, Point, Probe, Row, Status, Value
+from tollmeter.model import (
+    PRECISION,
+    Failure,
+    Metric,
+    Outcome,
+    PlaceRelation,
+    Point,
+    Probe,
+    Row,
+    Status,
+    Topology,
+    Value,
+)
+from tollmeter.model.topology import RELATIONS, farthest
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
@@ -72,6 +85,25 @@ def table(
 ) -> tuple[Row, ...]:
     """The rows of all points, of which one may refute another."""
     return judged(made, probes, known.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
+
+
+def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: Topology | None) -> tuple[Row, ...]:
+    """The rows, each of several workers with the relation of their CPUs. Visits of one point that were made on pairs of
+    several relations have the farthest of these."""
+    if topology is None:
+        return tuple(rows)
+    told: dict[str, list[PlaceRelation]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.status == "ok" and (far := farthest(topology, outcome.workers)):
+            told[_named(outcome.point)].append(far)
+    return tuple(
+        msgspec.structs.replace(row, relation=max(several, key=RELATIONS.index)) if several else row
+        for row, several in ((row, told.get(_named(row), ())) for row in rows)
+    )
+
+
+def _named(of: Row | Point) -> str:
+    return f"{of.probe} {of.abi} {of.target} {sorted(dict(of.parameters).items())}"
 
 
 def in_parts(

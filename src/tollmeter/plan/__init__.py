@@ -8,16 +8,18 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import ceil
 
 import msgspec
 
 from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
-from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Visit
+from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
+from tollmeter.plan.placement import Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
 __all__ = [
@@ -37,11 +39,10 @@ __all__ = [
     "visit_order",
 ]
 
-_PAIRWISE = "core-to-core"
-_MOST_PAIRS = 28
-"""Every pair of 8 CPUs; of more CPUs a seeded choice of as many."""
 _HERE = "local"
 """Whose folder is the host's, and whose network."""
+_MOST_OF_A_MATRIX = 0.2
+"""Of the budget, for the visits of one point of a matrix of CPUs."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
@@ -58,7 +59,7 @@ class Plan(Record, frozen=True):
 
     folder: where probes on this machine may create files. peer: the machine that serves the network probes. asked:
     number of requested points where the plan has only the typical ones, else 0; asked_s: the measuring time in which
-    most of the requested points would converge."""
+    most of the requested points would converge. topology: None where the machine does not report it."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -75,6 +76,7 @@ class Plan(Record, frozen=True):
     peer: str = ""
     asked: int = 0
     asked_s: float = 0.0
+    topology: Topology | None = None
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
@@ -91,16 +93,20 @@ class Plan(Record, frozen=True):
     def costs(self) -> Costs:
         return Costs(self.probes)
 
-    def placements(self, point: Point) -> list[tuple[int, ...]]:
+    def placements(self, point: Point, round_: int = 0) -> list[tuple[int, ...]]:
         """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs."""
-        probe = self.probes[point.probe]
-        if not probe.roles:
-            return [self.cpus if probe.spreads else self.cpus[:1]]
-        pairwise = any(metric.means == _PAIRWISE for metric in probe.metrics)
-        if not pairwise or len(self.cpus) < 2 or any(parameter.name == "pair" for parameter in probe.parameters):
-            return [self.cpus]
-        pairs = list(itertools.combinations(self.cpus, 2))
-        return sorted(random.Random(self.seed).sample(pairs, min(_MOST_PAIRS, len(pairs))), reverse=True)
+        return self._placing().placements(point, self.probes[point.probe], round_)
+
+    def pairs_wanted(self, point: Point) -> int:
+        """How many pairs of CPUs a point of a matrix is to be visited at; 0 of all other points. Fewer than there are
+        where the budget is too short for all."""
+        if len(self.placements(point)) < 2:
+            return 0
+        affordable = _MOST_OF_A_MATRIX * self.budget_seconds / self.costs().of(point, self.effort)
+        return min(self._placing().pairs(point), int(affordable))
+
+    def _placing(self) -> Placing:
+        return _placing(self.cpus, self.topology, self.seed)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """A layout has a seed of its own: random placement differs between layouts, and can be repeated. A point has
@@ -135,9 +141,12 @@ class Sampling(Record, frozen=True):
     wall_ms: int = 0
 
 
+_placing = lru_cache(maxsize=8)(Placing)
+
+
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
     """The machine with the caches of the CPU that single workers are measured on; of a hybrid, its cores differ."""
-    (first, *_), _ = _cpus(machine, asked)
+    (first, *_), _ = chosen_cpus(machine, asked)
     kind = next((kind for kind in machine.kinds if first in kind.cpus), None)
     return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
@@ -160,14 +169,15 @@ def make(
 
     Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
-    measured, host_cpu = _cpus(machine, cpus)
-    ground = Ground(catalog, machine, abis)
+    measured, host_cpu = chosen_cpus(machine, cpus)
+    ground = Ground(catalog, machine, abis, other_relations(machine, measured))
 
     def scoped(scope: Scope) -> Plan:
         entries = tuple(resolve(select, ground, scope) for select in suite.select)
         return Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
+            topology=machine.topology,
             against=counterparts(_all_points(entries), against, catalog, machine) if against else {},
         )  # fmt: skip
 
@@ -258,26 +268,3 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
     added = sorted(left, key=lambda point: (point.probe, point.abi, point.target, str(point.parameters)))
     groups += [list(group) for _, group in itertools.groupby(added, key=lambda point: point.probe)]
     return [group for group in groups if group]
-
-
-def _cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, and the host's own: the lowest that is not measured on, if there is one.
-
-    Interrupts land on low CPUs more often, so the highest come first, one of each core: two workers share a core only
-    where there are more workers than cores. With two CPUs the host keeps off the one that single workers run on.
-    """
-    allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
-    missing = [cpu for cpu in asked if cpu not in allowed]
-    if missing:
-        raise Failure(f"CPU {missing[0]} may not be used here; these may: {', '.join(map(str, allowed))}")
-    measured = tuple(dict.fromkeys(asked)) or _one_of_each_core(machine, allowed[1:] if len(allowed) > 2 else allowed)
-    free = [cpu for cpu in allowed if cpu not in measured] or [cpu for cpu in allowed if cpu != measured[0]]
-    return measured, (free[0] if free else None)
-
-
-def _one_of_each_core(machine: Machine, cpus: Sequence[int]) -> tuple[int, ...]:
-    """The highest CPU of each core, then the others; the cores of which a thread is left to the host come last."""
-    core_of = {cpu: core for core in machine.cores for cpu in core}
-    ordered = sorted(cpus, key=lambda cpu: (not set(core_of.get(cpu, ())) <= {*cpus}, -cpu))
-    firsts = {core_of.get(cpu, (cpu,)): cpu for cpu in reversed(ordered)}
-    return tuple(sorted(ordered, key=lambda cpu: firsts[core_of.get(cpu, (cpu,))] != cpu))

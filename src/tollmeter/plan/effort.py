@@ -55,6 +55,11 @@ def is_counted(point: Point) -> bool:
     return point.target.startswith(_COUNTED)
 
 
+def has_machines_time(point: Point) -> bool:
+    """Whether no emulator stands between the point and the machine's CPUs."""
+    return not is_counted(point) and not point.target.startswith(_EMULATED)
+
+
 def _guessed_asking_s(point: Point) -> float:
     if point.target.startswith(_EMULATED):
         return _EMULATING_A_SYSTEM_S

@@ -13,7 +13,8 @@ import msgspec
 from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
 from tollmeter.plan import values
-from tollmeter.plan.effort import is_counted
+from tollmeter.plan.effort import has_machines_time, is_counted
+from tollmeter.plan.placement import PARAMETER, is_by_relation
 
 NATIVE = "native"
 _COUNTED_BYTES = 1 << 20
@@ -51,11 +52,13 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """What a selection is resolved on. abis: the person's, in place of the selection's own."""
+    """What a selection is resolved on. abis: the person's, in place of the selection's own. relations: of pairs of CPUs
+    beside the default pair, each of which is a point of its own."""
 
     catalog: Catalog
     machine: Machine
     abis: Sequence[str]
+    relations: Sequence[str] = ()
 
 
 Scope = Literal["all", "curves", "typical"]
@@ -86,9 +89,15 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
                 place = Point(probe=name, abi=abi, target=target)
                 seen = _emulated(machine) if is_counted(place) else machine
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
-                points.update(dict.fromkeys(_product(place, axes)))
+                points.update(dict.fromkeys(_by_relation(_product(place, axes), probe, ground)))
                 curves.extend(_curves(place, axes, select.refused))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
+
+
+def _by_relation(points: Sequence[Point], probe: Probe, ground: Ground) -> list[Point]:
+    """With the points on other pairs of CPUs, of a probe whose number is about a pair. None where an emulator runs."""
+    several = ground.relations if is_by_relation(probe) and all(map(has_machines_time, points)) else ()
+    return [*points, *(_at(point, (*point.parameters, (PARAMETER, name))) for name in several for point in points)]
 
 
 def _emulated(machine: Machine) -> Machine:

@@ -69,6 +69,7 @@ class _Visit(Record, frozen=True, tag_field="k", tag="visit"):
     target: str
     parameters: dict[str, Value] = msgspec.field(default_factory=dict)
     cpus: tuple[Count, ...] = ()
+    workers: tuple[Count, ...] = ()
     work: Work = Work()
     seed: Count = 0
     at_ns: Count = 0
@@ -332,7 +333,8 @@ def _made(visit: _Visit, known: Outcomes, **told: Any) -> Outcome:
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
-        cpus=known.same(visit.cpus), seed=visit.seed, at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority,
+        cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=visit.seed, at_ns=visit.at_ns,
+        pinned=visit.pinned, priority=visit.priority,
         **told,
     )  # fmt: skip
 

@@ -27,4 +27,5 @@ def words(visit: Visit) -> tuple[str, ...]:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if visit.peer:
         places.append(f"--peer={visit.peer}")
-    return (*options, *places, *(f"{name}={value}" for name, value in visit.point.parameters))
+    own = (f"--{name}={value}" if name == "relation" else f"{name}={value}" for name, value in visit.point.parameters)
+    return (*options, *places, *own)

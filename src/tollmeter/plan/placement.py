@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPUs workers run on: by the kind of their core and by how they relate to each other, not by their numbers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from math import ceil
+
+from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
+from tollmeter.model.topology import RELATIONS, core_of, listed, numbers, relation, speed_ranks
+
+PARAMETER = "relation"
+"""Of a point that is measured on a pair of CPUs other than the default one: how its partner relates to the timed
+worker, as `sibling_thread`. The probe repeats the word in its record and does not use it."""
+_PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
+_MOST_PAIRS = 28
+"""That a round visits of one point: every pair of 8 CPUs."""
+
+
+def word(told: PlaceRelation) -> str:
+    """A relation as the value of a point's parameter."""
+    return told.replace(" ", "_")
+
+
+def topology_of(machine: Machine) -> Topology:
+    """As it is known: of an older record the cores alone."""
+    return machine.topology or Topology(cores=tuple(map(listed, machine.cores)))
+
+
+def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
+    """CPUs to measure on, that of the timed worker first, and the host's own.
+
+    Without `asked`, a machine with more than two CPUs leaves one of its slowest to the host: the lowest, since
+    interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on.
+    """
+    allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
+    missing = [cpu for cpu in asked if cpu not in allowed]
+    if missing:
+        raise Failure(f"CPU {missing[0]} may not be used here; these may: {', '.join(map(str, allowed))}")
+    topology = topology_of(machine)
+    ranks = speed_ranks(topology)
+    if asked:
+        measured = tuple(dict.fromkeys(asked))
+    elif len(allowed) > 2:
+        kept = min(allowed, key=lambda cpu: (-ranks.get(cpu, 0), cpu))
+        measured = _in_order(topology, [cpu for cpu in allowed if cpu != kept])
+    else:
+        measured = _in_order(topology, allowed)
+    free = [cpu for cpu in allowed if cpu not in measured] or [cpu for cpu in allowed if cpu != measured[0]]
+    return measured, min(free, key=lambda cpu: (-ranks.get(cpu, 0), cpu)) if free else None
+
+
+def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
+    """The timed worker's CPU first: of the fastest kind, and not isolated unless all are. Then one CPU of each other
+    core, the nearest first; then the other threads of these cores. Cores with a thread that is not among the CPUs come
+    after the others of their kind."""
+    cores, ranks, isolated = core_of(topology), speed_ranks(topology), set(numbers(topology.isolated))
+    partly = {cores[cpu] for cpu in cores if cpu not in cpus}
+
+    def preferred(cpu: int) -> tuple[int, ...]:
+        return (cpu in isolated, ranks.get(cpu, 0), cores.get(cpu, -1) in partly, -cpu)
+
+    ordered = sorted(cpus, key=preferred)
+    firsts = {cores.get(cpu, -1 - cpu): cpu for cpu in reversed(ordered)}
+
+    def rank(cpu: int) -> tuple[int, ...]:
+        is_other_thread = firsts[cores.get(cpu, -1 - cpu)] != cpu
+        *kind, number = preferred(cpu)
+        return (is_other_thread, *kind, RELATIONS.index(relation(topology, ordered[0], cpu)), number)
+
+    return tuple(sorted(ordered, key=rank))
+
+
+def is_by_relation(probe: Probe) -> bool:
+    """Whether the probe's number is that of a line or word between two CPUs."""
+    return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
+
+
+def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
+    """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
+    if machine.topology is None or len(cpus) < 2:
+        return []
+    told = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
+    return [word(one) for one in RELATIONS if one in told - {relation(machine.topology, *cpus[:2])}]
+
+
+class Placing:
+    """Of one plan: the CPUs of a point's visits, by the round. Made once, since 128 CPUs have 8,128 pairs."""
+
+    def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int) -> None:
+        self._cpus, self._topology, self._seed = cpus, topology, seed
+        self._by_relation: dict[str, list[tuple[int, ...]]] = {}
+
+    def placements(self, point: Point, probe: Probe, round_: int) -> list[tuple[int, ...]]:
+        """One visit, or for a matrix of CPUs one for each pair of this round."""
+        if not probe.roles:
+            return [self._cpus if probe.spreads else self._cpus[:1]]
+        told = str(point.values().get(PARAMETER, ""))
+        if any(metric.means == _PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
+            return self._of_round(told, round_)
+        return [self._beside(told)]
+
+    def pairs(self, point: Point) -> int:
+        """How many pairs of CPUs a matrix's point is about."""
+        return len(self._pairs(str(point.values().get(PARAMETER, ""))))
+
+    def _beside(self, told: str) -> tuple[int, ...]:
+        """All CPUs, with a partner of that relation right behind the timed worker's."""
+        worker, *others = self._cpus
+        if not told or self._topology is None:
+            return self._cpus
+        topology = self._topology
+        near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == told][:1]
+        return (worker, *near, *(cpu for cpu in others if cpu not in near))
+
+    def _of_round(self, told: str, round_: int) -> list[tuple[int, ...]]:
+        pairs = self._pairs(told)
+        count = min(len(pairs), ceil(_MOST_PAIRS / max(1, len(self._by_relation))))
+        several = [pairs[(round_ * count + place) % len(pairs)] for place in range(count)]
+        return sorted(several, reverse=True)
+
+    def _pairs(self, told: str) -> list[tuple[int, ...]]:
+        """Of one relation, by the seed; without one those of the default partner's, or all where none is known."""
+        if not self._by_relation:
+            for pair in itertools.combinations(self._cpus, 2):
+                named = word(relation(self._topology, *pair)) if self._topology else ""
+                self._by_relation.setdefault(named, []).append(pair)
+            for pairs in self._by_relation.values():
+                random.Random(self._seed).shuffle(pairs)
+        default = word(relation(self._topology, *self._cpus[:2])) if self._topology and len(self._cpus) > 1 else ""
+        return self._by_relation.get(told or default, [])
