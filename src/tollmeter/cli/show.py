@@ -31,6 +31,9 @@ def show(
         bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
     ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="print every sample with its evidence, not the rows")] = False,
+    machine: Annotated[
+        bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
+    ] = False,
     attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
 ) -> None:
     """Print a run's results."""
@@ -41,7 +44,9 @@ def show(
         from tollmeter.cli import watching
 
         watching.follow(folder)
-    if attribute is not None:
+    if machine:
+        print_machine(open_index(folder), form)
+    elif attribute is not None:
         print_attribution(open_run(folder), attribute, form)
     elif raw:
         write(written(raw_samples(open_run(folder)), "csv" if form == "table" else form))
@@ -49,6 +54,19 @@ def show(
         print_index(open_index(folder), form)
     else:
         print_book(open_run(folder), form, whole=every)
+
+
+def print_machine(index: Index, form: str) -> None:
+    if form == "json":
+        write(msgspec.json.format(msgspec.json.encode(index.machine)) + b"\n")
+        return
+    if form != "table":
+        raise Failure("a machine is printed as table or json")
+    from rich.console import Console
+
+    from tollmeter.report.terminal import machine
+
+    machine(index.machine, Console(highlight=False))
 
 
 def print_attribution(book: Book, words: str, form: str) -> None:

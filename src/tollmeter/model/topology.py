@@ -117,6 +117,9 @@ def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
     return max(told, key=RELATIONS.index, default=None)
 
 
+RELATION = "relation"
+"""The parameter of a point that is measured on another pair of CPUs than the default one: how its partner relates to
+the timed worker, as `sibling_thread`. The probe repeats it in its record and does not use it."""
 RELATIONS: tuple[PlaceRelation, ...] = (
     "same thread", "sibling thread", "same last-level cache", "same package", "other package", "other node",
 )  # fmt: skip

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tollmeter.model import Probe, Row, State, Toll
+from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import metric_of, native
 from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.units import short
@@ -85,8 +86,12 @@ def _ns_per_unit(row: Row, core_clock_hz: float | None) -> float | None:
 
 
 def _label(template: str, row: Row) -> str:
-    """The template with {parameter} replaced; underscores of a word that names a choice become blanks."""
-    return re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])).replace("_", " "), template)
+    """The template with {parameter} replaced; underscores of a word that names a choice become blanks. A row of another
+    pair of CPUs than the default one says which."""
+    words = re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])), template)
+    return ", ".join([words, *([str(row.parameters[RELATION])] if RELATION in row.parameters else [])]).replace(
+        "_", " "
+    )
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:

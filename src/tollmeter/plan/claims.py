@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tollmeter.model import Machine, Point, Program, Published, RowOf, StudyFigure, Suite, Value
+from tollmeter.model.topology import RELATION
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.values import relative_bytes
 
@@ -64,4 +65,6 @@ def claim_rank(suite: Suite, point: Point) -> int:
 
 def _is_of(point: Point, several: Iterable[RowOf | Program]) -> bool:
     values = point.values().items()
-    return any(one.probe == point.probe and one.parameters.items() <= values for one in several)
+    return RELATION not in point.values() and any(
+        one.probe == point.probe and one.parameters.items() <= values for one in several
+    )

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
-from tollmeter.model.topology import RELATIONS, core_of, listed, numbers, relation, speed_ranks
+from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
 
-PARAMETER = "relation"
-"""Of a point that is measured on a pair of CPUs other than the default one: how its partner relates to the timed
-worker, as `sibling_thread`. The probe repeats the word in its record and does not use it."""
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
@@ -97,14 +94,14 @@ class Placing:
         """One visit, or for a matrix of CPUs one for each pair of this round."""
         if not probe.roles:
             return [self._cpus if probe.spreads else self._cpus[:1]]
-        told = str(point.values().get(PARAMETER, ""))
+        told = str(point.values().get(RELATION, ""))
         if any(metric.means == _PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
             return self._of_round(told, round_)
         return [self._beside(told)]
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a matrix's point is about."""
-        return len(self._pairs(str(point.values().get(PARAMETER, ""))))
+        return len(self._pairs(str(point.values().get(RELATION, ""))))
 
     def _beside(self, told: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""

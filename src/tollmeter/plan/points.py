@@ -12,9 +12,10 @@ import msgspec
 
 from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
+from tollmeter.model.topology import RELATION
 from tollmeter.plan import values
 from tollmeter.plan.effort import has_machines_time, is_counted
-from tollmeter.plan.placement import PARAMETER, is_by_relation
+from tollmeter.plan.placement import is_by_relation
 
 NATIVE = "native"
 _COUNTED_BYTES = 1 << 20
@@ -97,7 +98,7 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
 def _by_relation(points: Sequence[Point], probe: Probe, ground: Ground) -> list[Point]:
     """With the points on other pairs of CPUs, of a probe whose number is about a pair. None where an emulator runs."""
     several = ground.relations if is_by_relation(probe) and all(map(has_machines_time, points)) else ()
-    return [*points, *(_at(point, (*point.parameters, (PARAMETER, name))) for name in several for point in points)]
+    return [*points, *(_at(point, (*point.parameters, (RELATION, name))) for name in several for point in points)]
 
 
 def _emulated(machine: Machine) -> Machine:

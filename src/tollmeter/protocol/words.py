@@ -6,6 +6,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from tollmeter.model import Visit
+from tollmeter.model.topology import RELATION
 
 
 def words(visit: Visit) -> tuple[str, ...]:
@@ -27,5 +28,5 @@ def words(visit: Visit) -> tuple[str, ...]:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if visit.peer:
         places.append(f"--peer={visit.peer}")
-    own = (f"--{name}={value}" if name == "relation" else f"{name}={value}" for name, value in visit.point.parameters)
+    own = (f"--{name}={value}" if name == RELATION else f"{name}={value}" for name, value in visit.point.parameters)
     return (*options, *places, *own)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
+from tollmeter.model.topology import RELATION
 from tollmeter.report.charts import Chart
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import Figure, count, quantity, size
@@ -113,7 +114,8 @@ def _family(name: str, probes: tuple[Dossier, ...], folded: Sequence[Chart]) -> 
 def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
     probe = book.probes.get(name)
     with_number = [row for row in rows if row.status == "ok"]
-    parameters = tuple(dict.fromkeys(key for row in with_number for key in row.parameters))
+    names = dict.fromkeys(key for row in with_number for key in row.parameters if key != RELATION)
+    parameters = (*names, *([RELATION] if any(row.relation for row in with_number) else []))
     places = len({(row.target, row.clock) for row in with_number}) > 1
     abis = dict.fromkeys(row.abi for row in rows)
     seen = [f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), aside]
@@ -147,7 +149,10 @@ def _sizes(probe: Probe | None) -> frozenset[str]:
 
 def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine:
     return RowLine(
-        parameters=tuple(_value(row.parameters.get(name, ""), name in sizes) for name in parameters),
+        parameters=tuple(
+            (row.relation or "") if name == RELATION else _value(row.parameters.get(name, ""), name in sizes)
+            for name in parameters
+        ),
         abi=row.abi,
         place=f"{row.target}, {row.clock}",
         metric=row.metric,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from tollmeter.model import Book, Row
+from tollmeter.model.topology import RELATION
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import size
 from tollmeter.report.tables import Column, Line, Table, table
@@ -57,8 +58,10 @@ def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[
 
 
 def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
-    """Parameters that were requested, or that distinguish the row from its neighbours."""
-    return [name for name in row.parameters if _varies(name, row.probe, rows) or _is_requested(name, row, book)]
+    """Parameters that were requested, or that distinguish the row from its neighbours; of several workers the relation
+    of their CPUs."""
+    names = [name for name in row.parameters if _varies(name, row.probe, rows) or _is_requested(name, row, book)]
+    return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 
 
 def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
@@ -99,6 +102,8 @@ def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:
 
 
 def value_in_words(book: Book, row: Row, name: str) -> str:
+    if name == RELATION:
+        return row.relation or ""
     value = row.parameters[name]
     kinds = {p.name: p.kind for p in book.probes[row.probe].parameters} if row.probe in book.probes else {}
     return str(size(value)) if kinds.get(name) == "size" and isinstance(value, int) else str(value).replace("_", " ")

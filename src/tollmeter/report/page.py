@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from tollmeter.files import write_whole
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Failure
-from tollmeter.report import interleaved, look, tables, ways_out, worth
+from tollmeter.report import interleaved, look, tables, topology, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
@@ -126,6 +126,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "command": command(book),
         "provenance": provenance(book),
         "builds": executables(book),
+        "parts": topology.parts_of(index.machine),
+        "nodes": topology.node_table(index.machine),
+        "limits": topology.limits(index.machine),
     }
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding
-from tollmeter.report import groups, interleaved, tables, worth
+from tollmeter.model import Book, Finding, Machine
+from tollmeter.report import groups, interleaved, tables, topology, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
 from tollmeter.report.headline import headline
@@ -62,6 +62,22 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     if whole:
         _closing(book, console, width)
     _ending(book, console, width, page or tables.report_path(book))
+
+
+def machine(told: Machine, console: Console) -> None:
+    """The machine's parts within parts, its memory nodes, and what limits a process on it."""
+    width = width_of(console)
+    wrapped(console, " · ".join(tables.facts_of(told)), width, style="bold")
+    console.print()
+    drawn = list(topology.lines(topology.parts_of(told))) or ["The system does not report how its CPUs relate."]
+    for line in drawn:
+        depth = len(line) - len(line.lstrip())
+        wrapped(console, line.lstrip(), width, first=depth, hanging=depth + 2 * INDENT)
+    console.print()
+    nodes = topology.node_table(told)
+    for table in (*([nodes] if nodes else []), topology.limits(told)):
+        print_table(table, console, width)
+        console.print()
 
 
 def _opening(book: Book, console: Console, width: int) -> None:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from tollmeter.model import Book, Row, RowOf
+from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import main_abi, metric_of
 
 COUNTED, VIRTUAL = "instructions", "virtual"
@@ -40,6 +41,7 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
         and (wanted.target is None or fnmatchcase(row.target, wanted.target))
         and (wanted.means is None or (metric is not None and metric.means == wanted.means))
         and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
+        and (RELATION not in row.parameters or RELATION in wanted.parameters)
     )
 
 

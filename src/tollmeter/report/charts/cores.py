@@ -11,6 +11,7 @@ from statistics import median
 import msgspec
 
 from tollmeter.model import Outcome, Point, Row
+from tollmeter.model.topology import RELATION
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves_chart import named_by, panel_by
@@ -77,7 +78,8 @@ def _is_of(point: Point, row: Row) -> bool:
 def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
     """The row of one pair's visits alone."""
     own = next(candidate for candidate in made if candidate.metric == row.metric)
-    return msgspec.structs.replace(own, parameters={**row.parameters, "pair": f"{pair[0]}-{pair[1]}"})
+    parameters = {name: value for name, value in row.parameters.items() if name != RELATION}
+    return msgspec.structs.replace(own, parameters={**parameters, "pair": f"{pair[0]}-{pair[1]}"})
 
 
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:

@@ -23,23 +23,27 @@ TRANSFER = Subject(
 
 
 def transfer(bench: Bench) -> Iterator[Chart]:
-    """A row a state, a column an access, a panel for where the pages live."""
+    """A row a state, a column an access, a panel for the CPUs and for where the pages live."""
     rows = [row for row in bench.own(bench.meaning(*TRANSFER.means)) if {"state", "access"} <= set(row.parameters)]
     if len({row.parameters["state"] for row in rows}) < LEAST_STATES:
         return
-    homes = {row.parameters.get("home") for row in rows}
+    panels = {_panel(row) for row in rows}
     want = Heat(
         rows="a",
         columns="b",
         titles=("state of the line", "access"),
         unit=rows[0].unit,
-        tips=(("a", "state"), ("b", "access"), ("panel", "memory")),
-        panel=len(homes) > 1,
+        tips=(("a", "state"), ("b", "access"), ("panel", "where")),
+        panel=len(panels) > 1,
     )
     yield TRANSFER.chart(Cells(tuple(_cell(row) for row in rows), want), rows)
 
 
 def _cell(row: Row) -> Datum:
     place = {"a": row.parameters["state"], "b": row.parameters["access"]}
+    return datum(row, **place, panel=_panel(row), said=str(quantity(row.median, row.unit)))
+
+
+def _panel(row: Row) -> str:
     home = HOMES.get(str(row.parameters.get("home")), "")
-    return datum(row, **place, panel=home, said=str(quantity(row.median, row.unit)))
+    return ", ".join(text for text in (row.relation or "", home) if text)

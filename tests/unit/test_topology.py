@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from a machine's topology: the relation of a row's workers, and the drawing."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+
+import books
+from machines import MACHINE, two_packages
+from made import outcome, row
+from tollmeter.model import CoreKind, Machine, Topology
+from tollmeter.model.topology import farthest, listed, numbers
+from tollmeter.numbers.rows import with_relations
+from tollmeter.report import page, terminal
+from tollmeter.report.topology import parts_of
+
+
+def drawn(machine: Machine, width: int = 100) -> list[str]:
+    told = io.StringIO()
+    terminal.machine(machine, Console(file=told, width=width, highlight=False))
+    return told.getvalue().splitlines()
+
+
+def of(topology: Topology) -> Machine:
+    return msgspec.structs.replace(MACHINE, cpus=len(numbers(topology.online)), topology=topology)
+
+
+@pytest.mark.parametrize("text", ["0-3,8-14/2", "5", "", "(null)", "3-", "x,4", "9-2"])
+def test_a_list_that_a_target_sent_is_read_as_far_as_it_is_one(text: str) -> None:
+    expected = {"0-3,8-14/2": (0, 1, 2, 3, 8, 10, 12, 14), "5": (5,), "x,4": (4,), "3-": (3,)}
+    assert numbers(text) == expected.get(text, ())
+    assert numbers(listed(numbers(text))) == numbers(text)
+
+
+def test_of_several_workers_the_farthest_from_the_timed_one_counts() -> None:
+    topology = two_packages().topology
+    assert topology is not None
+    assert farthest(topology, (7, 6)) == "sibling thread"
+    assert farthest(topology, (7, 6, 5, 3)) == "other node"
+    assert farthest(topology, (7,)) is None
+
+
+def test_a_row_of_several_workers_has_the_relation_of_their_cpus() -> None:
+    topology, visit = two_packages().topology, outcome()
+    pair = msgspec.structs.replace(visit, workers=(7, 3))
+    own = row(20.0)
+    assert with_relations([own], [pair], topology)[0].relation == "other node"
+    assert with_relations([own], [visit], topology)[0].relation is None
+    assert with_relations([own], [pair], None)[0].relation is None
+
+
+def test_parts_are_within_parts_and_equal_ones_are_one_line() -> None:
+    lines = drawn(two_packages())
+    at = next(place for place, line in enumerate(lines) if "package" in line)
+    assert lines[at].startswith("2 x package, memory node, L2 cache 2 MiB") and "0-3 | 4-7" in lines[at]
+    assert lines[at + 1].startswith("  2 x core of 2 threads") and "0-1 | 2-3" in lines[at + 1]
+    assert any("16 GiB" in line and "21 10" in line for line in lines)
+
+
+def test_unequal_parts_stand_apart() -> None:
+    hybrid = Topology(
+        online="0-5", packages=("0-5",), cores=("0-1", "2-3", "4", "5"),
+        kinds=(CoreKind(name="cpu_core", cpus="0-3"), CoreKind(name="cpu_atom", cpus="4-5")),
+    )  # fmt: skip
+    (package,) = parts_of(of(hybrid))
+    assert [(part.what, part.cpus, part.parts[0].title) for part in package.parts] == [
+        ("cpu_core", ("0-3",), "2 x core of 2 threads"), ("cpu_atom", ("4-5",), "2 x core"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cpus", [1, 512])
+def test_any_number_of_cpus_is_drawn_in_a_few_lines(cpus: int) -> None:
+    spans = [listed(range(first, min(first + 8, cpus))) for first in range(0, cpus, 8)]
+    many = Topology(online=listed(range(cpus)), packages=(listed(range(cpus)),), last_caches=tuple(spans),
+                    cores=tuple(map(str, range(cpus))))  # fmt: skip
+    lines = drawn(of(many), 80)
+    assert len(lines) < 16 and max(map(len, lines)) <= 80
+
+
+def test_a_machine_that_tells_nothing_says_so() -> None:
+    assert any("does not report" in line for line in drawn(MACHINE))
+
+
+def test_a_quota_is_in_cpus() -> None:
+    for told, said in (("50000 100000", "0.5 CPUs"), ("max 100000", ""), ("1 0", "")):
+        lines = drawn(msgspec.structs.replace(two_packages(), facts={"cpu_quota": told}))
+        assert any("quota" in line for line in lines) == bool(said)
+        assert any(said and said in line for line in lines) == bool(said)
+
+
+def test_the_page_draws_the_machine_and_names_each_rows_relation() -> None:
+    book = books.healthy()
+    machine = two_packages()
+    (first, *rest) = book.index.rows
+    first = msgspec.structs.replace(first, relation="other node")
+    index = msgspec.structs.replace(book.index, machine=machine, rows=(first, *rest))
+    text = page.render(msgspec.structs.replace(book, index=index))
+    assert "2 x package" in text and "2 x core of 2 threads" in text
+    assert "<td>other node</td>" in text
+    assert 'id="topology"' not in page.render(book)
