@@ -86,7 +86,7 @@ void toll_put_open(const char *key, char bracket); /* '{' or '[' */
 void toll_put_close(char bracket);                 /* '}' or ']' */
 /* The `end` record, and a flush. stays: this process waits for another visit of the same point. */
 void toll_emit_end(bool stopped, bool stays);
-void toll_emit_flush(void); /* writes complete lines; safe in a signal handler */
+void toll_emit_flush(void); /* writes complete lines; safe in a handler that ends the process */
 
 /* ---- counter.c ------------------------------------------------------------------------------------------------ */
 
