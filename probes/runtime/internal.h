@@ -202,11 +202,6 @@ typedef uint64_t toll_batch(void *context, uint64_t iterations);
 uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns);
 void toll_sample_all(struct toll_run *r, struct toll_clock clock);
 
-/* ---- arena.c --------------------------------------------------------------------------------------------------- */
-
-/* What may still be taken: the least of what the system and the control groups leave. */
-uint64_t toll_memory_left(void);
-
 /* ---- visit.c --------------------------------------------------------------------------------------------------- */
 
 struct toll_visit {
