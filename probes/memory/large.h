@@ -6,7 +6,6 @@
 #ifndef MEMORY_LARGE_H
 #define MEMORY_LARGE_H
 
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,25 +33,11 @@ static inline size_t whole_huge_pages(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-#define MOST_NODES 64
-
-static inline bool numa_exists(unsigned node) {
-  char path[64];
-  snprintf(path, sizeof path, "/sys/devices/system/node/node%u", node);
-  return access(path, F_OK) == 0;
-}
-
-static inline unsigned numa_count(void) {
-  unsigned count = 0;
-  for (unsigned node = 0; node < MOST_NODES; node++) count += numa_exists(node);
-  return count;
-}
-
 /* Gives the pages back and touches them anew: a page lies on the memory node of the CPU that first touches it, and all
  * buffers were first touched on the timed worker's. Where there is one node they lie there already. memory: of
  * large_buffer(), whole huge pages, colour 0, not written yet. */
 static inline void touch_here(char *memory, size_t bytes) {
-  if (numa_count() == 1) return;
+  if (toll_node_count() == 1) return;
   madvise(memory, bytes, MADV_DONTNEED);
   for (size_t i = 0; i < bytes; i += toll_page_bytes()) *(volatile char *)(memory + i) = 0;
 }

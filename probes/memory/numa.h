@@ -7,8 +7,6 @@
 #ifndef MEMORY_NUMA_H
 #define MEMORY_NUMA_H
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,39 +15,18 @@
 /* Of <linux/mempolicy.h>, which a C library need not carry. */
 enum { NUMA_DEFAULT = 0, NUMA_BIND = 2, NUMA_ASK_NODE = 1, NUMA_ASK_ADDRESS = 2 };
 
-/* Whether a list as the system writes it, such as 0-3,8-11, names the number. */
-static inline bool numa_list_has(const char *list, long number) {
-  while (*list) {
-    char *end;
-    long first = strtol(list, &end, 10), last = first;
-    if (end == list) return false;
-    if (*end == '-') last = strtol(end + 1, &end, 10);
-    if (number >= first && number <= last) return true;
-    list = *end == ',' ? end + 1 : end;
-    if (*list == '\n') return false;
-  }
-  return false;
-}
-
-static inline bool numa_cpus_of(unsigned node, char *list, size_t room) {
-  char path[80];
-  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-  FILE *file = fopen(path, "re");
-  bool read = file && fgets(list, (int)room, file);
-  if (file) fclose(file);
-  return read;
-}
+/* Of the kernel's largest configuration. */
+enum { MOST_NODES = 1024 };
 
 /* A CPU of the node that this visit may use; -1 where there is none. */
 static inline int numa_cpu_on(const struct toll_run *r, unsigned node) {
-  char list[4096];
-  if (!numa_cpus_of(node, list, sizeof list)) return -1;
   for (unsigned i = 0; i < r->cpu_count; i++)
-    if (numa_list_has(list, r->cpus[i])) return r->cpus[i];
+    if (toll_node_has(node, r->cpus[i])) return r->cpus[i];
   return -1;
 }
 
 static inline bool numa_bind(unsigned node) {
+  if (node >= MOST_NODES) return false;
   unsigned long mask[MOST_NODES / (8 * sizeof(long)) + 1] = {0};
   mask[node / (8 * sizeof(long))] = 1ul << node % (8 * sizeof(long));
   return syscall(SYS_set_mempolicy, NUMA_BIND, mask, (unsigned long)MOST_NODES + 1) == 0;
@@ -84,9 +61,9 @@ static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home
 /* The memory that the point asks for; NULL after a refusal. */
 static inline char *numa_memory(struct toll_run *r, size_t bytes) {
   unsigned node = (unsigned)toll_number(r, "node"), home = (unsigned)toll_number(r, "home");
-  if (numa_count() < 2) return toll_skip(r, "this machine has one memory node"), NULL;
-  if (!numa_exists(node)) return toll_skip(r, "this machine has no memory node %u", node), NULL;
-  if (!numa_exists(home)) return toll_skip(r, "this machine has no memory node %u", home), NULL;
+  if (toll_node_count() < 2) return toll_skip(r, "this machine has one memory node"), NULL;
+  if (!toll_node_exists(node)) return toll_skip(r, "this machine has no memory node %u", node), NULL;
+  if (!toll_node_exists(home)) return toll_skip(r, "this machine has no memory node %u", home), NULL;
   return numa_buffer(r, node, home, bytes);
 }
 

@@ -3,6 +3,7 @@
  * Small files of /proc and /sys. Both may be missing: every reader says so by its return value.
  */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,9 +22,27 @@ static size_t read_all(int file, char *text, size_t room) {
   return used;
 }
 
+static const char *system_root(void) {
+  static const char *root;
+  if (!root && !(root = getenv("TOLL_SYSTEM_ROOT"))) root = "";
+  return root;
+}
+
+bool toll_system_is_folder(void) {
+  return system_root()[0] != '\0';
+}
+
+const char *toll_system_path(const char *path, char *room, size_t bytes) {
+  const bool moves = toll_system_is_folder() && (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0);
+  if (!moves) return path;
+  snprintf(room, bytes, "%s%s", system_root(), path);
+  return room;
+}
+
 static bool read_whole(const char *path, char *text, size_t room, size_t *used) {
+  char moved[TOLL_FOLDER_BYTES];
   text[0] = '\0';
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(toll_system_path(path, moved, sizeof moved), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   *used = read_all(file, text, room);
   close(file);

@@ -10,7 +10,8 @@
 enum {
   TOLL_PROTOCOL = 1,
   TOLL_MOST_PARAMETERS = 16,
-  TOLL_MOST_CPUS = 1024,
+  TOLL_MOST_CPUS = 2048,
+  TOLL_MOST_LISTED = 8192, /* CPUs and nodes that a list of the system may name */
   TOLL_MOST_WORKERS = 1024,
   TOLL_MOST_GAUGES = 32,
   TOLL_LONGEST_LINE = 65536,
@@ -22,12 +23,34 @@ enum {
 
 /* ---- files.c: small system files ------------------------------------------------------------------------------ */
 
+/* The path of a file of /proc or /sys: below the folder that TOLL_SYSTEM_ROOT names, with which a test lets a folder stand
+ * for a machine, else as it is. `room` is where a longer one is kept. */
+const char *toll_system_path(const char *path, char *room, size_t bytes);
+bool toll_system_is_folder(void); /* whether that is set */
 /* Reads a file's beginning as text, trailing white space removed. False, and text empty, where it cannot be read. */
 bool toll_read_text(const char *path, char *text, size_t room);
 /* The number at the beginning of a file. False where there is none. */
 bool toll_read_number(const char *path, uint64_t *number);
 /* Finds `key` at the beginning of a line and copies what follows it and its separators (blank, tab, colon). */
 bool toll_find_field(const char *path, const char *key, char *text, size_t room);
+
+/* ---- topology.c: how CPUs and memory nodes relate ---------------------------------------------------------------- */
+
+/* CPUs or nodes by their numbers. */
+struct toll_set {
+  uint64_t words[TOLL_MOST_LISTED / 64];
+};
+/* Reads a list as the system writes it, "0-3,8". False, and the set empty, where the file names none. */
+bool toll_read_set(const char *path, struct toll_set *set);
+bool toll_set_has(const struct toll_set *set, int number);
+void toll_put_set(const char *key, const struct toll_set *set);
+/* The hardware threads of a CPU's core. */
+bool toll_core_of(int cpu, struct toll_set *set);
+unsigned toll_online_cpus(void); /* 0: the system does not tell */
+/* The CPUs that /proc lets this process use, in place of the scheduler's own word: that of a folder's machine. */
+unsigned toll_told_cpus(int *cpus, unsigned room);
+/* The element `topology` of the machine's record; null where the system does not tell. */
+void toll_put_topology(void);
 
 /* ---- request.c: the words of a visit -------------------------------------------------------------------------- */
 

@@ -79,7 +79,7 @@ static void put_hypervisor(void) {
 /* ---- caches ---- */
 
 enum { MOST_INDEXES = 16 };
-static const char *cpu_folder = "/sys/devices/system/cpu";
+static const char cpu_folder[] = "/sys/devices/system/cpu";
 
 static bool cache_text(int cpu, int index, const char *name, char *text, size_t room) {
   char path[256];
@@ -139,43 +139,18 @@ static void put_caches(int cpu) {
   toll_put_close(']');
 }
 
-/* Whether a list as the system writes it, "0-3,8", has the number. */
-static bool list_has(const char *list, long number) {
-  while (*list) {
-    char *rest;
-    const long from = strtol(list, &rest, 10);
-    long to = from;
-    if (rest == list) return false;
-    if (*rest == '-') to = strtol(rest + 1, &rest, 10);
-    if (from <= number && number <= to) return true;
-    list = *rest == ',' ? rest + 1 : rest;
-  }
-  return false;
-}
-
-static bool threads_of(int cpu, char *list, size_t room) {
-  char path[256];
-  snprintf(path, sizeof path, "%s/cpu%d/topology/thread_siblings_list", cpu_folder, cpu);
-  return toll_read_text(path, list, room);
-}
-
-bool toll_share_core(int cpu, int other) {
-  char list[512];
-  return threads_of(cpu, list, sizeof list) && list_has(list, other);
-}
-
 /* The core of cpus[first], unless an earlier CPU has told of it or it has no other of these. */
 static void put_core(const int *cpus, unsigned count, unsigned first) {
-  char list[512];
+  struct toll_set core;
   unsigned others = 0;
-  if (!threads_of(cpus[first], list, sizeof list)) return;
+  if (!toll_core_of(cpus[first], &core)) return;
   for (unsigned i = 0; i < first; i++)
-    if (list_has(list, cpus[i])) return;
-  for (unsigned i = first + 1; i < count; i++) others += list_has(list, cpus[i]);
+    if (toll_set_has(&core, cpus[i])) return;
+  for (unsigned i = first + 1; i < count; i++) others += toll_set_has(&core, cpus[i]);
   if (!others) return;
   toll_put_open(NULL, '[');
   for (unsigned i = first; i < count; i++)
-    if (list_has(list, cpus[i])) toll_put_integer(NULL, cpus[i]);
+    if (toll_set_has(&core, cpus[i])) toll_put_integer(NULL, cpus[i]);
   toll_put_close(']');
 }
 
@@ -238,8 +213,8 @@ static void put_field(const char *name, const char *path, const char *key) {
 
 static void put_vulnerabilities(void) {
   static const char folder[] = "/sys/devices/system/cpu/vulnerabilities";
-  char path[384], name[288];
-  DIR *entries = opendir(folder);
+  char path[384], name[288], moved[TOLL_FOLDER_BYTES];
+  DIR *entries = opendir(toll_system_path(folder, moved, sizeof moved));
   for (struct dirent *entry; entries && (entry = readdir(entries));) {
     if (entry->d_name[0] == '.') continue;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
@@ -302,8 +277,10 @@ static void name_system(struct utsname *system) {
 
 void toll_machine(void) {
   static int cpus[TOLL_MOST_CPUS];
-  unsigned count = toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  unsigned count =
+      toll_system_is_folder() ? toll_told_cpus(cpus, TOLL_MOST_CPUS) : toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
+  unsigned told = toll_online_cpus();
+  long online = told ? (long)told : sysconf(_SC_NPROCESSORS_ONLN);
   char kernel[160];
   struct utsname system;
   name_system(&system);
@@ -318,6 +295,7 @@ void toll_machine(void) {
   put_caches(count ? cpus[0] : 0);
   put_kinds(cpus, toll_counts_instructions() ? 0 : count);
   put_cores(cpus, toll_counts_instructions() ? 0 : count);
+  if (!toll_counts_instructions()) toll_put_topology();
   toll_put_open("allowed_cpus", '[');
   for (unsigned i = 0; i < count; i++) toll_put_integer(NULL, cpus[i]);
   toll_put_close(']');

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         CacheModel,
         Claim,
         ClockReading,
+        CoreKind,
         Counted,
         Distances,
         Evidence,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         FigureLine,
         FigureMark,
         Finding,
+        HugePages,
         Index,
         Inference,
         Kind,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         Listed,
         Machine,
         Marks,
+        MemoryNode,
         Metric,
         Modelled,
         Opposed,
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
         Surroundings,
         Tally,
         Toll,
+        Topology,
         Uncompared,
         Witness,
         Work,
@@ -78,13 +82,12 @@ __version__ = VERSION
 
 __all__ = [
     "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
-    "Comparison", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark",
-    "Finding",
-    "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine", "Marks", "Metric", "Modelled", "Opposed",
-    "Option", "Outcome", "Parameter", "Point", "Probe", "Profile", "Program", "Published", "PublishedShare",
-    "Refusal", "Relative", "Role", "Row", "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study",
-    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Uncompared", "Witness", "Work", "Workload", "compare",
-    "derive", "measure", "open",
+    "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine",
+    "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine",
+    "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point", "Probe",
+    "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Role", "Row", "RowOf", "Run",
+    "RunInfo", "Sample", "Select", "Share", "State", "Study", "StudyFigure", "Suite", "Surroundings", "Tally", "Toll",
+    "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive", "measure", "open",
 ]  # fmt: skip
 
 _HOMES = {

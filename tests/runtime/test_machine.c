@@ -20,7 +20,7 @@ static int forget(const char *path, const struct stat *status, int kind, struct 
 
 static void say(int cpu, int index, const char *name, const char *text) {
   char path[256];
-  snprintf(path, sizeof path, "%s/cpu%d/cache/index%d/%s", root, cpu, index, name);
+  snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/cache/index%d/%s", root, cpu, index, name);
   for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
     *slash = '\0';
     mkdir(path, 0700);
@@ -69,7 +69,7 @@ static void expect_kinds(void) {
 
 static void say_threads(int cpu, const char *list) {
   char path[256];
-  snprintf(path, sizeof path, "%s/cpu%d/topology", root, cpu);
+  snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology", root, cpu);
   mkdir(path, 0700);
   strcat(path, "/thread_siblings_list");
   int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -88,7 +88,7 @@ static void expect_cores(void) {
 
 int main(void) {
   EXPECT(mkdtemp(root) != NULL);
-  cpu_folder = root;
+  setenv("TOLL_SYSTEM_ROOT", root, 1);
   for (int cpu = 0; cpu < 2; cpu++) say_core(cpu, "2048K\n");
   for (int cpu = 2; cpu < 4; cpu++) say_core(cpu, "4096K\n");
   EXPECT(have_same_caches(0, 1) && have_same_caches(2, 3) && !have_same_caches(0, 2) && !have_same_caches(3, 1));

@@ -19,6 +19,7 @@ from tollmeter.model.base import (
     Failure,
     InferenceKind,
     OpposedVerdict,
+    PlaceRelation,
     Portion,
     Priority,
     Record,
@@ -86,15 +87,17 @@ from tollmeter.model.requested import (
     Workload,
 )
 from tollmeter.model.samples import Columns, Lanes, Room, Samples
+from tollmeter.model.topology import CoreKind, HugePages, MemoryNode, Topology
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Bend", "Beside",
     "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim", "ClaimVerdict", "Clock", "ClockReading",
-    "Columns", "Condition", "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine", "FigureMark",
-    "Finding", "Index", "Inference", "InferenceKind", "Kind", "Lanes", "Lengths", "Level", "Listed", "Machine",
-    "Marks", "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "Point",
-    "Portion", "Priority", "Probe", "Profile", "Program", "Published", "PublishedShare", "Record", "Relation",
-    "Relative", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Samples", "Select", "Severity",
-    "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite", "Surroundings", "Tally",
-    "Toll", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work", "Workload",
+    "Columns", "Condition", "CoreKind", "Counted", "Distances", "Evidence", "Failure", "Fall", "FigureLine",
+    "FigureMark", "Finding", "HugePages", "Index", "Inference", "InferenceKind", "Kind", "Lanes", "Lengths", "Level",
+    "Listed", "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome",
+    "Pair", "Parameter", "PlaceRelation", "Point", "Portion", "Priority", "Probe", "Profile", "Program", "Published",
+    "PublishedShare", "Record", "Relation", "Relative", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict",
+    "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study",
+    "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Unit", "Value", "Visit",
+    "Witness", "Work", "Workload",
 ]  # fmt: skip

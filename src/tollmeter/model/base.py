@@ -27,6 +27,10 @@ Relation = Literal[
 """What a study says of a number; `shown`: a number of its own machine, which no other can confirm or contradict."""
 Condition = Literal["own clock", "strict CPU", "prefetch off"]
 """Under which a study's claim was made: studies/study.py."""
+PlaceRelation = Literal[
+    "same thread", "sibling thread", "same last-level cache", "same package", "other package", "other node",
+]  # fmt: skip
+"""Of the CPUs of two workers: the closest one that holds."""
 Severity = Literal["note", "warning", "error"]
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tollmeter.model.base import Better, Record, Source, Unit, Value
+from tollmeter.model.topology import Topology
 
 
 class Metric(Record, frozen=True):
@@ -100,7 +101,7 @@ class Kind(Record, frozen=True):
 class Machine(Record, frozen=True):
     """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name. caches: of the
     CPU that is measured; kinds: empty where all CPUs have the same. cores: the allowed CPUs that are threads of one
-    core, for each core with several.
+    core, for each core with several. topology: of all CPUs and memory nodes; None where the system does not tell.
     """
 
     host: str
@@ -117,6 +118,7 @@ class Machine(Record, frozen=True):
     facts: dict[str, str] = {}
     kinds: tuple[Kind, ...] = ()
     cores: tuple[tuple[int, ...], ...] = ()
+    topology: Topology | None = None
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):

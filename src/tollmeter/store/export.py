@@ -37,7 +37,7 @@ _PARQUET_TYPES = {
 
 TABLE_FORMAT = 1
 """Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
-_JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "cores", "allowed_cpus")
+_JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus")
 """Columns whose cells differ in shape."""
 
 

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the CPUs and memory nodes of a machine relate: what its record says, and what follows for two CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from tollmeter.model.base import PlaceRelation, Record
+
+
+class CoreKind(Record, frozen=True):
+    """Cores of one kind. capacity: their speed as the scheduler rates it, 1024 for the fastest; max_khz: the highest
+    clock; 0 where not told. name: the system's, empty where it has none."""
+
+    cpus: str
+    name: str = ""
+    capacity: int = 0
+    max_khz: int = 0
+
+
+class MemoryNode(Record, frozen=True):
+    """cpus: empty for a node that has memory alone. distances: to each node, in the record's order; 10 is local; empty
+    where not told."""
+
+    node: int
+    cpus: str = ""
+    memory_bytes: int = 0
+    distances: tuple[int, ...] = ()
+
+
+class HugePages(Record, frozen=True):
+    """Pages of one size that are reserved for programs that ask for them by name (hugetlb)."""
+
+    bytes: int
+    pages: int = 0
+
+
+class Topology(Record, frozen=True):
+    """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
+    14. packages, dies, last_caches, cores: the CPUs of each; empty where not told. last_caches: that share the cache of
+    the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none.
+    """
+
+    online: str = ""
+    offline: str = ""
+    isolated: str = ""
+    nohz_full: str = ""
+    packages: tuple[str, ...] = ()
+    dies: tuple[str, ...] = ()
+    last_caches: tuple[str, ...] = ()
+    cores: tuple[str, ...] = ()
+    kinds: tuple[CoreKind, ...] = ()
+    nodes: tuple[MemoryNode, ...] = ()
+    allowed_nodes: str = ""
+    huge_page_bytes: int = 0
+    hugetlb: tuple[HugePages, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def numbers(listed: str) -> tuple[int, ...]:
+    """The members of a list, ascending. A term that is no number is left out: the text is a target's."""
+    found: set[int] = set()
+    for term in listed.split(","):
+        span, _, step = term.partition("/")
+        first, _, last = span.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal():
+            found.update(range(int(first), min(int(last or first), int(first) + _MOST) + 1, max(1, int(step or 1))))
+    return tuple(sorted(found))
+
+
+_MOST = 1 << 16
+"""CPUs that one term of a list may name."""
+
+
+def listed(members: Iterable[int]) -> str:
+    """0-3,8: the shortest plain form, for a reader."""
+    ordered = sorted(set(members))
+    starts = [number for place, number in enumerate(ordered) if not place or ordered[place - 1] != number - 1]
+    ends = [number for place, number in enumerate(ordered) if ordered[place + 1 : place + 2] != [number + 1]]
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _place_of(sets: tuple[str, ...]) -> dict[int, int]:
+    return {cpu: place for place, members in enumerate(sets) for cpu in numbers(members)}
+
+
+def node_of(topology: Topology) -> dict[int, int]:
+    """The memory node of each CPU, as a place in `nodes`."""
+    return _place_of(tuple(node.cpus for node in topology.nodes))
+
+
+def core_of(topology: Topology) -> dict[int, int]:
+    """The core of each CPU, as a place in `cores`."""
+    return _place_of(topology.cores)
+
+
+def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
+    """The closest of the relations between two CPUs that the system reports; of what it does not report, the next
+    farther one."""
+    if one == other:
+        return "same thread"
+
+    def together(sets: tuple[str, ...]) -> bool:
+        places = _place_of(sets)
+        return one in places and places[one] == places.get(other)
+
+    if together(topology.cores):
+        return "sibling thread"
+    if together(topology.last_caches):
+        return "same last-level cache"
+    if together(topology.packages):
+        return "same package"
+    nodes = node_of(topology)
+    return "other package" if nodes.get(one) == nodes.get(other) else "other node"
+
+
+def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
+    """The farthest relation of the first CPU, which is the timed worker's, to the others; None where it has none."""
+    told = [relation(topology, cpus[0], other) for other in cpus[1:]]
+    return max(told, key=RELATIONS.index, default=None)
+
+
+RELATIONS: tuple[PlaceRelation, ...] = (
+    "same thread", "sibling thread", "same last-level cache", "same package", "other package", "other node",
+)  # fmt: skip
+"""The nearest first."""
+
+
+def fastest(topology: Topology) -> frozenset[int]:
+    """The CPUs of the kind of core that is fastest; all where there is one kind."""
+    best = max(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), default=None)
+    return frozenset(numbers(best.cpus if best else topology.online))
+
+
+def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:
+    """The nodes with memory that this process may use."""
+    allowed = numbers(topology.allowed_nodes) if topology else ()
+    return tuple(node for node in topology.nodes if node.memory_bytes and node.node in allowed) if topology else ()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a real probe reports of machines that are folders, and how CPUs of them relate."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import trees
+from tollmeter.model import Abi, Machine, Topology
+from tollmeter.model.topology import RELATIONS, fastest, listed, memory_nodes, numbers, relation
+from tollmeter.protocol import head
+from trees import GIB, Made
+from waiting import LONG_S
+
+MOST_BYTES = 65536
+
+
+@pytest.fixture
+def loop(tree: Path, own_abi: Abi) -> Path:
+    return tree / "build" / own_abi.name / "kernel.loop"
+
+
+def machine_of(loop: Path, made: Made, folder: Path) -> Machine:
+    root = made.write(folder / "machine")
+    done = subprocess.run(
+        [loop, "--machine"], capture_output=True, check=True, timeout=LONG_S,
+        env={**os.environ, "TOLL_SYSTEM_ROOT": str(root)},
+    )  # fmt: skip
+    assert max(map(len, done.stdout.splitlines(keepends=True))) <= MOST_BYTES
+    machine = head(done.stdout).machine
+    assert machine is not None
+    return machine
+
+
+def told(loop: Path, made: Made, folder: Path) -> Topology:
+    topology = machine_of(loop, made, folder).topology
+    assert topology is not None
+    return topology
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (trees.XEON, {(0, 8): "sibling thread", (0, 2): "same last-level cache", (0, 1): "other node"}),
+        (
+            trees.EPYC,
+            {
+                (0, 128): "sibling thread",
+                (0, 7): "same last-level cache",
+                (0, 8): "same package",
+                (0, 64): "other node",
+            },
+        ),
+        (trees.HYBRID, {(0, 1): "sibling thread", (0, 12): "same last-level cache", (0, 14): "same package"}),
+        (trees.ARM_SERVER, {(0, 1): "same last-level cache"}),
+        (trees.POWER, {(0, 7): "sibling thread", (0, 8): "same package", (0, 32): "other node"}),
+        (trees.RISCV_BOARD, {(0, 1): "same package"}),
+        (trees.OFFLINE, {(2, 3): "sibling thread", (0, 6): "same last-level cache"}),
+        (trees.SPARSE, {(0, 1): "same last-level cache", (0, 7): "other node"}),
+        (trees.MANY, {(0, 750): "sibling thread", (0, 14): "same last-level cache", (0, 20): "same package"}),
+        (trees.CONTAINER, {(2, 2): "same thread", (2, 3): "sibling thread", (2, 0): "same last-level cache"}),
+    ],
+)
+def test_two_cpus_have_the_closest_relation_that_the_system_reports(
+    made: Made, expected: dict[tuple[int, int], str], loop: Path, tmp_path: Path
+) -> None:
+    topology = told(loop, made, tmp_path)
+    assert {pair: relation(topology, *pair) for pair in expected} == expected
+    assert {pair: relation(topology, *pair[::-1]) for pair in expected} == expected
+
+
+def test_packages_of_one_node_are_other_packages() -> None:
+    two = Topology(online="0-3", packages=("0-1", "2-3"))
+    assert [relation(two, 0, cpu) for cpu in (0, 1, 2)] == ["same thread", "same package", "other package"]
+    assert RELATIONS.index("other package") < RELATIONS.index("other node")
+
+
+@pytest.mark.parametrize(
+    ("made", "cpus"),
+    [(trees.HYBRID, "0-11"), (trees.BIG_LITTLE, "7"), (trees.ARM_SERVER, "0-7"), (trees.OFFLINE, "0,2-3,6")],
+)
+def test_the_fastest_cores_are_found_by_capacity_or_by_the_counters_of_their_kind(
+    made: Made, cpus: str, loop: Path, tmp_path: Path
+) -> None:
+    assert listed(fastest(told(loop, made, tmp_path))) == cpus
+
+
+def test_nodes_have_memory_distances_and_any_number(loop: Path, tmp_path: Path) -> None:
+    arm = told(loop, trees.ARM_SERVER, tmp_path / "arm")
+    assert [(node.node, node.cpus, node.memory_bytes // GIB) for node in arm.nodes] == [
+        (0, "0-7", 128), (1, "", 64), (2, "", 512)
+    ]  # fmt: skip
+    assert arm.nodes[2].distances == (40, 40, 10)
+    sparse = told(loop, trees.SPARSE, tmp_path / "sparse")
+    assert [node.node for node in memory_nodes(sparse)] == [0, 8, 252, 900]
+
+
+def test_a_process_has_the_cpus_and_nodes_that_it_may_use(loop: Path, tmp_path: Path) -> None:
+    one_node = machine_of(loop, trees.ONE_NODE, tmp_path / "node")
+    assert one_node.allowed_cpus == (4, 5, 6, 7) and one_node.cpus == 8
+    assert [node.node for node in memory_nodes(one_node.topology)] == [1]
+    container = machine_of(loop, trees.CONTAINER, tmp_path / "container")
+    assert container.allowed_cpus == (2,) and container.facts["cpu_quota"] == "50000 100000"
+    offline = machine_of(loop, trees.OFFLINE, tmp_path / "offline")
+    assert offline.allowed_cpus == (0, 2, 3, 6) and offline.cores == ((2, 3),)
+    assert offline.topology and offline.topology.offline == "1,4-5,7"
+    isolated = told(loop, trees.ISOLATED, tmp_path / "isolated")
+    assert (isolated.isolated, isolated.nohz_full) == ("2-3", "3")
+
+
+def test_a_machine_of_1500_cpus_fits_one_record(loop: Path, tmp_path: Path) -> None:
+    machine = machine_of(loop, trees.MANY, tmp_path)
+    assert machine.topology and len(machine.allowed_cpus) == machine.cpus == 1500
+    assert len(machine.topology.cores) == 750 and len(machine.topology.last_caches) == 50
+
+
+def test_sets_whose_cpus_are_numbered_in_turn_are_one_term_each(loop: Path, tmp_path: Path) -> None:
+    assert told(loop, trees.XEON, tmp_path).packages == ("0-14/2", "1-15/2")
+    assert numbers("0-14/2,3") == (0, 2, 3, 4, 6, 8, 10, 12, 14)
+
+
+def test_the_machine_itself_is_told_without_a_folder(loop: Path) -> None:
+    done = subprocess.run([loop, "--machine"], capture_output=True, check=True, timeout=LONG_S)
+    machine = head(done.stdout).machine
+    assert machine and machine.topology
+    assert set(machine.allowed_cpus) <= set(numbers(machine.topology.online))
+    assert {cpu for core in machine.topology.cores for cpu in numbers(core)} == set(numbers(machine.topology.online))
