@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -101,18 +102,21 @@ struct group_files {
   const char *mount, *limit, *used, *cache;
 };
 
-/* v2 alone, beside v1, and v1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). */
+/* v2 alone, beside v1, and v1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). Beyond memory.high the
+ * kernel slows a group down. */
 static const struct group_files hierarchies[] = {
     {"", "memory.max", "memory.current", "inactive_file"},
+    {"", "memory.high", "memory.current", "inactive_file"},
     {"/unified", "memory.max", "memory.current", "inactive_file"},
+    {"/unified", "memory.high", "memory.current", "inactive_file"},
     {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}};
 
 enum { GROUP_BYTES = 1024 };
 
-/* limit: of the control group that leaves the least, 0 where the system leaves less. */
+/* limit: the one that leaves the least, 0 where the system leaves less; by: what sets it, as a sentence goes on. */
 struct memory_left {
   uint64_t bytes, limit;
-  char group[GROUP_BYTES];
+  char by[GROUP_BYTES + 32];
 };
 
 static bool read_of_group(const struct group_files *files, const char *group, const char *name, uint64_t *number) {
@@ -127,6 +131,13 @@ static uint64_t cache_of(const struct group_files *files, const char *group) {
   return toll_find_field(path, files->cache, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
 }
 
+static bool leaves_less(struct memory_left *left, uint64_t limit, uint64_t used) {
+  const uint64_t bytes = limit > used ? limit - used : 0;
+  if (bytes >= left->bytes) return false;
+  *left = (struct memory_left){.bytes = bytes, .limit = limit};
+  return true;
+}
+
 /* A group may use no more than each group around it. In a container these are outside of what is mounted, and its own group
  * may be the root of the mount, whatever path the kernel gives. */
 static void look_up(struct memory_left *left, const struct group_files *files, const char *path) {
@@ -137,18 +148,32 @@ static void look_up(struct memory_left *left, const struct group_files *files, c
     *end = '\0';
     if (!read_of_group(files, group, files->limit, &limit) || !read_of_group(files, group, files->used, &used))
       continue;
-    const uint64_t cache = cache_of(files, group), kept = used > cache ? used - cache : 0;
-    const uint64_t bytes = limit > kept ? limit - kept : 0;
-    if (bytes >= left->bytes) continue;
-    *left = (struct memory_left){.bytes = bytes, .limit = limit};
-    snprintf(left->group, sizeof left->group, "%s", *group ? group : "/");
+    const uint64_t cache = cache_of(files, group);
+    if (leaves_less(left, limit, used > cache ? used - cache : 0))
+      snprintf(left->by, sizeof left->by, "control group %s may use", *group ? group : "/");
   }
+}
+
+static void look_at(struct memory_left *left, int resource, uint64_t used, const char *by) {
+  struct rlimit limit;
+  if (getrlimit(resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (leaves_less(left, limit.rlim_cur, used)) strcpy(left->by, by);
+}
+
+/* Of this process: all that is mapped, and what of it is private and writable (getrlimit(2), proc_pid_statm(5)). */
+static void look_at_limits(struct memory_left *left) {
+  unsigned long long mapped, data;
+  char text[128];
+  toll_read_text("/proc/self/statm", text, sizeof text);
+  if (sscanf(text, "%llu %*u %*u %*u %*u %llu", &mapped, &data) != 2) return;
+  look_at(left, RLIMIT_AS, mapped * toll_page_bytes(), "ulimit -v allows");
+  look_at(left, RLIMIT_DATA, data * toll_page_bytes(), "ulimit -d allows");
 }
 
 /* The path of this process in a hierarchy: that of v2 is in a line `0::PATH`, that of v1 in `N:...memory...:PATH`. */
 static const char *path_in(const struct group_files *files, const char *line) {
   const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-  const bool is_v1 = strcmp(files->limit, "memory.max") != 0;
+  const bool is_v1 = strcmp(files->mount, "/memory") == 0;
   if (!path) return NULL;
   for (const char *name = controllers + 1; is_v1 && name < path; name += strcspn(name, ",:") + 1)
     if (strncmp(name, "memory", 6) == 0 && strcspn(name, ",:") == 6) return path + 1;
@@ -158,6 +183,7 @@ static const char *path_in(const struct group_files *files, const char *line) {
 static struct memory_left memory_left(void) {
   char lines[4096], *rest;
   struct memory_left left = {.bytes = system_memory_left()};
+  look_at_limits(&left);
   toll_read_text(own_groups, lines, sizeof lines);
   for (size_t i = 0; i < sizeof hierarchies / sizeof hierarchies[0]; i++) look_up(&left, &hierarchies[i], "");
   for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
@@ -166,10 +192,6 @@ static struct memory_left memory_left(void) {
       if (path) look_up(&left, &hierarchies[i], path);
     }
   return left;
-}
-
-uint64_t toll_memory_left(void) {
-  return memory_left().bytes;
 }
 
 /* How much of the mapping that holds `address` lies in huge pages, from /proc/self/smaps; -1 where it does not say. */
@@ -197,10 +219,6 @@ size_t toll_huge_bytes(const void *buffer) {
 
 static char *align_up(char *address, size_t alignment) {
   return (char *)(((uintptr_t)address + alignment - 1) & ~(uintptr_t)(alignment - 1));
-}
-
-static void touch(char *start, size_t bytes, size_t page) {
-  for (size_t i = 0; i < bytes; i += page) *(volatile char *)(start + i) = 0;
 }
 
 /* A mapping of exactly `bytes` at a multiple of `alignment`, with what was mapped around it given back, so that the
@@ -238,9 +256,20 @@ enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
                      mib(bytes), mib(addresses));
   if (bytes <= left.bytes / 10 * 8) return TOLL_OK;
   if (left.limit)
-    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left of the %llu MiB that control group %s may use",
-                     mib(bytes), mib(left.bytes), mib(left.limit), left.group);
+    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left of the %llu MiB that %s", mib(bytes),
+                     mib(left.bytes), mib(left.limit), left.by);
   return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left.bytes));
+}
+
+/* Of a large buffer what is left is looked up again: another layout may be set up at the same time, and no kernel reserves
+ * memory for either. */
+static enum toll_status touch(struct toll_run *r, char *start, size_t bytes) {
+  enum { STEP = 8 << 20 };
+  for (size_t i = 0; i < bytes; i += toll_page_bytes()) {
+    if (i && i % STEP == 0 && toll_needs_memory(r, bytes - i) != TOLL_OK) break;
+    *(volatile char *)(start + i) = 0;
+  }
+  return toll_refused(r);
 }
 
 /* The kernel gives a process the pages that the last one left, so that all layouts of a run had the same, and the next run
@@ -286,7 +315,7 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
     return NULL;
   }
   if (request.pages != TOLL_PAGES_ANY) madvise(start, mapped, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  touch(start, mapped, page);
+  if (touch(r, start, mapped) != TOLL_OK) return NULL;
   if (over) munmap(start, over);
   start += over;
   if (huge && bytes_in_huge_pages(start) < (int64_t)bytes) return refuse_huge(r, start, (size_t)bytes);

@@ -148,7 +148,14 @@ static void companion(unsigned worker) {
   }
 }
 
+/* The deadline and a lost companion are handled by the timed worker's thread, since it alone knows when its records are not
+ * being written. */
 static void *companion_thread(void *worker) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGALRM);
+  sigaddset(&ends, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &ends, NULL);
   companion((unsigned)(uintptr_t)worker);
   return NULL;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -183,8 +184,13 @@ void toll_record_close(void) {
   open_line.records++; /* a dropped line leaves a gap in the numbers, which the reader refuses */
 }
 
+/* A handler that flushes runs before the write that it interrupts returns, so it cannot know how much of that was written:
+ * signals wait until all is. A handler of its own waits for the reader likewise. */
 void toll_emit_flush(void) {
   size_t done = 0;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
   while (done < kept.used) {
     ssize_t wrote = write(STDOUT_FILENO, kept.lines + done, kept.used - done);
     if (wrote < 0 && errno == EINTR) continue;
@@ -192,6 +198,7 @@ void toll_emit_flush(void) {
     done += (size_t)wrote;
   }
   kept.used = 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void toll_emit_end(bool stopped, bool stays) {

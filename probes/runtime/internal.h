@@ -110,7 +110,7 @@ void toll_put_open(const char *key, char bracket); /* '{' or '[' */
 void toll_put_close(char bracket);                 /* '}' or ']' */
 /* The `end` record, and a flush. stays: this process waits for another visit of the same point. */
 void toll_emit_end(bool stopped, bool stays);
-void toll_emit_flush(void); /* writes complete lines; safe in a signal handler */
+void toll_emit_flush(void); /* writes complete lines; safe in a handler that ends the process */
 
 /* ---- counter.c ------------------------------------------------------------------------------------------------ */
 
@@ -226,11 +226,6 @@ void toll_marks_let_pass(const struct toll_run *r);
 typedef uint64_t toll_batch(void *context, uint64_t iterations);
 uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns);
 void toll_sample_all(struct toll_run *r, struct toll_clock clock);
-
-/* ---- arena.c --------------------------------------------------------------------------------------------------- */
-
-/* What may still be taken: the least of what the system and the control groups leave. */
-uint64_t toll_memory_left(void);
 
 /* ---- visit.c --------------------------------------------------------------------------------------------------- */
 

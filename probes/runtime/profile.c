@@ -34,7 +34,7 @@
 /* Prime numbers of ns: in step with no loop and no other timer. A signal costs several times what the kernel's own sampler
  * does: 20,000 samples in 2 s leave a share of a half uncertain by 0.35 points, and two such apart by 0.5. */
 enum { PERF_PERIOD_NS = 99991, SIGNAL_PERIOD_NS = 199999 };
-enum { MOST_SAMPLES = 1 << 17, RING_PAGES = 512, HITS_A_RECORD = 1024, MOST_LOOKS = 64 };
+enum { MOST_SAMPLES = 1 << 17, RING_BYTES = 2 << 20, HITS_A_RECORD = 1024, MOST_LOOKS = 64 };
 
 /* Of the ring, where the watch stood still. */
 struct stretch {
@@ -80,8 +80,9 @@ static int open_perf(bool with_kernel) {
   return (int)syscall(SYS_perf_event_open, &asked, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* Its pages are a power of two, as every page size is, and one is the kernel's header. */
 static bool begin_perf(void) {
-  const size_t bytes = (1 + RING_PAGES) * toll_page_bytes();
+  const size_t bytes = RING_BYTES + toll_page_bytes();
   sampler.perf = open_perf(true);
   sampler.sees_kernel = sampler.perf >= 0;
   if (sampler.perf < 0) sampler.perf = open_perf(false);
@@ -126,7 +127,7 @@ static void take_record(const struct perf_event_header *header, uint64_t address
 /* Records are read once the program has stopped: the ring holds a dozen seconds of them. */
 static void read_ring(void) {
   const char *data = (const char *)sampler.ring + toll_page_bytes();
-  const uint64_t bytes = (uint64_t)RING_PAGES * toll_page_bytes(), end = sampler.ring->data_head;
+  const uint64_t bytes = RING_BYTES, end = sampler.ring->data_head;
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint64_t at = sampler.ring->data_tail; at < end;) {
     struct perf_event_header header;
@@ -153,6 +154,14 @@ static uintptr_t address_of(const ucontext_t *context) {
   return (uintptr_t)context->uc_mcontext.arm_pc;
 #elif defined(__riscv)
   return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
+#elif defined(__powerpc64__)
+  enum { NIP = 32 }; /* behind the general registers (asm/ptrace.h) */
+  return (uintptr_t)context->uc_mcontext.gp_regs[NIP];
+#elif defined(__s390x__)
+  return (uintptr_t)context->uc_mcontext.psw.addr;
+#elif defined(__sparc__) && defined(__arch64__)
+  /* The kernel hands a handler the frame of the signal there, which begins with its siginfo, and no ucontext. */
+  return (uintptr_t)((const struct sigcontext *)(const void *)context)->sigc_regs.tpc;
 #else
   (void)context;
   return 0;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control group below the root limits memory: each row has a number, or a sentence that names the limit."""
+"""A control group below the root limits memory or CPU time: each row has a number, or a sentence with the limit."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,12 +49,44 @@ def group() -> Iterator[Path]:
     pytest.skip("no control group with a limit of memory can be made here: root and a writable hierarchy are needed")
 
 
+def run_in(folders: Sequence[Path], words: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    enter = "".join(f'echo $$ >"{folder}/cgroup.procs" && ' for folder in folders)
+    inside = ["sh", "-c", f'{enter}exec "$@"', "sh", *map(str, words), "--format", "json", "--quiet"]
+    return subprocess.run(inside, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def slow_group(group: Path) -> Iterator[list[Path]]:
+    """The group and, where CPU time has groups of its own, one of these: three quarters of a CPU."""
+    own = GROUPS / "cpu" / group.parent.name
+    if (group.parent / "cpu.max").exists():
+        (group.parent / "cpu.max").write_text("75000 100000")
+        yield [group]
+        return
+    if not own.parent.is_dir():
+        pytest.skip("no control group with a limit of CPU time can be made here")
+    own.mkdir()
+    (own / "cpu.cfs_quota_us").write_text("75000")
+    yield [group, own]
+    own.rmdir()
+
+
+def test_the_default_suite_is_measured_in_256_mib_and_nothing_is_killed(
+    slow_group: list[Path], root: Path, tmp_path: Path
+) -> None:
+    """Resident processes of a quarter of the machine's memory ended the run by SIGKILL after 8 s."""
+    words = [root / "toll", "run", "--budget", "20s", "--precision", "20%", "--out", tmp_path / "run"]
+    done = run_in(slow_group, words)
+    assert done.returncode in (0, 1), done
+    rows = json.loads(done.stdout)["rows"]
+    assert not [row for row in rows if row["status"] == "failed" or "kill" in (row["reason"] or "")]
+    assert any("MiB that control group" in (row["reason"] or "") for row in rows)
+
+
 def test_a_buffer_beyond_the_limit_of_an_outer_group_names_it(group: Path, root: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SUITE)
-    words = [str(root / "toll"), "run", str(tmp_path / "mine.toml"), "--budget", "4s", "--precision", "20%",
-             "--out", str(tmp_path / "run"), "--format", "json", "--quiet"]  # fmt: skip
-    inside = ["sh", "-c", f'echo $$ >"{group}/cgroup.procs" && exec "$@"', "sh", *words]
-    done = subprocess.run(inside, capture_output=True, text=True, check=False)
+    words = [root / "toll", "run", tmp_path / "mine.toml", "--budget", "4s", "--precision", "20%"]
+    done = run_in([group], [*words, "--out", tmp_path / "run"])
     rows = json.loads(done.stdout)["rows"]
     small, large = ([row for row in rows if row["parameters"]["size"] == size] for size in (16384, 536870912))
     assert small and all(row["status"] == "ok" for row in small)

@@ -140,7 +140,9 @@ static void say(const char *name, const char *text) {
 
 static void expect_left(uint64_t mebibytes, const char *group) {
   const struct memory_left left = memory_left();
-  EXPECT(left.bytes == mebibytes << 20 && strcmp(left.group, group) == 0);
+  char by[64];
+  snprintf(by, sizeof by, "control group %s may use", group);
+  EXPECT(left.bytes == mebibytes << 20 && strcmp(left.by, by) == 0);
 }
 
 static void expect_sentence(void) {
@@ -169,11 +171,33 @@ static void expect_groups(void) {
   say("a/memory.stat", "anon 5\ninactive_file 1048576\n");
   expect_left(6, "/a");
   expect_sentence();
+  say("a/b/memory.high", "4194304\n");
+  say("a/b/memory.current", "2097152\n");
+  expect_left(2, "/a/b");
   say("cgroup", "5:memory_other:/x\n4:cpu,memory:/job/step\n0::/\n");
   say("memory/job/memory.limit_in_bytes", "4194304\n");
   say("memory/job/memory.usage_in_bytes", "1048576\n");
   expect_left(3, "/job");
   nftw(groups, forget, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A limit of this process is named. field: of statm, what counts against it. */
+static void expect_limit(int resource, int field, const char *by) {
+  struct toll_run r = test_run(&visit, &probe);
+  unsigned long long pages[6] = {0};
+  char text[128];
+  int status = -1;
+  toll_read_text("/proc/self/statm", text, sizeof text);
+  sscanf(text, "%llu %*u %*u %*u %*u %llu", &pages[0], &pages[5]);
+  const rlim_t most = (rlim_t)(pages[field] * toll_page_bytes() + (128 << 20));
+  const pid_t child = fork();
+  if (child == 0) {
+    setrlimit(resource, &(struct rlimit){most, most});
+    EXPECT(toll_needs_memory(&r, 32 << 20) == TOLL_OK && toll_needs_memory(&r, 128 << 20) == TOLL_SKIPPED);
+    EXPECT(strstr(visit.reason, by) != NULL);
+    _exit(failures);
+  }
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* Where a huge page has 512 MiB a small buffer touches its own pages alone. */
@@ -205,7 +229,9 @@ int main(void) {
   expect_huge_or_reason();
   expect_drawn();
   expect_drawn_in_a_huge_page();
-  EXPECT(toll_memory_left() > 0);
+  EXPECT(memory_left().bytes > 0);
+  expect_limit(RLIMIT_AS, 0, "ulimit -v allows");
+  expect_limit(RLIMIT_DATA, 5, "ulimit -d allows");
   expect_groups();
   expect_no_vast_pages();
   return failures;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -71,6 +72,25 @@ static void expect_lockstep(enum toll_worker worker) {
   EXPECT(s->followed == 17 * (1 + 2 + 3));
 }
 
+static void see_signals(struct toll_run *r) {
+  struct state *s = r->state;
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+  atomic_fetch_add(&s->followed, sigismember(&blocked, SIGALRM) + sigismember(&blocked, SIGCHLD));
+}
+
+/* The deadline's handler writes records, and so runs in the thread that makes them. */
+static void expect_deadline_elsewhere(void) {
+  const struct toll_role roles[] = {{"follower", see_signals, TOLL_THREAD, TOLL_LOCKSTEP, NULL, first_cpu, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  EXPECT(toll_crew_start(&r) == TOLL_OK);
+  toll_crew_batch(&r, 1, NULL);
+  toll_crew_stop(&r);
+  EXPECT(s->followed == 2);
+}
+
 static void expect_background(enum toll_worker worker) {
   const struct toll_role roles[] = {{"load", load, worker, TOLL_BACKGROUND, NULL, first_cpu, 5}, {0}};
   const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
@@ -121,6 +141,7 @@ static void expect_cpus_among_many(void) {
 int main(void) {
   expect_lockstep(TOLL_PROCESS);
   expect_lockstep(TOLL_THREAD);
+  expect_deadline_elsewhere();
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
   expect_no_place();

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "expect.h"
@@ -105,6 +109,53 @@ static void expect_gap(void) {
   EXPECT(strstr(line, "{\"k\":\"end\",\"records\":1,\"n\":1,") == line);
 }
 
+static void end_of_visit(int signal_number) {
+  (void)signal_number;
+  toll_emit_flush();
+  _exit(0);
+}
+
+/* Writes records until a deadline's handler ends it, which finds it in the middle of a flush. */
+static void write_until_deadline(int pipe_end) {
+  enum { DEADLINE_US = 50000 };
+  const struct itimerval deadline = {{0, 0}, {0, DEADLINE_US}};
+  struct sigaction action = {0};
+  char text[2048] = "";
+  dup2(pipe_end, STDOUT_FILENO);
+  action.sa_handler = end_of_visit;
+  memset(text, 'x', sizeof text - 1);
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &deadline, NULL);
+  for (;;) {
+    toll_record_open("skip");
+    toll_put_text("reason", text);
+    toll_record_close();
+  }
+}
+
+/* Each record once and whole, though the reader is slow. */
+static void expect_flush_within_flush(void) {
+  enum { SLOW_US = 500 };
+  static char line[TOLL_LONGEST_LINE];
+  int flow[2], status = -1;
+  unsigned next = 0;
+  EXPECT(pipe(flow) == 0);
+  pid_t child = fork();
+  if (child == 0) write_until_deadline(flow[1]);
+  close(flow[1]);
+  FILE *reader = fdopen(flow[0], "r");
+  while (fgets(line, sizeof line, reader)) {
+    const char *number = strstr(line, "\"n\":"), *seal = strstr(line, ",\"c\":\"");
+    EXPECT(number && seal && strtoul(number + 4, NULL, 10) == next);
+    EXPECT(seal && strtoul(seal + 6, NULL, 16) == toll_crc32(0, line, (size_t)(seal - line)));
+    next++;
+    usleep(SLOW_US);
+  }
+  fclose(reader);
+  EXPECT(next > 200); /* as many as fit */
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
   expect_crc();
   expect_seal();
@@ -112,5 +163,6 @@ int main(void) {
   expect_commas();
   expect_numbers();
   expect_gap();
+  expect_flush_within_flush();
   return failures;
 }

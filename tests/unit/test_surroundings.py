@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from tollmeter.conduct.surroundings import Watch
 from tollmeter.findings import all_findings
 from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
 from tollmeter.numbers.rows import rows
+from tollmeter.targets import control_groups
 from waiting import LONG_S, in_time
 
 CPU0 = "cpu{n} {user} 0 0 {idle} 0 0 0 0 0 0\n"
@@ -33,9 +35,9 @@ CPU0 = "cpu{n} {user} 0 0 {idle} 0 0 0 0 0 0\n"
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A /proc and /sys/fs/cgroup of the test's own."""
-    for name in ("PROC", "CGROUPS"):
-        (tmp_path / name).mkdir()
-        monkeypatch.setattr(surroundings, name, tmp_path / name)
+    for module, name in ((surroundings, "PROC"), (control_groups, "PROC"), (control_groups, "CGROUPS")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.setattr(module, name, tmp_path / name)
     tell(tmp_path, 0, 0)
     return tmp_path
 
@@ -152,6 +154,25 @@ def test_a_quota_of_any_group_around_counts_and_the_time_that_it_cost(system: Pa
     watch = Watch([0])
     (inner / "cpu.stat").write_text("usage_usec 5\nthrottled_usec 3500000\n")
     assert (watch.seen().quota, watch.seen().throttled_s) == (0.5, 2.5)
+    (inner.parent / "cpu.stat").write_text("usage_usec 9\nthrottled_usec 6000000\n")
+    assert watch.seen().throttled_s == 5.0
+
+
+def test_the_least_limit_of_memory_of_any_group_around_counts(system: Path) -> None:
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/cgroup").write_text("3:cpu:/x\n2:memory:/job/step\n0::/outer/inner\n")
+    assert control_groups.memory_bytes() == inf
+    for group, name, told in (
+        ("memory/job/step", "memory.limit_in_bytes", 1 << 40),
+        ("memory/job", "memory.limit_in_bytes", 1 << 28),
+        ("outer/inner", "memory.max", "max"),
+        ("outer", "memory.high", 1 << 29),
+    ):
+        (system / "CGROUPS" / group).mkdir(parents=True, exist_ok=True)
+        (system / "CGROUPS" / group / name).write_text(f"{told}\n")
+    assert control_groups.memory_bytes() == 1 << 28
+    (system / "CGROUPS/outer/memory.max").write_text(f"{1 << 27}\n")
+    assert control_groups.memory_bytes() == 1 << 27
 
 
 def test_a_quota_of_the_cpus_own_hierarchy_counts_too(system: Path) -> None:

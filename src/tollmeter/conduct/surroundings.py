@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tollmeter.conduct.strays import family
 from tollmeter.model import Surroundings
+from tollmeter.targets import control_groups
 
 _POLICIES = {
     os.SCHED_OTHER: "other", os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle", os.SCHED_FIFO: "fifo",
@@ -27,7 +28,7 @@ _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
 
-PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+PROC = Path("/proc")
 
 
 class _Spent(NamedTuple):
@@ -48,16 +49,16 @@ class Watch:
         self._company = company
         self._before = self._spent()
         self._began_s, self._waited = time.monotonic(), _waited_us()
-        self._throttled = _throttled_s()
+        self._throttled = control_groups.throttled_s()
 
     def seen(self, left_behind: int = 0) -> Surroundings:
         """Until now. left_behind: processes that probes left."""
         status = _status()
         return Surroundings(
             seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
-            policy=_policy(), quota=_quota(), others=self._others(), company=self._company,
+            policy=_policy(), quota=control_groups.quota(), others=self._others(), company=self._company,
             left_behind=left_behind, pressure=self._pressure(),
-            throttled_s=round(max(0.0, _throttled_s() - self._throttled), 3),
+            throttled_s=round(max(0.0, control_groups.throttled_s() - self._throttled), 3),
         )  # fmt: skip
 
     def _unreadable(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class Watch:
         is_readable = {
             "/proc/self/status": bool(_status()),
             "/proc/stat": bool(_ticks(self._cpus)),
-            "/proc/self/cgroup": _has_control_groups(),
+            "/proc/self/cgroup": control_groups.are_readable(),
             "getrusage": _answers(resource.getrusage, resource.RUSAGE_SELF),
             "getpriority": _nice() is not None,
             "sched_getscheduler": _answers(os.sched_getscheduler, 0),
@@ -182,56 +183,3 @@ def _policy() -> str:
         ordinary = number & os.SCHED_RESET_ON_FORK  # what this process starts is
         return "other" if ordinary else _POLICIES.get(number, f"number {number}")
     return "other"
-
-
-# ---- control groups (Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1 with scheduler/sched-bwc.rst) -----------
-
-
-def _groups() -> list[Path]:
-    """The control groups of this process and their parents: of the unified hierarchy, or of the CPU controller."""
-    groups: list[Path] = []
-    with contextlib.suppress(OSError):
-        for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
-            number, controllers, path = line.split(":", 2)
-            if number == "0" or "cpu" in controllers.split(","):
-                root = CGROUPS / controllers
-                own = root / path.lstrip("/")
-                groups += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
-    return groups
-
-
-def _has_control_groups() -> bool:
-    """A kernel without control groups has no such file, and limits nothing by them."""
-    try:
-        return bool((PROC / "self/cgroup").read_text(encoding="utf-8", errors="replace").strip())
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-
-
-def _quota() -> float | None:
-    """The least quota of all groups, in CPUs."""
-    limits: list[float] = []
-    for group in _groups():
-        with contextlib.suppress(OSError, ValueError):
-            most, period = _group_file(group, "cpu.max").split()
-            limits.append(float(most) / float(period))
-        with contextlib.suppress(OSError, ValueError):
-            most_us = float(_group_file(group, "cpu.cfs_quota_us"))
-            limits += [most_us / float(_group_file(group, "cpu.cfs_period_us"))] if most_us > 0 else []
-    return min(limits, default=None)
-
-
-def _throttled_s() -> float:
-    for group in _groups():
-        with contextlib.suppress(OSError, ValueError):
-            fields = dict(line.split() for line in _group_file(group, "cpu.stat").splitlines())
-            for name, each_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
-                if name in fields:
-                    return int(fields[name]) * each_s
-    return 0.0
-
-
-def _group_file(group: Path, name: str) -> str:
-    return (group / name).read_text(encoding="ascii")

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import resource
+from functools import cache
 from math import inf
 from typing import NamedTuple
 
+from tollmeter.targets import control_groups
 from tollmeter.targets.child import Child
 from tollmeter.targets.setup_queue import IdleWorker, LayoutKey
 
@@ -119,5 +121,7 @@ def _most_residents() -> int:
     return max(1, min(_MOST_RESIDENTS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
 
 
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+@cache
+def _memory_bytes() -> float:
+    """Of the machine, or of a control group that may use less."""
+    return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), control_groups.memory_bytes())

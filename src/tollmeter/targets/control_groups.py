@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the control groups of this process limit (Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/memory.rst and
+scheduler/sched-bwc.rst of version 1). Each group's limit holds for all groups in it."""
+
+from __future__ import annotations
+
+import contextlib
+from math import inf
+from pathlib import Path
+
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+def _groups(controller: str) -> list[Path]:
+    """The control groups of this process and their parents: of the unified hierarchy, or of the controller's own."""
+    groups: list[Path] = []
+    with contextlib.suppress(OSError):
+        for line in (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0" or controller in controllers.split(","):
+                root = CGROUPS / controllers
+                own = root / path.lstrip("/")
+                groups += [own, *(parent for parent in own.parents if root in (parent, *parent.parents))]
+    return groups
+
+
+def are_readable() -> bool:
+    """A kernel without control groups has no such file, and limits nothing by them."""
+    try:
+        return bool((PROC / "self/cgroup").read_text(encoding="utf-8", errors="replace").strip())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def quota() -> float | None:
+    """The least quota of all groups, in CPUs."""
+    limits: list[float] = []
+    for group in _groups("cpu"):
+        with contextlib.suppress(OSError, ValueError):
+            most, period = _group_file(group, "cpu.max").split()
+            limits.append(float(most) / float(period))
+        with contextlib.suppress(OSError, ValueError):
+            most_us = float(_group_file(group, "cpu.cfs_quota_us"))
+            limits += [most_us / float(_group_file(group, "cpu.cfs_period_us"))] if most_us > 0 else []
+    return min(limits, default=None)
+
+
+def throttled_s() -> float:
+    """How long the group that was stopped longest was stopped: each group counts its own quota's stops."""
+    stopped_s = [0.0]
+    for group in _groups("cpu"):
+        with contextlib.suppress(OSError, ValueError):
+            fields = dict(line.split() for line in _group_file(group, "cpu.stat").splitlines())
+            for name, each_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+                if name in fields:
+                    stopped_s.append(int(fields[name]) * each_s)
+    return max(stopped_s)
+
+
+def memory_bytes() -> float:
+    """The least limit of memory of all groups."""
+    limits = [inf]
+    for group in _groups("memory"):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            with contextlib.suppress(OSError, ValueError):
+                limits.append(int(_group_file(group, name)))
+    return min(limits)
+
+
+def _group_file(group: Path, name: str) -> str:
+    return (group / name).read_text(encoding="ascii")
