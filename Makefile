@@ -12,6 +12,7 @@
 #   make models   how often levels are found as they are on modelled machines: SEEDS=1000-1019 for a short one
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs
+#   make release  archive and wheels with prebuilt probes, into build/release: RELEASE_ABIS="x86_64 aarch64"
 #   make lock     renew the lock files from pyproject.toml and requirements-*.in
 #   make schema   renew docs/show.schema.json from the records
 #   make abis     the compilers and emulators of every ABI, by apt; one that is asked for by name brings its own
@@ -30,11 +31,17 @@ else
 include $(wildcard tests/tests.mk)
 include emulator/emulator.mk
 
-.PHONY: probes run clean
+# What `make release` builds probes for; an ABI without its compiler is left out and named.
+RELEASE_ABIS ?= x86_64 ia32 aarch64
+
+.PHONY: probes run release clean
 probes:
 	@./toll --set-up
 run:
 	@./toll run
+release:
+	@./toll --set-up-tests
+	@.venv/bin/python packaging/release.py build/release $(RELEASE_ABIS)
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 endif

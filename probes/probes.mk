@@ -39,6 +39,8 @@ STD_CXX  := -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -nostdi
 LINK     := -static -no-pie
 LIBS     := $(SOFT_FLOAT) -pthread -lm
 INCLUDES  = -I$(RUNTIME) -I$(<D)
+# No executable names the folder of the checkout, so that two builds of the same sources are the same file.
+MAPPED    = "-ffile-prefix-map=$$PWD=."
 # $(call identity,FAMILY.NAME): what the `build` record says. Only a probe's own objects carry it.
 identity  = '-DTOLL_ABI="$(ABI)"' '-DTOLL_PROBE="$1"' '-DTOLL_FLAGS="$(CFLAGS)"'
 
@@ -89,18 +91,18 @@ $(OUT)/libsoft.a: $(LIBGCC_OF_SOFT)
 	  $(AR) rcsD $@ $(SOFT_MEMBERS:%=$(OBJ)/soft/%) && echo $@
 
 $(OBJ)/runtime/%.c.o: $(RUNTIME)/%.c $(RECIPE)
-	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@ && echo $@
+	@mkdir -p $(@D) && $(CC) $(STD_C) $(CFLAGS) $(INCLUDES) $(MAPPED) -MMD -MP -c $< -o $@ && echo $@
 $(OBJ)/runtime/%.S.o: $(RUNTIME)/%.S $(RECIPE)
-	@mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@ && echo $@
+	@mkdir -p $(@D) && $(CC) $(CFLAGS) $(INCLUDES) $(MAPPED) -MMD -MP -c $< -o $@ && echo $@
 
 # $(call probe,FAMILY/NAME,FAMILY.NAME)
 define probe
 $(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(wildcard probes/$1.mk) $(call origins,$1)
-	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
+	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call origins,$1)
-	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
+	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
-	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) -MMD -MP -c $$< -o $$@ && echo $$@
+	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
            $(ARCHIVE) $(SOFT_OF_ARM)
 	@$(CC) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@ && echo $$@

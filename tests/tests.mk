@@ -22,7 +22,7 @@ TEST_CC      = $(call found,gcc-12 gcc cc)
 # What lint checks and format rewrites.
 C_FILES      = $(wildcard abis/*.c emulator/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] probes/*/*/*/*.[ch] probes/*/*.cc \
                tests/*/*.[ch])
-PYTHON_FILES = src tests $(wildcard bench)
+PYTHON_FILES = src tests $(wildcard bench packaging)
 
 # Prints the elapsed seconds until the recipe's shell ends: some parts take longer than a watched log may stay silent.
 TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); echo "$$at s"; done) 2>/dev/null & \

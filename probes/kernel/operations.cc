@@ -85,6 +85,13 @@ struct Remainder {
   static Number apply(Number x, Number c, Number d) { return c % x + d; }
 };
 
+/* lmbench's bogomflops: an addition, a subtraction, a multiplication and a division. Its divisor is the number itself,
+ * whose only exact cycle is a fixed point, which a loop that does nothing keeps too. Divided by d, 1 and 2 alternate. */
+template <class Number>
+struct Bogo {
+  static Number apply(Number x, Number c, Number d) { return (1 + x) * (c - x) / d; }
+};
+
 /* Two factors near the root of the largest number. */
 template <class Number>
 struct Factors;
@@ -158,7 +165,7 @@ double run(Operands<Number> with, Mode mode, uint64_t times) {
   }
 }
 
-enum Op { BIT, ADD, MULTIPLY, DIVIDE, REMAINDER };
+enum Op { BIT, ADD, MULTIPLY, DIVIDE, REMAINDER, BOGO };
 
 template <class Number>
 double run_integer(unsigned op, Mode mode, uint64_t times) {
@@ -177,7 +184,8 @@ double run_real(unsigned op, Mode mode, uint64_t times) {
   switch (op) {
     case ADD: return run<Number, Subtract>({1, 3, 0}, mode, times);
     case MULTIPLY: return run<Number, Multiply>({Number(1.6180339), 1, 0}, mode, times);
-    default: return run<Number, Divide>({2, 6, 0}, mode, times);
+    case DIVIDE: return run<Number, Divide>({2, 6, 0}, mode, times);
+    default: return run<Number, Bogo>({1, Number(2.5), Number(1.5)}, mode, times);
   }
 }
 
@@ -199,8 +207,9 @@ Mode mode_of(const struct toll_run *r) {
 
 enum toll_status prepare(struct toll_run *r) {
   const unsigned op = toll_choice(r, "op");
-  if (toll_choice(r, "type") >= FLOAT && (op == BIT || op == REMAINDER))
-    return toll_skip(r, "a floating-point number has no such operation");
+  const bool is_real = toll_choice(r, "type") >= FLOAT;
+  if (is_real && (op == BIT || op == REMAINDER)) return toll_skip(r, "a floating-point number has no such operation");
+  if (!is_real && op == BOGO) return toll_skip(r, "lmbench's mixture is of floating-point numbers");
   return TOLL_OK;
 }
 
@@ -222,7 +231,7 @@ void work(const struct toll_run *r, struct toll_work *work) {
 }
 
 const char *const types[] = {"int32", "int64", "float", "double", nullptr};
-const char *const ops[] = {"bit", "add", "multiply", "divide", "remainder", nullptr};
+const char *const ops[] = {"bit", "add", "multiply", "divide", "remainder", "bogo", nullptr};
 const char *const modes[] = {"latency", "throughput", nullptr};
 const struct toll_parameter parameters[] = {
     {.name = "type", .kind = TOLL_CHOICE, .summary = "type of the numbers", .choices = types},

@@ -4,7 +4,8 @@
  *
  * select and poll are told all descriptors at each call and look at every one; epoll was told before, and is handed the
  * ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason why epoll
- * exists. The ready one is the last, so that no search finds it early by chance.
+ * exists. The ready one is the last, so that no search finds it early by chance. lmbench's lat_select instead asks, with a
+ * time limit of zero, which of the files can be written to: all of them.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,8 +21,8 @@
 #include "connection.h"
 #include "toll.h"
 
-enum call { SELECT, POLL, EPOLL };
-enum kind { EVENT, UNIX_STREAM, TCP };
+enum call { SELECT, POLL, EPOLL, WRITABLE };
+enum kind { EVENT, UNIX_STREAM, TCP, PLAIN };
 enum { MOST_FILES = 1000 };
 
 struct watched {
@@ -50,6 +52,7 @@ static bool open_one(struct toll_run *r, int *file, int *other_end) {
   switch (toll_choice(r, "kind")) {
     case EVENT: *file = *other_end = eventfd(0, EFD_CLOEXEC); return *file >= 0;
     case TCP: return open_tcp(r->state, file, other_end);
+    case PLAIN: *file = *other_end = memfd_create("toll", MFD_CLOEXEC); return *file >= 0;
     default: return open_unix(file, other_end);
   }
 }
@@ -59,7 +62,7 @@ static bool watch_one(struct watched *watched, unsigned i) {
   const int file = watched->file[i];
   watched->polled[i] = (struct pollfd){.fd = file, .events = POLLIN};
   if (file < FD_SETSIZE) FD_SET(file, &watched->selected);
-  return epoll_ctl(watched->epoll, EPOLL_CTL_ADD, file, &event) == 0;
+  return epoll_ctl(watched->epoll, EPOLL_CTL_ADD, file, &event) == 0 || errno == EPERM; /* of a plain file */
 }
 
 static enum toll_status prepare(struct toll_run *r) {
@@ -75,8 +78,10 @@ static enum toll_status prepare(struct toll_run *r) {
   for (unsigned i = 0; i < watched->files; i++)
     if (!open_one(r, &watched->file[i], &watched->other_end[i]) || !watch_one(watched, i))
       return toll_skip(r, "the system gave only %u of %u files: %s", i, watched->files, strerror(errno));
-  const unsigned last = watched->files - 1;
-  if (toll_choice(r, "call") == SELECT && watched->file[last] >= FD_SETSIZE)
+  const unsigned last = watched->files - 1, call = toll_choice(r, "call");
+  if (toll_choice(r, "kind") == PLAIN && call != WRITABLE)
+    return toll_skip(r, "a plain file is always ready, so that the last is not the one ready file");
+  if ((call == SELECT || call == WRITABLE) && watched->file[last] >= FD_SETSIZE)
     return toll_skip(r, "select knows %d descriptors only", FD_SETSIZE);
   if (write(watched->other_end[last], &one, sizeof one) != (ssize_t)sizeof one)
     return toll_fail(r, "the last file could not be made ready");
@@ -95,8 +100,14 @@ static bool epoll_last(struct watched *watched) {
   struct epoll_event ready[8];
   return epoll_wait(watched->epoll, ready, 8, -1) == 1 && ready[0].data.u32 == watched->files - 1;
 }
+static bool select_writable(struct watched *watched) {
+  fd_set ready = watched->selected;
+  struct timeval at_once = {0};
+  const int last = watched->file[watched->files - 1];
+  return select(last + 1, NULL, &ready, NULL, &at_once) == (int)watched->files && FD_ISSET(last, &ready);
+}
 
-static bool (*const ways[])(struct watched *watched) = {select_last, poll_last, epoll_last};
+static bool (*const ways[])(struct watched *watched) = {select_last, poll_last, epoll_last, select_writable};
 
 static void find(struct toll_run *r) {
   struct watched *watched = r->state;
@@ -112,8 +123,8 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)watched->asked);
 }
 
-static const char *const calls[] = {"select", "poll", "epoll", NULL};
-static const char *const kinds[] = {"event", "unix_stream", "tcp", NULL};
+static const char *const calls[] = {"select", "poll", "epoll", "select_writable", NULL};
+static const char *const kinds[] = {"event", "unix_stream", "tcp", "plain_file", NULL};
 static const uint64_t counts[] = {10, 100, 250, 500, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "call", .kind = TOLL_CHOICE, .summary = "how the ready file is looked for", .choices = calls},
@@ -122,7 +133,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {{.name = "call",
                                               .unit = "ns",
-                                              .summary = "one call that finds the last file ready",
+                                              .summary = "one call that finds the last file ready, or all writable",
                                               .toll = "find the ready file of 100 by {call}"},
                                              {0}};
 

@@ -45,7 +45,7 @@ def wheel(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the small tree, with what a wheel takes from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     tree = Path(shutil.copytree(_built_tree, folder / "toll meter"))
-    for name in ("src", "suites", "emulator"):
+    for name in ("src", "suites", "emulator", "packaging"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
         shutil.copy2(ROOT / name, tree)

@@ -40,6 +40,7 @@ PROBES = (
     "supervise_fault",
     "file_call",
     "file_bandwidth",
+    "mapping",
     "select",
     "operations",
     "connect",
@@ -132,12 +133,14 @@ BREAKS = (
         "return start == MAP_FAILED ? NULL : NULL;",
         {"act": "map"},
     ),
+    ("kernel/mapping.c", "i += step)", "i += 2 * step)", {"act": "lmbench", "size": str(1 << 20)}),
     (
         "kernel/select.c",
         "FD_ISSET(last, &ready);",
         "FD_ISSET(last - 1, &ready);",
         {"call": "select"},
     ),
+    ("kernel/select.c", "(int)watched->files &&", "(int)watched->files - 1 &&", {"call": "select_writable"}),
     (
         "kernel/stream_bandwidth.c",
         "done += (size_t)took;",

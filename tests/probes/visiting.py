@@ -121,13 +121,14 @@ def build_broken(tree: Path, abi: Abi, compiler: str, breaks: Iterable[tuple[str
         (tree / "build").mkdir(exist_ok=True)
         (tree / "build/libraries").symlink_to(ROOT / "build/libraries")
     for name, old, new in breaks:
-        source = (ROOT / "probes" / name).read_text(encoding="utf-8")
+        changed = tree / "probes" / name
+        source = (changed if changed.exists() else ROOT / "probes" / name).read_text(encoding="utf-8")
         assert old in source, f"{name} no longer says {old!r}"
         folder = (tree / "probes" / name).parent
         folder.mkdir(exist_ok=True)
         for header in (ROOT / "probes" / name).parent.glob("*.h"):
             if not (folder / header.name).exists():
                 shutil.copy2(header, folder)
-        (tree / "probes" / name).write_text(source.replace(old, new), encoding="utf-8")
+        changed.write_text(source.replace(old, new), encoding="utf-8")
     objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)

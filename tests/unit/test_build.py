@@ -156,6 +156,20 @@ def test_an_executable_is_static_described_and_fingerprinted(tree: Path, own_abi
     assert told == {"kernel.loop": {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}}
 
 
+def test_two_builds_in_two_folders_give_the_same_files(
+    tree: Path, tmp_path: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    """Of C, C++ and assembly, each with what a debugger reads."""
+    _add_object(tree)
+    made = []
+    for copy in (tmp_path / "here", tmp_path / "in a longer folder"):
+        shutil.copytree(tree, copy, ignore=shutil.ignore_patterns("build"))
+        build_abi(copy, own_abi, own_compiler)
+        folder = copy / "build" / own_abi.name
+        made.append({probe: proven.fingerprint(folder / probe) for probe in ("kernel.loop", "other.object")})
+    assert made[0] == made[1]
+
+
 def test_what_did_not_change_is_not_built_again(tree: Path, own_abi: Abi, own_compiler: str) -> None:
     executable = tree / "build" / own_abi.name / "kernel.loop"
     before = executable.stat().st_mtime_ns
@@ -303,13 +317,18 @@ def test_a_checkout_that_cannot_be_written_says_so(tree: Path, own_abi: Abi, own
     assert caught.value.exit_code == 5
 
 
-def test_a_probe_may_be_cxx_and_bring_assembly(tree: Path, own_abi: Abi, own_compiler: str) -> None:
-    folder = tree / "build" / own_abi.name
+def _add_object(tree: Path) -> None:
+    """other.object, of C++ and assembly."""
     (tree / "probes/other").mkdir()
     (tree / "probes/other/object.cc").write_text(OBJECT)
-    # A symbol is all that every architecture's assembler agrees on.
+    # One instruction by a name that most assemblers know.
     for machine in ("x86_64", "i386", "aarch64", platform.machine()):
-        (tree / f"probes/other/object.{machine}.S").write_text(".globl helper\n.set helper, 4711\n")
+        (tree / f"probes/other/object.{machine}.S").write_text(".globl helper\n.text\nhelper: nop\n")
+
+
+def test_a_probe_may_be_cxx_and_bring_assembly(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+    folder = tree / "build" / own_abi.name
+    _add_object(tree)
     assert not build_abi(tree, own_abi, own_compiler).broken
     assert description((folder / "other.object.describe").read_bytes())[0].question == "And an object?"
 

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import books
+from tollmeter.catalog import read_suite
 from tollmeter.model import Index, Row, Value
 from tollmeter.report.lmbench import cut_number, summary
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
 from tollmeter.toolchain.build import probe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,9 +93,9 @@ def cells(text: str, title: str) -> dict[str, str]:
 
 MIB = 1 << 20
 OF_MEMORY = [
-    ("memory.read_bandwidth", "rate", {"kernel": "portable"}, "*Local* Communication bandwidths", "7"),
-    ("memory.write_bandwidth", "rate", {"kernel": "portable"}, "*Local* Communication bandwidths", "8"),
-    ("memory.copy_bandwidth", "rate", {"kernel": "libc"}, "*Local* Communication bandwidths", "5"),
+    ("memory.read_bandwidth", "read", {"kernel": "portable"}, "*Local* Communication bandwidths", "7"),
+    ("memory.write_bandwidth", "write", {"kernel": "portable"}, "*Local* Communication bandwidths", "8"),
+    ("memory.copy_bandwidth", "copy", {"kernel": "libc"}, "*Local* Communication bandwidths", "5"),
     ("kernel.file_bandwidth", "rate", {"route": "read"}, "*Local* Communication bandwidths", "3"),
     ("kernel.file_bandwidth", "rate", {"route": "kept_map"}, "*Local* Communication bandwidths", "4"),
     ("memory.stride", "load", {"order": "forward", "stride": 128}, "Memory latencies", "3"),
@@ -106,9 +109,41 @@ def test_what_a_cache_holds_is_no_memory(
     """16 KiB read from the first cache stood as `Mem read`. The last cache of this machine is said to have 32 MiB."""
     small, large = (row(probe, metric, median, **parameters, size=size)
                     for median, size in ((5e10, 32 * MIB), (2e10, 128 * MIB)))  # fmt: skip
+    share = row(probe, "huge_pages", 0.9, **parameters, size=128 * MIB)
     flat = msgspec.structs.replace(index(), hierarchy=())
-    assert title not in summary(msgspec.structs.replace(flat, rows=(small,)))
+    assert title not in summary(msgspec.structs.replace(flat, rows=(small, share)))
     assert column in cells(summary(msgspec.structs.replace(flat, rows=(small, large))), title)
+
+
+METRICS = ("call", "connection", "copy", "fault", "file", "life", "load", "map", "operation", "rate", "read",
+           "round_trip", "switch", "write")  # fmt: skip
+
+
+def rows_of_suite() -> list[Row]:
+    """Of each point of the suite, whatever its metric is called; the last cache has 32 MiB."""
+    sizes = {"4xLAST": 128 * MIB, "16MiB": 16 * MIB}
+    like = row("", "", 1000.0)
+    found = []
+    for select in read_suite(ROOT / "suites/lmbench.toml").select:
+        named = {
+            name: value if isinstance(value, list | tuple) else [value] for name, value in select.parameters.items()
+        }
+        for values in product(*named.values()):
+            point = {name: sizes.get(str(value), value) for name, value in zip(named, values, strict=True)}
+            one = msgspec.structs.replace(like, probe=select.probe, parameters=point)
+            found += [msgspec.structs.replace(one, metric=metric) for metric in METRICS]
+    return found
+
+
+def test_the_suite_has_a_row_for_each_column() -> None:
+    """Those of the hierarchy and of what is inferred are the recorded run's."""
+    told = index(*rows_of_suite())
+    inferred = {"translations": 64.0, "line": 64.0}
+    known = [msgspec.structs.replace(told.inferred[0], kind=kind, value=value) for kind, value in inferred.items()]
+    filled = summary(msgspec.structs.replace(told, inferred=tuple(known)))
+    for section in SECTIONS:
+        title = section.head.strip().splitlines()[0]
+        assert len(cells(filled, title)) == len(section.columns) + (section is DESCRIBED), title
 
 
 def test_a_level_that_was_not_told_apart_is_blank() -> None:

@@ -27,7 +27,7 @@ $(OBJ)/lwip/arch/cc.h: $(LWIP_FROM)
 define lwip
 $(OBJ)/lwip/$1/%.o: $(LWIP)/src/%.c $(OBJ)/lwip/arch/cc.h $(wildcard $(LWIP_PORT)/*) $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) -w -DRECEIVE_$(shell echo $1 | tr a-z A-Z) $$(LWIP_HALVES_$1_$$(notdir $$*)) \
-	  $(LWIP_INCLUDES) -c $$< -o $$@
+	  $(LWIP_INCLUDES) $$(MAPPED) -c $$< -o $$@
 $(call RECEIVE_OBJ,$1): INCLUDES += $(LWIP_INCLUDES) -DRECEIVE_HAS_LWIP
 $(call RECEIVE_OBJ,$1): $(OBJ)/lwip/arch/cc.h
 $(OUT)/alignment.receive_path_$1: $(LWIP_FILES:%=$(OBJ)/lwip/$1/%.o)

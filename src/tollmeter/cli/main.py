@@ -34,6 +34,7 @@ from tollmeter.cli import (
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import say
+from tollmeter.library.commit import commit
 from tollmeter.model import Failure
 from tollmeter.root import typed
 from tollmeter.saying import listen
@@ -97,7 +98,8 @@ def main(words: Sequence[str] | None = None) -> int:
         os.environ.pop("COLUMNS", None)  # in no columns nothing would be printed
     try:
         if given in (["--version"], ["-V"]):
-            print(f"tollmeter {tollmeter.__version__}", flush=True)
+            of = commit()
+            print(f"tollmeter {tollmeter.__version__}{f' (commit {of})' if of else ''}", flush=True)
             return 0
         _check_whole(given)
         given = time_.joined(given) if given[:1] == ["time"] else given

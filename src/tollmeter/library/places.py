@@ -25,9 +25,9 @@ from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
 from tollmeter.targets.native_loader import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
-from tollmeter.toolchain import libraries
+from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import find, open_here
-from tollmeter.toolchain.build import for_cpu, probe_names
+from tollmeter.toolchain.build import Gap, find_compiler, for_cpu, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
 from tollmeter.toolchain.ready import NoCompiler, Wanted, known_gap, lacking, make_ready, not_ready
 
@@ -89,6 +89,8 @@ def made_ready(
     standing: dict[str, Failure] = {}
     while True:
         wanted = wanted_by(asked, known, abis, [abi.name for abi in own])
+        if may_start:
+            prebuilt.take(ROOT, wanted)
         if may_install:
             _install_missing(wanted, named, own, targets, known if asked.brings else {})
         unasked = [abi.name for abi in own if abi.name in wanted and abi.name not in named]
@@ -157,9 +159,11 @@ def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Fail
 
 
 def _install_libraries(wanted: Wanted, known: Libraries) -> None:
-    """A library that cannot be had is reported, also in the rows of its probes."""
+    """A library that cannot be had is reported, also in the rows of its probes. Without a compiler none is of use."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
-    for name in libraries.missing(ROOT, sorted(names), wanted):
+    missing = libraries.missing(ROOT, sorted(names), wanted)
+    abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
+    for name in missing if any(not isinstance(find_compiler(abi), Gap) for abi in abis) else ():
         library = libraries.known(ROOT)[name]
         say(f"bringing {library.summary}, once")
         try:

@@ -80,11 +80,12 @@ def of_both(first: Number, second: Number) -> Number:
     return number
 
 
-def over_memory(probe: str, unit: float, **parameters: Value) -> Number:
+def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value) -> Number:
     """Of the largest buffer that was measured; none where a cache may hold that one."""
 
     def number(index: Index) -> float | None:
-        rows = [row for row in _rows(index, probe, parameters) if _size(row) >= beyond_bytes(index.machine)]
+        least = beyond_bytes(index.machine)
+        rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and _size(row) >= least]
         largest = max(rows, key=_size, default=None)
         return (largest.median or 0.0) / unit if largest else None
 
@@ -141,14 +142,18 @@ def copies(index: Index) -> float | None:
     return 1.0 if index.rows else None
 
 
-def nothing(index: Index) -> float | None:
-    """A column without a row: docs/lmbench.md has the reasons."""
-    del index
-    return None
-
-
 def operations(kind: str, *names: str) -> tuple[Number, ...]:
     return tuple(ns("kernel.operations", "operation", type=kind, op=name, mode="latency") for name in names)
+
+
+def bogo(kind: str) -> Number:
+    """lmbench's elements of an array do not wait for each other."""
+    return ns("kernel.operations", "operation", type=kind, op="bogo", mode="throughput")
+
+
+def select(kind: str) -> Number:
+    """All of 100 files are ready, as lmbench's are."""
+    return us("kernel.select", "call", call="select_writable", files=100, kind=kind)
 
 
 def switch(processes: int, kib: int) -> Number:
@@ -229,7 +234,7 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
         ),
         SummaryColumn(4, us("kernel.file_call", "call", call="stat")),
         SummaryColumn(4, us("kernel.file_call", "call", call="open")),
-        SummaryColumn(4, us("kernel.select", "call", call="select", files=100, kind="tcp")),
+        SummaryColumn(4, select("tcp")),
         SummaryColumn(4, us("kernel.signal_self", "round_trip", step="install")),
         SummaryColumn(4, us("kernel.signal_self", "round_trip", step="deliver")),
         SummaryColumn(4, process("fork")),
@@ -277,7 +282,7 @@ Host                 OS  float  float  float  float
                          add    mul    div    bogo
 --------- ------------- ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    _columns((6,) * 4, (*operations("float", *_REALS), nothing)),
+    _columns((6,) * 4, (*operations("float", *_REALS), bogo("float"))),
 )
 
 _DOUBLE = SummarySection(
@@ -289,7 +294,7 @@ Host                 OS  double double double double
                          add    mul    div    bogo
 --------- ------------- ------  ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    _columns((6,) * 4, (*operations("double", *_REALS), nothing)),
+    _columns((6,) * 4, (*operations("double", *_REALS), bogo("double"))),
 )
 
 _SWITCHES = SummarySection(
@@ -361,10 +366,10 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
             file("delete", 0),
             file("create", 10240),
             file("delete", 10240),
-            us("kernel.mapping", "map", act="map_file_and_read", size=16 << 20),
+            us("kernel.mapping", "map", act="lmbench", size=16 << 20),
             us("kernel.fault_segv", "round_trip", trap="protected_store"),
             us("kernel.page_fault", "fault", kind="shared_file"),
-            us("kernel.select", "call", call="select", files=100, kind="event"),
+            select("plain_file"),
         ),
     ),
 )
@@ -384,12 +389,12 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
             stream("pipe"),
             stream("unix_stream"),
             stream("tcp"),
-            over_memory("kernel.file_bandwidth", 1e6, route="read"),
-            over_memory("kernel.file_bandwidth", 1e6, route="kept_map"),
-            over_memory("memory.copy_bandwidth", 1e6, kernel="libc"),
-            over_memory("memory.copy_bandwidth", 1e6, kernel="portable"),
-            over_memory("memory.read_bandwidth", 1e6, kernel="portable"),
-            over_memory("memory.write_bandwidth", 1e6, kernel="portable"),
+            over_memory("kernel.file_bandwidth", "rate", route="read"),
+            over_memory("kernel.file_bandwidth", "rate", route="kept_map"),
+            over_memory("memory.copy_bandwidth", "copy", kernel="libc"),
+            over_memory("memory.copy_bandwidth", "copy", kernel="portable"),
+            over_memory("memory.read_bandwidth", "read", kernel="portable"),
+            over_memory("memory.write_bandwidth", "write", kernel="portable"),
         ),
     ),
 )
@@ -407,7 +412,7 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
         SummaryColumn(4, mhz, whole=True, blanks=2, always=True),
         SummaryColumn(6, level("L1d")),
         SummaryColumn(6, level("L2")),
-        SummaryColumn(6, over_memory("memory.stride", 1.0, **_FORWARD)),
+        SummaryColumn(6, over_memory("memory.stride", "load", 1.0, **_FORWARD)),
         SummaryColumn(11, level("memory")),
     ),
 )

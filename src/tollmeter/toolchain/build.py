@@ -223,7 +223,7 @@ def build_abi(
     that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
     Raises Failure where none is left. tell: called for each file that is made."""
     every = probe_names(root / "probes")
-    with _locked(root, abi):
+    with locked(root, abi):
         wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
         if not wanted:
             return BuildResult(abi.name)
@@ -244,7 +244,7 @@ def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
 
 
 @contextmanager
-def _locked(root: Path, abi: Abi) -> Iterator[None]:
+def locked(root: Path, abi: Abi) -> Iterator[None]:
     """Two builds of one ABI at once would each take away what the other made."""
     lock = root / "build" / f"{abi.name}.lock"
     try:
@@ -269,23 +269,24 @@ def _made(root: Path, task: Task, tell: Callable[[], None]) -> BuildResult:
     ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
     built = [probe for probe in task.probes if probe not in ran.broken]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        verdicts = dict(zip(built, pool.map(lambda probe: _accepted(root, folder / probe, abi), built), strict=True))
+        verdicts = dict(zip(built, pool.map(lambda probe: accepted(root, folder / probe, abi), built), strict=True))
     broken = ran.broken | {
         probe: verdict.sentence for probe, verdict in verdicts.items() if isinstance(verdict, Failure)
     }
-    accepted = [probe for probe in built if probe not in broken]
-    if not accepted:
+    good = [probe for probe in built if probe not in broken]
+    if not good:
         probe, sentence = next(iter(broken.items()))
         raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
-    proven.finish(root, abi, accepted, broken)
-    return BuildResult(abi.name, [probe for probe in accepted if f"build/{abi.name}/{probe}" in ran.made], broken)
+    proven.finish(root, abi, good, broken)
+    return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in ran.made], broken)
 
 
 def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:
     return [f"build/{abi.name}/{probe}" for probe in probes]
 
 
-def _accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
+def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
+    """Why an executable is not, if so."""
     try:
         accept(root, path, abi)
     except Failure as failure:
