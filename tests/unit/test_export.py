@@ -21,14 +21,13 @@ from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, S
 from tollmeter.protocol import outcome
 from tollmeter.store.export import (
     TABLE_FORMAT,
-    Table,
-    column_types,
     derived_tables,
     metadata,
     of_run,
     samples_table,
     written,
 )
+from tollmeter.store.parquet import Table, column_types
 
 ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
@@ -69,6 +68,15 @@ def samples() -> Table:
     return samples_table([taken], [other, ours], lambda some: [reasons[: len(told.samples)] for told in some])
 
 
+def samples_without_a_control() -> Table:
+    """Times that float64 does not hold, of a system that does not tell its steal time."""
+    taken = outcome(whole())
+    seen = replace(taken.samples[1], control=None, at_ns=(1 << 60) + 1)
+    silent = replace(seen, witness=replace(seen.witness, steal_ticks=None))
+    taken = replace(taken, samples=(taken.samples[0], silent))
+    return samples_table([taken, replace(taken, visit=9)], [], lambda some: [[None, None] for _ in some])
+
+
 def test_csv_has_a_line_a_row_and_no_formula() -> None:
     lines = list(csv.DictReader(io.StringIO(whole_of(rows(), "csv").decode())))
     assert [line["median"] for line in lines] == ["1.5", ""]
@@ -100,7 +108,7 @@ def test_samples_are_one_line_each() -> None:
     assert table[1]["executable_sha256"] == table[1]["abi"] * 2
 
 
-@pytest.mark.parametrize("make", [rows, samples])
+@pytest.mark.parametrize("make", [rows, samples, samples_without_a_control])
 def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     import duckdb
 

@@ -10,7 +10,7 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, say, write
-from tollmeter.library import places
+from tollmeter.files import plain
 from tollmeter.library.option_values import share
 from tollmeter.model import Failure
 
@@ -93,6 +93,6 @@ def _page(found: Compared, out: Path | None) -> Path:
     if len(found.books) != 2 or found.by:
         raise Failure("a page shows two runs")
     first, second = (Path(book.index.run.folder) for book in found.books)
-    path = out or first / f"beside-{places.plain(second.resolve().name)}.html"
+    path = out or first / f"beside-{plain(second.resolve().name)}.html"
     overlay.write(overlay.two((found.books[0], found.books[1])), path)
     return path

@@ -1,32 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll export`: a run's rows, samples, tolls, findings or machine as a table that other programs open."""
+"""`toll export`: rows, samples, tolls, findings or machines as a table, or of several runs as a Parquet dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import write
+from tollmeter.cli.printing import say, write
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples
+from tollmeter.model import Failure
 from tollmeter.store.export import FORMATS, metadata, written
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
-    form: Annotated[str, typer.Option("--format", help="csv, json, jsonl, md or parquet")] = "csv",
-    what: Annotated[str, typer.Option(help=", ".join(TABLES))] = "rows",
+    runs: Annotated[list[str] | None, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = None,
+    *,
+    form: Annotated[str | None, typer.Option("--format", help="csv (the default), json, jsonl, md or parquet")] = None,
+    what: Annotated[str | None, typer.Option(help=f"{', '.join(TABLES)}; by default rows")] = None,
     out: Annotated[Path | None, typer.Option(help="file to write; by default standard output")] = None,
-) -> None:
-    """Write a run's rows, samples, tolls, findings or machine as a table."""
+    dataset: Annotated[
+        Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
+    ] = None,
+) -> int:
+    """Write a run's rows, samples, tolls, findings or machine as a table, or several runs into a dataset."""
+    names = runs or [places.LAST]
+    if dataset is not None:
+        if form or what or out:
+            raise Failure("--dataset writes every table as Parquet: --format, --what and --out are of one table")
+        return _write_dataset(names, dataset)
+    if len(names) > 1:
+        raise Failure(f"one run is meant, and {len(names)} are given: --dataset DIR takes several")
+    form, what = form or "csv", what or "rows"
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
     if what not in TABLES:
         raise unknown("table", what, TABLES)
-    folder = places.find_run(run)
+    folder = places.find_run(names[0])
     if what != "samples":
         index = open_index(folder)
         table = derived_table(what, index)
@@ -34,3 +48,18 @@ def export(
         book = open_run(folder)
         index, table = book.index, raw_samples(book)
     write(written(table, form, metadata(index)), out)
+    return 0
+
+
+def _write_dataset(names: Sequence[str], dataset: Path) -> int:
+    """A run that cannot be read is named, and the others are written."""
+    from tollmeter.library.datasets import add_run
+
+    code = 0
+    for name in names:
+        try:
+            add_run(places.find_run(name), dataset)
+        except Failure as failure:
+            say(f"{name} is not in the dataset: {failure.sentence}")
+            code = failure.exit_code
+    return code

@@ -79,7 +79,8 @@ def history(
 def _write(series: Sequence[RowSeries], form: str) -> None:
     from tollmeter.judgement.row_series import machine_key
     from tollmeter.report.history import lines, otava_lines
-    from tollmeter.store.export import Stretch, written
+    from tollmeter.store.export import written
+    from tollmeter.store.parquet import Stretch, Table
 
     if form == "otava-csv":
         several = dict.fromkeys(machine_key(one.machine) for one in series)
@@ -89,4 +90,5 @@ def _write(series: Sequence[RowSeries], form: str) -> None:
         table = otava_lines([one for one in series if machine_key(one.machine) == machine_key(last)])
     else:
         table = list(lines(series))
-    write(written((tuple(table[0]), (Stretch(line, {}) for line in table)), "csv" if form == "otava-csv" else form))
+    made = Table(tuple(table[0]), [Stretch(line, {}) for line in table])
+    write(written(made, "csv" if form == "otava-csv" else form))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tollmeter.files import plain
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, open_two
 
@@ -47,7 +48,7 @@ def _of_two(folders: Sequence[Path], charts: Path | None, out: Path | None) -> I
     from tollmeter.report import overlay
 
     books = open_two(folders)
-    pair, path = overlay.two(books), out or folders[0] / f"beside-{places.plain(folders[1].resolve().name)}.html"
+    pair, path = overlay.two(books), out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
     overlay.write(pair, path)
     yield path
     if charts:

@@ -16,9 +16,10 @@ from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machi
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
-from tollmeter.store.export import Table, derived_tables, of_run, samples_table
+from tollmeter.store.export import derived_tables, of_run, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
+from tollmeter.store.parquet import Table
 from tollmeter.store.profile_files import kept, kept_distances, kept_modelled
 from tollmeter.store.request import Request, places_of, read_request
 

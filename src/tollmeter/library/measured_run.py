@@ -27,9 +27,10 @@ from tollmeter.library.options import Options
 from tollmeter.library.row import find_row
 from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
 from tollmeter.root import typed
-from tollmeter.store.export import flat_parameters, table_lines
+from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
+from tollmeter.store.parquet import table_lines
 from tollmeter.store.request import read_request
 
 if TYPE_CHECKING:

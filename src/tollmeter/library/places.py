@@ -16,6 +16,7 @@ import msgspec
 
 from tollmeter import catalog, root
 from tollmeter.catalog import Catalog
+from tollmeter.files import plain
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Select, Suite
@@ -289,11 +290,6 @@ def _why_unwritable(folder: Path) -> str:
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         return "is on a file system that is mounted read-only"
     return "is not writable" if folder.stat().st_uid == os.geteuid() else "belongs to another user"
-
-
-def plain(text: str) -> str:
-    """The text as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
 
 
 def find_run(name: str) -> Path:

@@ -40,7 +40,9 @@ _FOLDER = "/var/tmp"
 _SEEN = Witness.__struct_fields__
 _RATES = tuple(name for name in _SEEN if name.endswith("_hz"))
 _COUNTS = tuple(name for name in _SEEN if name not in _RATES)
-_MAYBE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
+_TOLD = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
+MAYBE = (*_TOLD, "control_n", "control_2n")
+"""Columns that the system, or a probe without a control, may leave out."""
 _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
 _WHOLE = (*_ONCE, *_TWICE, *_COUNTS)
@@ -99,7 +101,7 @@ class Columns:
 
     @cached_property
     def tells_all(self) -> bool:
-        return all(self.least(name) > NONE for name in _MAYBE)
+        return all(self.least(name) > NONE for name in _TOLD)
 
     def _held(self) -> tuple[Packed, Sequence[Lanes]]:
         if self.is_open():
@@ -118,7 +120,7 @@ class Columns:
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and len(whole):
-            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _MAYBE)
+            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _TOLD)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
             self._columns, self._lanes = {}, ()
@@ -246,8 +248,7 @@ class Samples(Sequence[Sample]):
     def told(self, name: str) -> list[Any]:
         """A column's numbers; None where the system does not tell it, or where there is no control."""
         cells: list[Any] = self.column(name).tolist()
-        maybe = name in _MAYBE or name in ("control_n", "control_2n")
-        return [None if cell == NONE else cell for cell in cells] if maybe and NONE in cells else cells
+        return [None if cell == NONE else cell for cell in cells] if name in MAYBE and NONE in cells else cells
 
     def tells_all(self) -> bool:
         """Whether the system told every count of all of them, by their block: false where that is not sure."""
@@ -288,7 +289,7 @@ class Samples(Sequence[Sample]):
 
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
     told: dict[str, Any] = dict(zip((*_WHOLE, *_RATES), values, strict=True))
-    seen: dict[str, Any] = {name: None if told[name] == NONE and name in _MAYBE else told[name] for name in _SEEN}
+    seen: dict[str, Any] = {name: None if told[name] == NONE and name in _TOLD else told[name] for name in _SEEN}
     body, control = (told["body_n"], told["body_2n"]), (told["control_n"], told["control_2n"])
     return Sample(
         **{name: told[name] for name in _ONCE}, body=body, control=None if control[0] == NONE else control,

@@ -1,0 +1,35 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- DuckDB views of a dataset that `toll export --dataset DIR` wrote (docs/dataset.md).
+--
+--     cd DIR && duckdb -init PATH/views.sql
+--
+-- The paths are relative: SET file_search_path = 'DIR' does the same without cd.
+
+CREATE OR REPLACE VIEW rows AS
+  FROM read_parquet('rows/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+CREATE OR REPLACE VIEW samples AS
+  FROM read_parquet('samples/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+CREATE OR REPLACE VIEW tolls AS
+  FROM read_parquet('tolls/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+CREATE OR REPLACE VIEW findings AS
+  FROM read_parquet('findings/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+CREATE OR REPLACE VIEW machines AS
+  FROM read_parquet('machines/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+
+-- The rows that have a number, of the last run of each machine that has the row.
+CREATE OR REPLACE VIEW latest AS
+  FROM rows
+  WHERE status = 'ok'
+  QUALIFY row_number() OVER (
+    PARTITION BY machine, probe, abi, target, clock, parameters, metric ORDER BY started DESC) = 1;
+
+-- Two machines: the ratio of each row that both have, the largest first. A row changed its meaning with its revision.
+-- The interval is that of two independent estimates, whose half-widths in logarithms add as squares.
+CREATE OR REPLACE MACRO two_machines(first, second) AS TABLE
+  SELECT probe, abi, target, parameters, metric, unit, b.median / a.median AS ratio,
+    sqrt(ln(a.high / a.low) ** 2 + ln(b.high / b.low) ** 2) / 2 AS half_width,
+    ratio * exp(-half_width) AS ratio_low, ratio * exp(half_width) AS ratio_high
+  FROM latest AS a JOIN latest AS b USING (probe, revision, abi, target, clock, parameters, metric, unit)
+  WHERE a.machine = first AND b.machine = second AND a.median > 0 AND b.median > 0
+    AND a.low > 0 AND b.low > 0 AND isfinite(a.high) AND isfinite(b.high)
+  ORDER BY abs(ln(ratio)) DESC;

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as Parquet files, by DuckDB. Many lines come as numpy columns: as JSON one sample in 40 µs was the most."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tollmeter.extras import PARQUET, bring
+from tollmeter.model import Witness
+from tollmeter.root import ROOT
+
+if TYPE_CHECKING:
+    import duckdb
+    from numpy.typing import NDArray
+
+_BLOCK_BYTES = 1 << 20
+_VISIT = "number_of_visit"
+_NUMBERED = ("visit", "round")
+_MEMORY = "512MB"
+"""Lines beyond this wait in a temporary file."""
+
+_PARQUET_TYPES = {
+    "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
+    "modes": "DOUBLE[]", "revision": "INTEGER", "visits": "INTEGER", "samples": "INTEGER", "set_aside": "INTEGER",
+    "visit": "BIGINT", "round": "INTEGER", "sample": "INTEGER", "iterations": "BIGINT", "body_n_ns": "BIGINT",
+    "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_iterations": "BIGINT",
+    "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN", "layouts": "INTEGER",
+    "own_ratio": "DOUBLE", "value": "DOUBLE", "cycles": "DOUBLE", "typical": "BOOLEAN", "cpus": "INTEGER",
+    "memory_bytes": "BIGINT", "page_bytes": "INTEGER", "core_clock_hz": "DOUBLE",
+    "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
+    **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
+}  # fmt: skip
+"""Every other column is text."""
+
+
+class Stretch(NamedTuple):
+    """Lines that follow each other. shared: every column's cell, where it is the same in all of them; columns: the
+    cells of the others, all of them of one length."""
+
+    shared: dict[str, Any]
+    columns: dict[str, Sequence[Any]]
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        if not self.columns:
+            return iter([self.shared])
+        return ({**self.shared, **dict(zip(self.columns, cells, strict=True))} for cells in self.cells())
+
+    def cells(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self.columns.values(), strict=True)
+
+
+class Arrays(NamedTuple):
+    """Lines of several visits. shared: as of a Stretch, and the same in all Arrays of a table; of_visits: a cell for
+    each visit, and counts its lines; columns: a cell for each line, masked where it is not told."""
+
+    shared: dict[str, Any]
+    of_visits: Mapping[str, Sequence[Any]]
+    counts: NDArray[Any]
+    columns: dict[str, NDArray[Any]]
+
+
+class Table(NamedTuple):
+    """arrays: the same lines for Parquet; None where they are few."""
+
+    columns: tuple[str, ...]
+    stretches: Iterable[Stretch]
+    arrays: Iterable[Arrays] | None = None
+
+
+def table_lines(table: Table) -> Iterator[dict[str, Any]]:
+    return (line for stretch in table.stretches for line in stretch.lines())
+
+
+def jsonl(table: Table) -> Iterator[bytes]:
+    for stretch in table.stretches:
+        yield b"".join([msgspec.json.encode(line) + b"\n" for line in stretch.lines()])
+
+
+def column_types(columns: Iterable[str]) -> dict[str, str]:
+    """In DuckDB's words, which Parquet's readers give back as their own."""
+    return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
+
+
+def parquet(table: Table, about: Mapping[str, str]) -> Iterator[bytes]:
+    """The file's content. Raises Failure where Parquet's library cannot be had."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch, "table.parquet")
+        write_parquet(table, made, about)
+        with made.open("rb") as file:
+            yield from iter(partial(file.read, _BLOCK_BYTES), b"")
+
+
+def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
+    """about: the file's metadata. Raises Failure where Parquet's library cannot be had."""
+    bring(ROOT, PARQUET)
+    import duckdb
+
+    with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
+        db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'")
+        source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
+        entries = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in about.items())
+        keys = f", KV_METADATA {{{entries}}}" if entries else ""
+        db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet{keys})")
+
+
+def _lines(table: Table, path: Path) -> str:
+    """A query of the table's lines, which are written to that path."""
+    with path.open("wb") as lines:
+        lines.writelines(jsonl(table))
+    types = ", ".join(f"{_name(name)}: {quoted(kind)}" for name, kind in column_types(table.columns).items())
+    told = f"columns = {{{types}}}, format = 'newline_delimited', maximum_object_size = {1 << 20}"
+    return f"FROM read_json({quoted(str(path))}, {told})"
+
+
+def _loaded(db: duckdb.DuckDBPyConnection, table: Table) -> str:
+    """A query of the table's lines, which are loaded into tables for visits and for lines."""
+    import numpy as np
+
+    types, shared, visits = column_types(table.columns), dict[str, Any](), 0
+    for one in table.arrays or ():
+        numbers = np.arange(visits, visits + len(one.counts))
+        of_visits = {name: np.array(cells, None if name in _NUMBERED else object)
+                     for name, cells in one.of_visits.items()}  # fmt: skip
+        _insert(db, "visits", {**of_visits, _VISIT: numbers}, types)
+        _insert(db, "lines", {**one.columns, _VISIT: np.repeat(numbers, one.counts)}, types)
+        shared, visits = one.shared, visits + len(one.counts)
+    cells = ", ".join(f"{quoted(shared[name])} AS {_name(name)}" if name in shared else _name(name) for name in types)
+    return f"SELECT {cells} FROM lines JOIN visits USING ({_VISIT})"
+
+
+def _insert(
+    db: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]
+) -> None:
+    kinds = {column: types.get(column, "INTEGER") for column in columns}
+    db.execute(
+        f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(f'{_name(one)} {kind}' for one, kind in kinds.items())})"
+    )
+    db.register("block", columns)
+    db.execute(f"INSERT INTO {name} FROM block")
+
+
+def _name(column: str) -> str:
+    return f'"{column}"'
+
+
+def quoted(text: str) -> str:
+    """A string of SQL."""
+    return "'" + text.replace("'", "''") + "'"

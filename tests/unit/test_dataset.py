@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dataset of several runs: read by DuckDB's views and by Polars, and without doubles."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import duckdb
+import polars
+import pytest
+from msgspec.structs import replace
+
+from books import healthy
+from tollmeter.library.derive import TABLES, derived_table, raw_samples
+from tollmeter.model import Book, Failure, Index
+from tollmeter.store.dataset import machine_name, write_run
+from tollmeter.store.export import flat_parameters
+
+
+def book(host: str, run: str, slower: float = 1.0) -> Book:
+    made = healthy(("x86_64",), visits=4, samples=3)
+    index = made.index
+    rows = tuple(
+        replace(row, median=row.median * slower, low=row.low * slower, high=row.high * slower)
+        if row.median is not None and row.low is not None and row.high is not None
+        else row
+        for row in index.rows
+    )
+    told = replace(index, rows=rows, run=replace(index.run, id=run), machine=replace(index.machine, host=host))
+    return replace(made, index=told)
+
+
+def put(folder: Path, one: Book) -> Index:
+    tables = ((name, raw_samples(one) if name == "samples" else derived_table(name, one.index)) for name in TABLES)
+    write_run(folder, one.index, ((name, flat_parameters(table)) for name, table in tables))
+    return one.index
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    for one in (book("a", "first"), book("a", "first"), book("b", "first", 1.5), book("../b", "../../second")):
+        put(folder, one)
+    return folder
+
+
+@pytest.fixture
+def views(dataset: Path, root: Path) -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect()
+    db.execute(f"SET file_search_path = '{dataset}'")
+    db.execute((root / "docs/views.sql").read_text())
+    return db
+
+
+def test_a_run_that_is_written_again_replaces_its_files(views: duckdb.DuckDBPyConnection) -> None:
+    one = book("a", "first")
+    lines = {
+        "rows": len(one.index.rows), "tolls": len(one.index.tolls), "findings": len(one.index.findings), "machines": 1,
+        "samples": sum(len(outcome.samples) for outcome in one.outcomes),
+    }  # fmt: skip
+    for name in TABLES:
+        found = views.execute(f"SELECT machine, count(*) FROM {name} GROUP BY ALL").fetchall()
+        assert [count for _, count in found] == [lines[name]] * 3, name
+
+
+def test_names_leave_no_folder(dataset: Path) -> None:
+    files = [path.relative_to(dataset) for path in dataset.rglob("*") if path.is_file()]
+    assert len(files) == 3 * len(TABLES)
+    assert {len(path.parts) for path in files} == {4}
+    assert not [*dataset.parent.glob("*second*")]
+
+
+def test_two_machines_are_compared_by_a_view(views: duckdb.DuckDBPyConnection) -> None:
+    first, second = (machine_name(book(host, "first").index.machine) for host in "ab")
+    words = "SELECT ratio, ratio_low, ratio_high FROM two_machines(?, ?)"
+    found = views.execute(words, [first, second]).fetchall()
+    assert len(found) > 100
+    for ratio, low, high in found:
+        assert math.isclose(ratio, 1.5) and low <= ratio <= high
+
+
+def test_polars_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:
+    for name in TABLES:
+        frame = polars.scan_parquet(dataset / name, hive_partitioning=True).collect()
+        relation = views.table(name)
+        assert frame.height == relation.count("*").fetchall()[0][0]
+        assert {*frame.columns} == {*relation.columns}
+    rows = polars.scan_parquet(dataset / "rows", hive_partitioning=True).collect()
+    told = views.execute("SELECT sum(median), sum(samples) FROM rows").fetchall()[0]
+    assert (rows["median"].sum(), rows["samples"].sum()) == pytest.approx(told)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Failure, match="file") as caught:
+        put(tmp_path / "file", book("a", "first"))
+    assert caught.value.exit_code == 5
