@@ -18,7 +18,7 @@ from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe,
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
-from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
+from tollmeter.plan.points import PAIRWISE, Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
 __all__ = [
     "LAYOUT_SERVES",
@@ -37,7 +37,6 @@ __all__ = [
     "visit_order",
 ]
 
-_PAIRWISE = "core-to-core"
 _MOST_PAIRS = 28
 """Every pair of 8 CPUs; of more CPUs a seeded choice of as many."""
 _HERE = "local"
@@ -96,7 +95,7 @@ class Plan(Record, frozen=True):
         probe = self.probes[point.probe]
         if not probe.roles:
             return [self.cpus if probe.spreads else self.cpus[:1]]
-        pairwise = any(metric.means == _PAIRWISE for metric in probe.metrics)
+        pairwise = any(metric.means == PAIRWISE for metric in probe.metrics)
         if not pairwise or len(self.cpus) < 2 or any(parameter.name == "pair" for parameter in probe.parameters):
             return [self.cpus]
         pairs = list(itertools.combinations(self.cpus, 2))

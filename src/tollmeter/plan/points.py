@@ -16,6 +16,8 @@ from tollmeter.plan import values
 from tollmeter.plan.effort import is_counted
 
 NATIVE = "native"
+PAIRWISE = "core-to-core"
+"""The meaning of a metric that is measured between every two CPUs."""
 _COUNTED_BYTES = 1 << 20
 """Of the largest cache that sizes are chosen by where instructions are counted."""
 
