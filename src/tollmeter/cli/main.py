@@ -17,11 +17,13 @@ from typer.exceptions import TyperException
 import tollmeter
 from tollmeter import starting
 from tollmeter.cli import (
+    bundle,
     casts,
     compare,
     export,
     gate,
     history,
+    import_,
     layout,
     new,
     profile,
@@ -60,6 +62,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "history": history.history,
     "serve": serve.serve,
     "export": export.export,
+    "bundle": bundle.bundle,
+    "import": import_.import_,
     "layout": layout.layout,
     "new": new.new,
     "selftest": selftest.selftest,

@@ -109,7 +109,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         planned_s = _budget_for(plan.asked_s, request)
         request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
         say(request.narrowed)
-    request = _with_history(request, machine, {point.probe for point in plan.points()})
+    request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
@@ -122,7 +122,7 @@ def _own_folder(out: Path) -> Path:
     return folder
 
 
-def _with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
+def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
     """The request with the results of this machine's earlier runs, since the numbers rest on them. probes: whose rows
     are requested."""
     runs = recall(places.RUNS, machine)

@@ -11,7 +11,7 @@ from math import ceil
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
 from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
 
-_PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
+PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
 
@@ -72,7 +72,7 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
 
 def is_by_relation(probe: Probe) -> bool:
     """Whether the probe's number is that of a line or word between two CPUs."""
-    return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
+    return any(metric.means in (PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
 
 
 def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
@@ -95,7 +95,7 @@ class Placing:
         if not probe.roles:
             return [self._cpus if probe.spreads else self._cpus[:1]]
         told = str(point.values().get(RELATION, ""))
-        if any(metric.means == _PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
+        if any(metric.means == PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
             return self._of_round(told, round_)
         return [self._beside(told)]
 

@@ -116,6 +116,16 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     relative = relative_bytes(text, machine)
     if relative is not None and parameter.kind == "size":
         return relative
+    return _plain_number(parameter, text)
+
+
+def portable(parameter: Parameter, text: str) -> str:
+    """The same number or size as the runner of a bundle reads it, which knows the machine. Raises Failure (2)."""
+    relative = _RELATIVE.fullmatch(text.strip())
+    return f"{relative[1]}x{relative[2].upper()}" if relative else f"{_plain_number(parameter, text.strip())}"
+
+
+def _plain_number(parameter: Parameter, text: str) -> int:
     size = _SIZE.fullmatch(text)
     unit = _UNITS.get(size[2].lower()) if size else None
     if not size or unit is None or (unit > 1 and parameter.kind != "size"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -70,3 +71,14 @@ def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
     if elf["e_type"] != "ET_EXEC":
         return f"is {elf['e_type']}, not an executable at fixed addresses"
     return None
+
+
+def loaded_part(content: bytes) -> bytes:
+    """An executable without what is never loaded: symbols, debugging information and the table of sections. All that
+    the kernel maps stays as it is, but for the numbers of that table in the file's header."""
+    elf = ELFFile(io.BytesIO(content))
+    kept = bytearray(content[: max(segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments())])
+    offset, offset_bytes, count = (0x28, 8, 0x3C) if elf.elfclass == 64 else (0x20, 4, 0x30)
+    kept[offset : offset + offset_bytes] = bytes(offset_bytes)
+    kept[count : count + 4] = bytes(4)
+    return bytes(kept)

@@ -8,6 +8,7 @@ source and for the program that is built.
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
     build/workloads/ABI/timer            what starts the commands of `toll time`
+    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)
 """
 
 from __future__ import annotations
@@ -68,15 +69,27 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
 
 
 def timer(root: Path, abi: Abi) -> Path:
-    """The executable that starts and times the commands of `toll time`, built where it is stale. It receives their
-    words when it is started. Raises Failure (1) where it does not build, (5) without a compiler."""
-    source, executable = root / _OURS / "timer.c", root / "build/workloads" / abi.name / "timer"
-    if executable.is_file() and executable.stat().st_mtime_ns > source.stat().st_mtime_ns:
+    """The executable that starts and times the commands of `toll time`. It receives their words when it is started.
+    Raises Failure as `_program`."""
+    return _program(root, abi, "timer", [root / _OURS / "timer.c"])
+
+
+def bundle_runner(root: Path, abi: Abi) -> Path:
+    """The executable that conducts the visits of a bundle. Raises Failure as `_program`."""
+    return _program(root, abi, "toll-runner", sorted((root / "probes/runtime/bundle").glob("*.[ch]")))
+
+
+def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
+    """build/workloads/ABI/NAME, built where it is stale. Raises Failure (1) where it does not build, (5) without a
+    compiler."""
+    executable = root / "build/workloads" / abi.name / name
+    if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable
     compiler = compiler_of(abi)
     executable.parent.mkdir(parents=True, exist_ok=True)
-    half = executable.with_name("timer.half")
-    _run([*compiler.split(), *_FLAGS, *abi.flags, f"{source}", "-o", f"{half}"], root, f"{source.name} for {abi.name}")
+    half = executable.with_name(f"{name}.half")
+    compiled = [f"{path}" for path in sources if path.suffix == ".c"]
+    _run([*compiler.split(), *_FLAGS, *abi.flags, *compiled, "-lm", "-o", f"{half}"], root, f"{name} for {abi.name}")
     elf.prove(half, abi.elf)
     half.replace(executable)
     return executable

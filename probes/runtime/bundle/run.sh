@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A bundle of Tollmeter: sh FILE [--out DIR] [--budget SECONDS] [--cpus LIST] [--seed N]
+# Measures this machine, prints the answer, and leaves DIR/journal.jsonl, of which `toll import` makes a run.
+# It needs a shell, mkdir, rm, tail, head, tar and @UNPACK@. It writes into DIR and a new folder below $TMPDIR or /tmp.
+
+# NAME OFFSET BYTES SHA256 MACHINES
+sections='@SECTIONS@'
+header=@HEADER@
+
+# A system may have BusyBox and no links to it. It starts its own tools by /proc/self/exe, which may be missing too.
+tools() {
+  for busybox in /bin/busybox /usr/bin/busybox /sbin/busybox; do [ -x $busybox ] && break; done
+  [ -x $busybox ] || return 0
+  list=$(echo; $busybox --list; echo .)
+  for tool in tail head tar @UNPACK@ sha256sum uname mkdir rm sed sleep sync poweroff halt reboot; do
+    case "$list" in *"
+$tool
+"*) eval "$tool() { $busybox $tool \"\$@\"; }" ;; esac
+  done
+}
+
+say() { echo "bundle: $*" >&2; }
+
+part() { tail -c +$((header + $2 + 1)) "$self" | head -c "$3"; }
+
+# Whether a section is what was written; without sha256sum the format's own checksum is compared while it is unpacked.
+is_whole() {
+  [ -n "$(command -v sha256sum)" ] || return 0
+  sum=$(part "$@" | sha256sum)
+  [ "${sum%% *}" = "$4" ]
+}
+
+unpack() {
+  is_whole "$@" || { say "$self was altered or cut short: the checksum of its part $1 is another one"; exit 2; }
+  if ! part "$@" | @UNPACK@ -dc | (cd "$work" && tar xf -); then
+    say "$1 cannot be unpacked into $work: no space there, or $self was altered (TMPDIR names another folder)"
+    exit 5
+  fi
+}
+
+# Sections whose machines have this one's name; all of them where none has.
+candidates() {
+  machine=$(uname -m)
+  named=$(echo "$sections" | while read -r name offset bytes sum machines; do
+    case ",$machines," in *,"$machine",*) echo "$name $offset $bytes $sum" ;; esac
+  done)
+  [ -n "$named" ] && echo "$named" && return
+  echo "$sections" | while read -r name offset bytes sum machines; do
+    [ "$machines" = '*' ] || echo "$name $offset $bytes $sum"
+  done
+}
+
+unpack_all() {
+  while read -r name offset bytes sum machines; do
+    [ "$machines" = '*' ] && unpack "$name" "$offset" "$bytes" "$sum"
+  done <<END
+$sections
+END
+  while read -r name offset bytes sum; do
+    unpack "$name" "$offset" "$bytes" "$sum"
+    if "$work/$name/toll-runner" --runs 2>&-; then
+      runner=${runner:-$work/$name/toll-runner}
+    else
+      rm -rf "${work:?}/$name"
+    fi
+  done <<END
+$(candidates)
+END
+}
+
+# Of an archive, which was unpacked by hand.
+find_unpacked() {
+  case "$self" in */*) work=${self%/*} ;; *) work=. ;; esac
+  parent=$work
+  for one in "$work"/*/toll-runner; do
+    if "$one" --runs 2>&-; then runner=${runner:-$one}; fi
+  done
+}
+
+# The words, with a folder for the journal where none is named; as process 1 there is nowhere to keep it.
+run() {
+  has_out=
+  for word in "$@"; do [ "$word" = --out ] && has_out=yes; done
+  if [ -z "$has_out" ] && [ $$ = 1 ]; then
+    set -- "$@" --out -
+  elif [ -z "$has_out" ]; then
+    out=toll-run number=1
+    while [ -e "$out" ]; do number=$((number + 1)); out=toll-run-$number; done
+    set -- "$@" --out "$out"
+    say "the journal is written into $out"
+  fi
+  # A shell gives what runs in the background /dev/null to read, and fails without it.
+  if [ ! -c /dev/null ]; then
+    trap : INT TERM HUP
+    "$runner" "$work" "$@"
+    return
+  fi
+  "$runner" "$work" "$@" &
+  child=$!
+  trap 'kill -INT $child 2>&-' INT TERM HUP
+  while :; do
+    wait $child
+    code=$?
+    kill -0 $child 2>&- || return $code
+  done
+}
+
+main() {
+  self=$0 runner=
+  tools
+  [ -f "$self" ] || { say "start it by its name: sh FILE"; exit 2; }
+  case "$1" in -h | --help) sed -n '/^# A bundle/,/^$/s/^# //p' "$self"; exit 0 ;; esac
+  parent=${TMPDIR:-/tmp}
+  if [ -n "$sections" ]; then
+    [ $$ = 1 ] && mkdir -p "$parent"
+    work=$parent/toll-bundle.$$
+    (umask 077 && mkdir "$work") || { say "cannot write into $parent: TMPDIR names another folder"; exit 5; }
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 130' INT TERM HUP
+    unpack_all
+  else
+    find_unpacked
+  fi
+  if [ -z "$runner" ]; then
+    say "none of its ABIs runs here, or $parent is mounted noexec (TMPDIR names another folder)"
+    exit 6
+  fi
+  run "$@"
+  code=$?
+  [ $$ = 1 ] || exit $code
+  sync
+  poweroff -f || halt -f || reboot -f
+  while :; do sleep 1000; done
+}
+
+main "$@"
+exit

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads single values from records. A key stands in quotes before a colon, and a quote inside a text is escaped: no text
+ * can look like a key.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bundle.h"
+
+const char *value_of(const char *line, const char *key) {
+  char quoted[80];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  const char *found = strstr(line, quoted);
+  return found ? found + strlen(quoted) : NULL;
+}
+
+double number_of(const char *line, const char *key, double otherwise) {
+  const char *text = value_of(line, key);
+  char *rest;
+  if (!text) return otherwise;
+  const double number = strtod(text, &rest);
+  return rest == text ? otherwise : number;
+}
+
+/* Escaped characters are left as they are: such a text is only printed. */
+bool text_of(const char *line, const char *key, char *text, size_t room) {
+  const char *from = value_of(line, key);
+  size_t used = 0;
+  text[0] = '\0';
+  if (!from || *from++ != '"') return false;
+  for (; *from && *from != '"' && used + 2 < room; from++) {
+    if (*from == '\\' && from[1]) text[used++] = *from++;
+    text[used++] = *from;
+  }
+  text[used] = '\0';
+  return true;
+}
+
+double now_s(void) {
+  struct timespec now = {0, 0};
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return (double)time(NULL);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes, plan and runner in one file, for machines without Python (docs/bundle.md)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import platform
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter import protocol
+from tollmeter.catalog import Catalog, check_unchanged
+from tollmeter.library import places
+from tollmeter.library.command_words import suite_of_words
+from tollmeter.library.option_values import names, seconds, share
+from tollmeter.library.options import DEFAULT_BUDGET, usual_precision
+from tollmeter.library.wanted import asking
+from tollmeter.model import Abi, Failure, Suite
+from tollmeter.plan.portable import plan_text, used_probes
+from tollmeter.store.request import FORMAT
+from tollmeter.toolchain import elf
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.build import for_cpu
+from tollmeter.toolchain.workload_build import bundle_runner
+from tollmeter.version import VERSION
+
+_SCRIPT = "probes/runtime/bundle/run.sh"
+_DICTIONARY_BYTES = 16 << 20
+"""The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
+_COMMON = "common"
+_EVERY = "*"
+
+
+class Asked(NamedTuple):
+    """What a bundle is to hold, as it was typed."""
+
+    words: tuple[str, ...]
+    abis: str | None = None
+    budget: str | None = None
+    precision: str | None = None
+
+
+class Bundled(NamedTuple):
+    """content: of the file. is_script: else an archive. probes: how many of each ABI."""
+
+    content: bytes
+    is_script: bool
+    probes: dict[str, int]
+
+
+class _Section(NamedTuple):
+    """Files of one ABI, or those of all, packed. machines: as `uname -m` names them."""
+
+    name: str
+    packed: bytes
+    machines: tuple[str, ...]
+
+
+def bundled(asked: Asked, out: Path) -> Bundled:
+    """The bundle: an archive where its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
+
+    Raises Failure: 2 for an unknown name or a suite that needs the host, 5 where an ABI cannot be built."""
+    known = find(places.ROOT).abis
+    abis = names(asked.abis) or (for_cpu(known.values(), platform.machine())[0].name,)
+    wanted = asking(asked.words, places.suites(), places.sources())
+    catalog = places.made_ready(abis, [], wanted)
+    suite = _portable(suite_of_words(asked.words, places.suites(), catalog))
+    files = {"plan": _plan(asked, suite, catalog, abis), **_records(asked, suite, catalog, abis)}
+    executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
+    for abi, several in executables.items():
+        if not several:
+            raise Failure(f"{abi}: {catalog.gaps.get(abi, 'none of the probes is built for it')}", 5)
+    folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
+    probes = {abi: len(several) - 1 for abi, several in executables.items()}
+    return Bundled(_content(out, files, folders), not _is_archive(out), probes)
+
+
+def _portable(suite: Suite) -> Suite:
+    """What needs the host's programs is left out. Raises Failure (2) where that is what the suite measures."""
+    if suite.workload:
+        raise Failure(f"{suite.name} measures commands of this machine, which no bundle can hold")
+    return msgspec.structs.replace(suite, profile=(), modelled=None, worth="")
+
+
+def _machines(abi: Abi) -> tuple[str, ...]:
+    """An ABI for any CPU was built for this one."""
+    return tuple(platform.machine() if name == "*" else name for name in abi.runs_on)
+
+
+def _budget_s(asked: Asked, suite: Suite) -> float:
+    return seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
+
+
+def _precision(asked: Asked) -> float:
+    return share(asked.precision) if asked.precision else usual_precision(())
+
+
+def _plan(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> bytes:
+    return plan_text(suite, catalog, abis, _budget_s(asked, suite), _precision(asked)).encode()
+
+
+def _records(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
+    """What the runner seals into the journal's first stream: `request`, and `head` with probes and builds."""
+    probes = catalog.probes()
+    request = {
+        "k": "request", "format": FORMAT, "suite": msgspec.to_builtins(suite), "tollmeter": VERSION,
+        "words": asked.words, "precision": _precision(asked), "priority": "real-time",
+    }  # fmt: skip
+    used = sorted(used_probes(suite, catalog))
+    head = [{"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(probes[name])} for name in used]
+    head += [
+        {"k": "build", **msgspec.to_builtins(catalog.executables[name, abi].build)}
+        for abi in abis
+        for name in used
+        if (name, abi) in catalog.executables
+    ]
+    return {"request": _lines([request]), "head": _lines(head)}
+
+
+def _lines(records: Sequence[dict[str, object]]) -> bytes:
+    lines = [msgspec.json.encode(record) for record in records]
+    if max(map(len, lines)) > protocol.LONGEST_LINE - 1024:
+        raise Failure("the suite is too large for one record: bundle fewer suites")
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
+    """The probes and the runner of one ABI, by name: what is loaded of each file, unchanged."""
+    made = [catalog.executables[key] for key in sorted(catalog.executables) if key[1] == abi.name]
+    used = used_probes(suite, catalog)
+    several = [one for one in made if one.probe.probe in used]
+    check_unchanged(several)
+    if not several:
+        return {}
+    files = {one.probe.probe: elf.loaded_part(Path(one.path).read_bytes()) for one in several}
+    return {"toll-runner": elf.loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
+
+
+# ---- the file -------------------------------------------------------------------------------------------------------
+
+_Folders = dict[str, tuple[dict[str, bytes], tuple[str, ...]]]
+
+
+def _is_archive(out: Path) -> bool:
+    return out.name.endswith((".tar.xz", ".tar.gz"))
+
+
+def _content(out: Path, files: dict[str, bytes], folders: _Folders) -> bytes:
+    script = (places.ROOT / _SCRIPT).read_text(encoding="utf-8")
+    inside = {f"{abi}/{name}": content for abi, (several, _) in folders.items() for name, content in several.items()}
+    if _is_archive(out):
+        top = out.name.rpartition(".tar")[0]
+        whole = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
+        packed = _tar({f"{top}/{name}": content for name, content in whole.items()})
+        return _xz(packed) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
+    sections = [_Section(_COMMON, _xz(_tar(files)), (_EVERY,))]
+    for abi, (several, machines) in folders.items():
+        packed = _xz(_tar({f"{abi}/{name}": content for name, content in several.items()}))
+        sections.append(_Section(abi, packed, machines))
+    return _script(script, sections) + b"".join(section.packed for section in sections)
+
+
+def _script(template: str, sections: Sequence[_Section]) -> bytes:
+    lines, offset = [], 0
+    for name, packed, machines in sections:
+        digest = hashlib.sha256(packed).hexdigest()
+        lines.append(f"{name} {offset} {len(packed)} {digest} {','.join(machines)}")
+        offset += len(packed)
+    filled = template.replace("@SECTIONS@", "\n".join(lines)).replace("@UNPACK@", "xz")
+    # The script's own length is part of it: its digits are padded with blanks to the length of their mark.
+    mark = "@HEADER@"
+    length = len(filled.encode())
+    return filled.replace(mark, f"{length}".ljust(len(mark))).encode()
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    """The same bytes for the same files: no time, owner or order of this machine is in it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") or "/" in name else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _xz(content: bytes) -> bytes:
+    smallest = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": _DICTIONARY_BYTES}
+    return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[smallest])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite as a plan for a machine that is not known yet: the text that probes/runtime/bundle/plan.c reads.
+
+Sizes and counts stay in terms of the machine's caches and CPUs, and the runner there resolves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tollmeter.catalog import Catalog
+from tollmeter.model import Parameter, Probe, Select, Suite, Value
+from tollmeter.plan.placement import PAIRWISE
+from tollmeter.plan.points import accepts, chosen
+from tollmeter.plan.values import portable
+
+_SCOPES = ("all", "curves", "typical")
+_ANY = "*"
+
+
+def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: float, precision: float) -> str:
+    """abis: that the bundle has, in place of the selections' own."""
+    lines = [_line("suite", suite.name, f"{budget_s:g}", f"{precision:g}")]
+    probes = catalog.probes()
+    for name in sorted(used_probes(suite, catalog)):
+        lines += _probe_lines(probes[name])
+    for scope, _ in enumerate(_SCOPES):
+        for select in suite.select:
+            lines += _select_lines(select, catalog, abis, scope)
+    return "".join(lines)
+
+
+def used_probes(suite: Suite, catalog: Catalog) -> set[str]:
+    """Names of the probes that its selections mean."""
+    probes = catalog.probes()
+    return {
+        name
+        for select in suite.select
+        for name, probe in chosen(select, probes).items()
+        if accepts(probe, select.parameters)
+    }
+
+
+def _line(*words: str) -> str:
+    return "\t".join(" ".join(word.split()) for word in words) + "\n"
+
+
+def _probe_lines(probe: Probe) -> Iterator[str]:
+    yield _line("probe", probe.probe, f"{probe.revision}", _placement(probe))
+    for metric in probe.metrics:
+        yield _line("metric", metric.name, metric.unit, metric.source, metric.means or "-", metric.toll or "")
+
+
+def _placement(probe: Probe) -> str:
+    """The CPUs of a visit, as `Plan.placements` chooses them."""
+    if not probe.roles:
+        return "all" if probe.spreads else "one"
+    pairwise = any(metric.means == PAIRWISE for metric in probe.metrics)
+    return "pairs" if pairwise and not any(one.name == "pair" for one in probe.parameters) else "all"
+
+
+def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: int) -> Iterator[str]:
+    for name, probe in chosen(select, catalog.probes()).items():
+        if not accepts(probe, select.parameters):
+            continue
+        axes = [_axis(parameter, select, _SCOPES[scope]) for parameter in probe.parameters]
+        for abi in abis:
+            if (name, abi) in catalog.executables:
+                yield _line("select", f"{scope}", name, ",".join(select.cpu) or _ANY, abi, *axes)
+
+
+def _axis(parameter: Parameter, select: Select, scope: str) -> str:
+    written = select.parameters.get(parameter.name)
+    if written is None:
+        is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
+        is_typical = select.others == "typical" or (is_narrowed and parameter.typical is not None)
+        listed = [_typical(parameter)] if is_typical else _sweep(parameter)
+    else:
+        several = written if isinstance(written, list | tuple) else (written,)
+        listed = [_value(parameter, value) for value in several]
+    usual = _ANY if parameter.typical is None else _value(parameter, parameter.typical)
+    return ";".join((parameter.name, parameter.kind, usual, ",".join(listed)))
+
+
+def _typical(parameter: Parameter) -> str:
+    return _value(parameter, parameter.typical) if parameter.typical is not None else _sweep(parameter)[0]
+
+
+def _sweep(parameter: Parameter) -> list[str]:
+    if parameter.kind == "choice":
+        return list(parameter.choices)
+    if parameter.values:
+        return [f"{value}" for value in parameter.values]
+    scale = {"absolute": "", "cpus": "xCPUS", "last-cache": "xLAST"}[parameter.stop_scale]
+    return [_steps(parameter, f"{parameter.start}", f"{parameter.stop}{scale}")]
+
+
+def _steps(parameter: Parameter, start: str, stop: str) -> str:
+    coarse = f"{parameter.start}" if parameter.refine and not parameter.values else ""
+    return f"{start}..{stop}/{parameter.per_octave}/{coarse}"
+
+
+def _value(parameter: Parameter, value: Value) -> str:
+    if parameter.kind == "choice" or isinstance(value, int):
+        return f"{value}"
+    begin, dots, end = value.partition("..")
+    if not dots:
+        return portable(parameter, value)
+    return _steps(parameter, portable(parameter, begin), portable(parameter, end))

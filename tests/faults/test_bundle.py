@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle: measured with a shell alone, and made a run of its journal. Judges no time."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tollmeter.cli.main import main
+from tollmeter.library import places
+from tollmeter.library.importing import imported
+from tollmeter.library.prepare import machine_of
+from tollmeter.library.wanted import ProbeRequest
+from tollmeter.model import Failure, Select, Suite
+from tollmeter.plan import make
+from tollmeter.store.journal import read
+from waiting import in_time
+
+PROBES = ("kernel.loop", "kernel.function_call")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bundle") / "t.sh"
+    assert main(["bundle", *PROBES, "-o", str(out)]) == 0
+    return out
+
+
+def started(bundle: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
+    return subprocess.run(
+        ["sh", bundle, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that one run of the bundle left."""
+    folder = tmp_path_factory.mktemp("there")
+    done = started(bundle, folder, "--budget", "2", "--seed", "7")
+    assert done.returncode == 0, done.stderr
+    assert "Tolls" in done.stdout
+    return folder / "toll-run"
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+
+
+def test_its_journal_becomes_a_run_with_numbers(
+    measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(measured / "journal.jsonl"), "--out", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    main(["show", str(tmp_path / "run"), "--format", "json"])
+    index = json.loads(capsys.readouterr().out)
+    assert {row["probe"] for row in index["rows"] if row["median"]} == set(PROBES)
+    assert index["run"]["seed"] == 7
+
+
+def test_it_leaves_nothing_but_its_journal(measured: Path) -> None:
+    assert [path.name for path in measured.parent.iterdir()] == [measured.name]
+    assert [path.name for path in measured.iterdir()] == ["journal.jsonl"]
+
+
+@pytest.mark.parametrize("harm", ["altered", "cut"])
+def test_one_that_was_altered_or_cut_says_so(bundle: Path, tmp_path: Path, harm: str) -> None:
+    content = bytearray(bundle.read_bytes())
+    content[-1000] ^= 1
+    harmed = tmp_path / "t.sh"
+    harmed.write_bytes(content if harm == "altered" else content[:-1000])
+    done = started(harmed, tmp_path)
+    assert done.returncode == 2
+    assert "altered" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["t.sh"]
+
+
+def test_what_cannot_be_written_is_told_with_a_status_of_its_own(bundle: Path, tmp_path: Path) -> None:
+    assert started(bundle, tmp_path, "--budget", "1", "--out", "/proc/nothing").returncode == 5
+    assert started(bundle, tmp_path, "--bugdet", "1").returncode == 2
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/journal.jsonl").write_text("kept")
+    assert started(bundle, tmp_path, "--budget", "1", "--out", "out").returncode == 5
+    assert (tmp_path / "out/journal.jsonl").read_text() == "kept"
+
+
+def test_an_interrupted_one_keeps_what_it_measured(bundle: Path, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    words = ["sh", str(bundle), "--budget", "600", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        journal = tmp_path / "out/journal.jsonl"
+        in_time(lambda: journal.exists() and b'{"k":"sample"' in journal.read_bytes())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 130
+    run = imported(tmp_path / "out", tmp_path / "run")
+    assert run.visits
+    assert read(run.folder).session.status == "interrupted"
+
+
+def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_path: Path) -> None:
+    lines = (measured / "journal.jsonl").read_bytes().split(b"\n")
+    noisy = b"\r\n".join(b"[  1.2] noise " + line for line in lines[: len(lines) // 2])
+    torn = tmp_path / "capture"
+    torn.write_bytes(b"U-Boot 2023\r\n" + noisy[:-100])
+    run = imported(torn, tmp_path / "run")
+    assert 0 < run.visits < imported(measured, tmp_path / "whole").visits
+    assert read(run.folder).session.status == "interrupted"
+    assert not read(run.folder).damage
+
+
+def test_a_hostile_archive_is_read_and_never_extracted(measured: Path, tmp_path: Path) -> None:
+    journal = (measured / "journal.jsonl").read_bytes()
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as file:
+        for name, kind in (("journal.jsonl", tarfile.SYMTYPE), ("../../escaped/journal.jsonl", tarfile.REGTYPE)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.size = kind, "/etc/passwd", len(journal) * (kind == tarfile.REGTYPE)
+            file.addfile(entry, io.BytesIO(journal))
+    before = {path.name for path in tmp_path.parent.iterdir()}
+    assert imported(archive, tmp_path / "run").visits
+    assert {path.name for path in tmp_path.parent.iterdir()} == before
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"journal.jsonl", "run.toml"}
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing\n", b'{"k":"machine"}\n'])
+def test_what_is_no_journal_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(Failure):
+        imported(tmp_path / "file", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> None:
+    out = tmp_path / "all.sh"
+    words = ["memory.latency", "memory.read_bandwidth", "size=1KiB..64KiB,0.5xL2,4xLAST", "kernel=portable"]
+    assert main(["bundle", *words, "-o", str(out)]) == 0
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    command = ["sh", str(out), "--budget", "100000", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        in_time((tmp_path / "out/journal.jsonl").exists)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    visited = {outcome.point for outcome in read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes}
+    sizes = ("1KiB..64KiB", "0.5xL2", "4xLAST")
+    suite = Suite(name="both", question="", select=(
+        Select(probe="memory.latency"),
+        Select(probe="memory.read_bandwidth", parameters={"size": sizes, "kernel": "portable"}),
+    ))  # fmt: skip
+    catalog = places.made_ready([], [], ProbeRequest(suite.select))
+    plan = make(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
+    assert visited == set(plan.points())
