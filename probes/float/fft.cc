@@ -105,9 +105,9 @@ enum toll_status prepare(struct toll_run *r) {
   fft->input = vectors_array(r, 2 * fft->n, 0);
   fft->output = vectors_array(r, 2 * fft->n, 1);
   fft->turns = vectors_array(r, fft->n, 2);
-  struct toll_buffer_request places = {fft->n * sizeof *fft->place, TOLL_PAGES_ANY, 0, 3, false};
+  struct toll_buffer_request places = {fft->n * sizeof *fft->place, TOLL_PAGES_ANY, 0, 3, false, false};
   fft->place = static_cast<uint32_t *>(toll_buffer(r, places));
-  struct toll_buffer_request exact = {fft->n * sizeof *fft->exact, TOLL_PAGES_ANY, 0, 4, false};
+  struct toll_buffer_request exact = {fft->n * sizeof *fft->exact, TOLL_PAGES_ANY, 0, 4, false, false};
   fft->exact = static_cast<struct exact_turn *>(toll_buffer(r, exact));
   if (!fft->input || !fft->output || !fft->turns || !fft->place || !fft->exact) return toll_refused(r);
   vectors_fill(r, fft->input, 2 * fft->n, &fft->random);

@@ -48,7 +48,7 @@ inline size_t vectors_width(const struct toll_run *r) {
 /* An array of `count` numbers of the visit's precision. The colour keeps streams of one probe from meeting in the same
  * cache sets and from looking like one another's stores to the load unit, which compares the low 12 address bits. */
 inline void *vectors_array(struct toll_run *r, size_t count, unsigned colour) {
-  struct toll_buffer_request request = {count * vectors_width(r), TOLL_PAGES_ANY, 0, colour, false};
+  struct toll_buffer_request request = {count * vectors_width(r), TOLL_PAGES_ANY, 0, colour, false, false};
   return toll_buffer(r, request);
 }
 

@@ -185,7 +185,9 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
     guest.close()
 
 
-@pytest.mark.parametrize(("name", "abi"), [("guest:x32", "x86_64"), ("guest:vexpress-a9", "arm-soft")])
+@pytest.mark.parametrize(
+    ("name", "abi"), [("guest:x32", "x86_64"), ("guest:vexpress-a9", "arm-soft"), ("guest:malta", "mipsel")]
+)
 def test_virtual_time_repeats(name: str, abi: str, tree: Path) -> None:
     """However short the samples that are asked for: the timer's interrupts fall into each alike."""
     stands.need(BOARDS[name].emulator)

@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -173,7 +174,11 @@ def _complaint(words: list[str], source: str) -> str | None:
     # Messages in one language, since one of their lines is looked for.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        done = commands.run("file", words, input=source, capture_output=True, text=True, env=environment)
+        # zig writes the object of standard input to `-.o` in its folder, whatever the output is called.
+        with tempfile.TemporaryDirectory(prefix="toll-") as folder:
+            done = commands.run(
+                "file", words, input=source, capture_output=True, text=True, env=environment, cwd=folder
+            )
     except OSError:
         return ""
     if done.returncode == 0:

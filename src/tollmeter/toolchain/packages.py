@@ -21,7 +21,7 @@ from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
 from tollmeter.toolchain.ready import Wanted, lacking
 
-_MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "bare.arm": "arm-soft"}
+_MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "init.mipsel": "mipsel", "bare.arm": "arm-soft"}
 """Which ABI's compiler makes a file of build/emulator."""
 
 
