@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import msgspec
 import pytest
@@ -14,9 +15,10 @@ from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import CoreKind, Machine, Row, Topology
-from tollmeter.model.topology import farthest, listed, numbers
+from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
 from tollmeter.report import page, terminal
+from tollmeter.report.charts import charts
 from tollmeter.report.tables import memory_table
 from tollmeter.report.topology import parts_of
 
@@ -123,3 +125,13 @@ def test_the_slowest_remote_memory_is_found_and_stands_below_the_levels() -> Non
     )  # fmt: skip
     table = memory_table(shown)
     assert table and table.rows[-1].cells[0] == "node 0 from 1" and table.rows[-1].note.startswith("2.0 times")
+
+
+def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:
+    topology = Topology(online="0-5", packages=("0-4/2", "1-5/2"), cores=("0,4", "2", "1,5", "3"))
+    assert in_order(topology, range(6)) == (0, 4, 2, 1, 5, 3)
+    book = books.many_cpus(6)
+    machine = msgspec.structs.replace(book.index.machine, topology=topology)
+    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+    chart = next(chart for chart in charts(book) if chart.name == "core-to-core")
+    assert '"sort": [0, 4, 2, 1, 5, 3]' in json.dumps(chart.drawing.spec)
