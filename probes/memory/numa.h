@@ -67,12 +67,15 @@ static inline char *numa_memory(struct toll_run *r, size_t bytes) {
   return numa_buffer(r, node, home, bytes);
 }
 
-static const uint64_t numa_nodes[] = {0, 1, 2, 3, 4, 5, 6, 7, TOLL_END};
-#define NUMA_PARAMETERS                                                                                             \
-  {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .values = numa_nodes},              \
-      {.name = "home", .kind = TOLL_COUNT, .summary = "memory node that holds the memory", .values = numa_nodes}, { \
-    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4,                     \
-    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                                         \
+#define NUMA_PARAMETERS                                                                                            \
+  {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .to_scale = TOLL_NODES_WITH_CPUS}, \
+      {.name = "home",                                                                                             \
+       .kind = TOLL_COUNT,                                                                                         \
+       .summary = "memory node that holds the memory",                                                             \
+       .to_scale = TOLL_NODES_WITH_MEMORY},                                                                        \
+  {                                                                                                                \
+    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4,                    \
+    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                                        \
   }
 
 #endif

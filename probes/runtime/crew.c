@@ -67,13 +67,17 @@ unsigned toll_allowed_cpus(int *cpus, unsigned room) {
   return count;
 }
 
-bool toll_pin(int cpu) {
+bool toll_allow(const int *cpus, unsigned count) {
   const unsigned bits = MASK_BITS;
   cpu_mask mask;
-  if (cpu < 0 || cpu >= MASK_CPUS) return false;
   memset(mask, 0, sizeof mask);
-  mask[(unsigned)cpu / bits] |= 1ul << (unsigned)cpu % bits;
+  for (unsigned i = 0; i < count; i++)
+    if (cpus[i] >= 0 && cpus[i] < MASK_CPUS) mask[(unsigned)cpus[i] / bits] |= 1ul << (unsigned)cpus[i] % bits;
   return syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) == 0;
+}
+
+bool toll_pin(int cpu) {
+  return cpu >= 0 && cpu < MASK_CPUS && toll_allow(&cpu, 1);
 }
 
 /* ---- the gate ---- */

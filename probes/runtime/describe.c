@@ -13,7 +13,7 @@
 static const char *const betters[] = {"less", "more", "neither"};
 static const char *const sources[] = {"body", "control", "difference", "companions", "together", "gauge"};
 static const char *const kinds[] = {"size", "count", "choice"};
-static const char *const scales[] = {"absolute", "last-cache", "cpus"};
+static const char *const scales[] = {"absolute", "last-cache", "cpus", "cpu-nodes", "memory-nodes"};
 
 static void put_each_metric(const struct toll_metric *metric) {
   for (; metric && metric->name; metric++) {

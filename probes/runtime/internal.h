@@ -198,6 +198,8 @@ struct toll_lane {
 };
 /* The CPUs that this process may use, in the system's order; at most `room`. 0 where the system does not say. */
 unsigned toll_allowed_cpus(int *cpus, unsigned room);
+/* Lets the calling thread run on these CPUs. False, with errno, where the system refuses. */
+bool toll_allow(const int *cpus, unsigned count);
 /* Starts every companion that the probe's roles ask for. */
 enum toll_status toll_crew_start(struct toll_run *r);
 /* Runs one batch of the body with all companions and returns the timed worker's ns. Lanes may be NULL. */

@@ -4,7 +4,6 @@
  * visit's record, its witness and its companions on the CPU that they were told of.
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "internal.h"
@@ -22,9 +21,5 @@ enum toll_status toll_move(struct toll_run *r, int cpu) {
 }
 
 bool toll_unpin(const struct toll_run *r) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (unsigned i = 0; i < r->cpu_count; i++)
-    if (r->cpus[i] < CPU_SETSIZE) CPU_SET((unsigned)r->cpus[i], &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
+  return toll_allow(r->cpus, r->cpu_count);
 }

@@ -73,7 +73,8 @@ enum toll_kind {
   TOLL_COUNT, /* how many */
   TOLL_CHOICE /* one of some words */
 };
-enum toll_scale { TOLL_ABSOLUTE, TOLL_TIMES_LAST_CACHE, TOLL_TIMES_CPUS };
+/* Of the last two the values are the numbers of the memory nodes that have CPUs, or memory. */
+enum toll_scale { TOLL_ABSOLUTE, TOLL_TIMES_LAST_CACHE, TOLL_TIMES_CPUS, TOLL_NODES_WITH_CPUS, TOLL_NODES_WITH_MEMORY };
 
 #define TOLL_END UINT64_MAX
 
@@ -208,7 +209,7 @@ bool toll_share_core(int cpu, int other); /* hardware threads of one core, as th
 unsigned toll_node_count(void);
 bool toll_node_exists(unsigned node);
 bool toll_node_has(unsigned node, int cpu); /* whether the CPU is of the node */
-size_t toll_huge_page_bytes(void);        /* as the system says, else 2 MiB */
+size_t toll_huge_page_bytes(void);          /* as the system says, else 2 MiB */
 
 enum toll_order {
   TOLL_ORDER_RANDOM,     /* one random cycle over all lines (Sattolo 1986) */

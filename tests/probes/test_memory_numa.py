@@ -14,15 +14,22 @@ from waiting import LONG_S
 
 REFUSED = 77
 PROGRAM = """
+#include <stdio.h>
+
+#include "internal.h"
 #include "numa.h"
 
 const char toll_probe_name[] = "test.numa", toll_abi_name[] = "test", toll_build_flags[] = "none";
 
 static int lists_are_read(void) {
-  const char *list = "0-3,8,10-11\\n";
-  for (long cpu = 0; cpu < 14; cpu++)
-    if (numa_list_has(list, cpu) != (cpu <= 3 || cpu == 8 || cpu == 10 || cpu == 11)) return 0;
-  return !numa_list_has("", 0) && !numa_list_has("\\n", 0) && !numa_list_has("none", 0);
+  struct toll_set set;
+  FILE *file = fopen(LIST, "we");
+  if (!file || fputs("0-3,8,10-11\\n", file) < 0 || fclose(file) != 0 || !toll_read_set(LIST, &set)) return 0;
+  for (int cpu = 0; cpu < 14; cpu++)
+    if (toll_set_has(&set, cpu) != (cpu <= 3 || cpu == 8 || cpu == 10 || cpu == 11)) return 0;
+  if (!(file = fopen(LIST, "we")) || fputs("none\\n", file) < 0 || fclose(file) != 0) return 0;
+  if (toll_read_set(LIST, &set)) return 0;
+  return !toll_set_has(&set, 0);
 }
 
 static int a_cpu_is_found(void) {
@@ -34,7 +41,7 @@ static int a_cpu_is_found(void) {
 int main(void) {
   if (!lists_are_read()) return 1;
   if (!a_cpu_is_found()) return 2;
-  if (numa_count() < 1 || numa_exists(63)) return 3;
+  if (toll_node_count() < 1 || toll_node_exists(63)) return 3;
   if (!toll_pin(CPU)) return 4;
   if (!numa_bind(NODE)) return 77;
   char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -60,7 +67,15 @@ def test_memory_is_bound_to_a_node_and_found_there(root: Path, tmp_path: Path, o
         pytest.skip("the system tells of no memory nodes")
     source, program = tmp_path / "numa.c", tmp_path / "numa"
     source.write_text(PROGRAM, encoding="utf-8")
-    flags = [*own_abi.flags, "-D_GNU_SOURCE", "-std=gnu11", f"-DCPU={cpu}", f"-DNODE={node}", "-static"]
+    flags = [
+        *own_abi.flags,
+        "-D_GNU_SOURCE",
+        "-std=gnu11",
+        f"-DCPU={cpu}",
+        f"-DNODE={node}",
+        f'-DLIST="{source}.list"',
+        "-static",
+    ]
     includes = [f"-I{root}/probes/runtime", f"-I{root}/probes/memory"]
     archive = root / "build" / own_abi.name / "libtoll.a"
     subprocess.run([own_compiler, *flags, *includes, source, archive, "-pthread", "-lm", "-o", program], check=True)

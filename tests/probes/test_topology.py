@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -162,6 +163,17 @@ def test_workers_are_placed_by_kind_and_relation(
     measured, host_cpu = chosen_cpus(machine, ())
     assert (measured[: len(first)], host_cpu) == (first, host)
     assert other_relations(machine, measured) == others
+
+
+def test_a_dry_run_names_distinct_cores_and_a_point_for_each_relation(root: Path, tmp_path: Path) -> None:
+    words = ["memory.transfer", "state=modified", "access=load", "home=timed", "--dry-run", "--format", "json"]
+    environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(trees.XEON.write(tmp_path / "machine"))}
+    done = subprocess.run(
+        [root / "toll", "run", *words], env=environment, capture_output=True, check=True, timeout=LONG_S, cwd=tmp_path
+    )
+    told = {point["parameters"].rpartition("=")[2]: point["cpus"] for point in json.loads(done.stdout)}
+    assert told["timed"].startswith("15,13,11,9,14,12,10,8")
+    assert told["sibling_thread"].startswith("15,7,") and told["other_node"].startswith("15,14,")
 
 
 def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:

@@ -44,6 +44,8 @@ static void expect_places(void) {
   EXPECT(reads("--folder=/a%20b/%25c --peer=10.0.0.2,7,9"));
   EXPECT(strcmp(request.folder, "/a b/%c") == 0 && strcmp(request.peer, "10.0.0.2,7,9") == 0);
   EXPECT(reads("") && strcmp(request.folder, "/var/tmp") == 0 && !*request.peer);
+  EXPECT(reads("--relation=other_node") && strcmp(request.relation, "other_node") == 0);
+  EXPECT(reads("") && !*request.relation && !reads("--relation="));
   for (const char *const bad[] = {"--folder=", "--folder=a", "--folder=/%2", "--folder=/%00", "--folder=/%zz", NULL},
                          *const *one = bad;
        *one; one++)

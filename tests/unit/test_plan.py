@@ -18,6 +18,7 @@ from tollmeter.model import (
     Cache,
     Failure,
     Kind,
+    MemoryNode,
     Parameter,
     Point,
     Program,
@@ -310,6 +311,34 @@ def test_a_matrix_has_the_pairs_of_each_relation_and_all_of_them_after_some_roun
     assert len(plan.placements(points["other_node"], 0)) == 10
     assert plan.placements(points["other_node"], 0) != plan.placements(points["other_node"], 1)
     assert plan.pairs_wanted(points["other_node"]) == 12
+
+
+def test_memory_nodes_are_measured_each_from_each_where_there_are_several() -> None:
+    """Nodes have any number; one without CPUs holds memory, and asks for none."""
+    far = (MemoryNode(node=900, memory_bytes=1 << 34), MemoryNode(node=1000, cpus="8"))
+    machine = two_packages()
+    assert machine.topology is not None
+    nodes = (*machine.topology.nodes, *far)
+    topology = msgspec.structs.replace(machine.topology, nodes=nodes, allowed_nodes="0-1,900,1000")
+    machine = msgspec.structs.replace(machine, topology=topology)
+    axes = (("node", "cpu-nodes"), ("home", "memory-nodes"))
+    parameters = tuple(
+        Parameter(name=name, kind="count", summary="", stop_scale=scale)  # type: ignore[arg-type]
+        for name, scale in axes
+    )
+    known = catalog(abis=("x86_64",))
+    enter = known.executables["kernel.enter", "x86_64"]
+    metric = msgspec.structs.replace(ENTER.metrics[0], means="latency-of-node")
+    probe = msgspec.structs.replace(enter.probe, metrics=(metric,), parameters=parameters)
+    enter = msgspec.structs.replace(enter, probe=probe)
+    known = msgspec.structs.replace(known, executables={("kernel.enter", "x86_64"): enter})
+    suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter", nodes=2),))
+    plan = make(suite, known, machine, budget_seconds=9, seed=1)
+    pairs = [tuple(point.values().values()) for point in plan.points()]
+    assert pairs == [(node, home) for node in (0, 1) for home in (0, 1, 900)]
+    assert {point.values()["node"]: plan.placements(point) for point in plan.points()} == {0: [(3,)], 1: [(7,)]}
+    with pytest.raises(Failure):
+        make(suite, known, MACHINE, budget_seconds=9, seed=1)
 
 
 def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:

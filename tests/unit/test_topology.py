@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import msgspec
 import pytest
@@ -11,11 +12,14 @@ from rich.console import Console
 
 import books
 from machines import MACHINE, two_packages
-from made import outcome, row
-from tollmeter.model import CoreKind, Machine, Topology
-from tollmeter.model.topology import farthest, listed, numbers
+from made import metric, outcome, probe, row
+from tollmeter.inference.nodes import slowest_remote
+from tollmeter.model import CoreKind, Machine, Row, Topology
+from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
 from tollmeter.report import page, terminal
+from tollmeter.report.charts import charts
+from tollmeter.report.tables import memory_table
 from tollmeter.report.topology import parts_of
 
 
@@ -102,3 +106,32 @@ def test_the_page_draws_the_machine_and_names_each_rows_relation() -> None:
     assert "2 x package" in text and "2 x core of 2 threads" in text
     assert "<td>other node</td>" in text
     assert 'id="topology"' not in page.render(book)
+
+
+def of_nodes(node: int, home: int, ns: float) -> Row:
+    return row(ns, of="memory.far", parameters={"node": node, "home": home})
+
+
+def test_the_slowest_remote_memory_is_found_and_stands_below_the_levels() -> None:
+    rows = [of_nodes(0, 0, 90.0), of_nodes(0, 1, 140.0), of_nodes(1, 1, 90.0), of_nodes(1, 0, 180.0)]
+    slowest = slowest_remote(rows)
+    assert slowest and slowest.far.parameters == {"node": 1, "home": 0} and 1.9 < slowest.ratio.value < 2.1
+    assert slowest_remote(rows[:1]) is None
+    far = probe(metric(means="latency-of-node"), name="memory.far")
+    book = books.healthy()
+    shown = msgspec.structs.replace(
+        book, probes={**book.probes, far.probe: far},
+        index=msgspec.structs.replace(book.index, rows=(*book.index.rows, *rows)),
+    )  # fmt: skip
+    table = memory_table(shown)
+    assert table and table.rows[-1].cells[0] == "node 0 from 1" and table.rows[-1].note.startswith("2.0 times")
+
+
+def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:
+    topology = Topology(online="0-5", packages=("0-4/2", "1-5/2"), cores=("0,4", "2", "1,5", "3"))
+    assert in_order(topology, range(6)) == (0, 4, 2, 1, 5, 3)
+    book = books.many_cpus(6)
+    machine = msgspec.structs.replace(book.index.machine, topology=topology)
+    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+    chart = next(chart for chart in charts(book) if chart.name == "core-to-core")
+    assert '"sort": [0, 4, 2, 1, 5, 3]' in json.dumps(chart.drawing.spec)

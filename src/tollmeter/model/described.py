@@ -24,7 +24,8 @@ class Metric(Record, frozen=True):
 
 class Parameter(Record, frozen=True):
     """One parameter of a probe, with its default sweep: `choices`, or `values`, or start to stop with `per_octave`
-    steps inside every doubling. stop_scale: what stop is a multiple of. typical: the one value that the toll table
+    steps inside every doubling. stop_scale: what stop is a multiple of; of `cpu-nodes` and
+    `memory-nodes` the values are the memory nodes that have CPUs, or memory. typical: the one value that the toll table
     shows, None for all. refine: the sweep is denser where the curve bends."""
 
     name: str
@@ -32,7 +33,7 @@ class Parameter(Record, frozen=True):
     summary: str
     start: int = 0
     stop: int = 0
-    stop_scale: Literal["absolute", "last-cache", "cpus"] = "absolute"
+    stop_scale: Literal["absolute", "last-cache", "cpus", "cpu-nodes", "memory-nodes"] = "absolute"
     per_octave: int = 1
     values: tuple[int, ...] = ()
     choices: tuple[str, ...] = ()

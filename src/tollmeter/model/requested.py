@@ -17,6 +17,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     cpu: the architectures that it is for, as `uname -m` names them; target: the places, by name or glob; empty for all.
     refused: the values that replace those of a curve whose every point is refused here, such as one on huge pages.
     libraries: false leaves out what is built with a library, which would have to be brought and built with first.
+    nodes: the fewest memory nodes with memory that a machine must have for it.
     narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite.
     """
 
@@ -28,6 +29,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     others: Literal["sweep", "typical"] = "sweep"
     refused: dict[str, Value] = {}
     libraries: bool = True
+    nodes: int = 1
     narrows: bool = False
 
 

@@ -126,6 +126,12 @@ RELATIONS: tuple[PlaceRelation, ...] = (
 """The nearest first."""
 
 
+def in_order(topology: Topology, cpus: Iterable[int]) -> tuple[int, ...]:
+    """The CPUs of one package, cache and core next to each other."""
+    levels = [_place_of(sets) for sets in (topology.packages, topology.last_caches, topology.cores)]
+    return tuple(sorted(cpus, key=lambda cpu: (*(level.get(cpu, -1) for level in levels), cpu)))
+
+
 def speed_ranks(topology: Topology) -> dict[int, int]:
     """Of each CPU the place of its kind of core, 0 for the fastest; empty where the system tells of no kinds."""
     ordered = sorted(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), reverse=True)

@@ -12,6 +12,7 @@ from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topol
 from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
 
 PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
+_OF_NODE = ("latency-of-node", "bandwidth-of-node")
 _MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
 
@@ -92,6 +93,8 @@ class Placing:
 
     def placements(self, point: Point, probe: Probe, round_: int) -> list[tuple[int, ...]]:
         """One visit, or for a matrix of CPUs one for each pair of this round."""
+        if any(metric.means in _OF_NODE for metric in probe.metrics):
+            return [self._on_node(point)]
         if not probe.roles:
             return [self._cpus if probe.spreads else self._cpus[:1]]
         told = str(point.values().get(RELATION, ""))
@@ -102,6 +105,12 @@ class Placing:
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a matrix's point is about."""
         return len(self._pairs(str(point.values().get(RELATION, ""))))
+
+    def _on_node(self, point: Point) -> tuple[int, ...]:
+        """A CPU of the node that asks; where there is none the probe says so."""
+        nodes = self._topology.nodes if self._topology else ()
+        own = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
+        return tuple(cpu for cpu in self._cpus if cpu in own)[:1] or self._cpus[:1]
 
     def _beside(self, told: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""

@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.catalog import Catalog, Executable, unknown
 from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
-from tollmeter.model.topology import RELATION
+from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
 from tollmeter.plan.effort import has_machines_time, is_counted
 from tollmeter.plan.placement import is_by_relation
@@ -71,6 +71,8 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
     """The points that a selection begins with. Raises Failure (2) for an unknown parameter or value."""
     catalog, machine = ground.catalog, ground.machine
     if select.cpu and machine.architecture not in select.cpu:
+        return Entry()
+    if select.nodes > 1 and len(memory_nodes(machine.topology)) < select.nodes:
         return Entry()
     matching = chosen(select, catalog.probes())
     probes = {name: probe for name, probe in matching.items() if accepts(probe, select.parameters)}

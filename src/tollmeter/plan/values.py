@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tollmeter.catalog import unknown
 from tollmeter.model import Failure, Machine, Parameter, Value
+from tollmeter.model.topology import memory_nodes, numbers
 
 UNKNOWN_CACHE_BYTES = 32 << 20
 """Size assumed for the last-level cache where the system does not report it: a common size."""
@@ -31,8 +32,20 @@ def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
         return parameter.choices
     if parameter.values:
         return parameter.values
+    if parameter.stop_scale in ("cpu-nodes", "memory-nodes"):
+        return _nodes(parameter, machine)
     stop = _stop(parameter, machine)
     return tuple(steps(parameter.start, stop, parameter.per_octave)) or (parameter.start,)
+
+
+def _nodes(parameter: Parameter, machine: Machine) -> tuple[int, ...]:
+    """The first node alone where the system reports none."""
+    allowed = set(machine.allowed_cpus)
+    several = (
+        node.node for node in memory_nodes(machine.topology)
+        if parameter.stop_scale == "memory-nodes" or allowed & set(numbers(node.cpus))
+    )  # fmt: skip
+    return tuple(several) or (parameter.start,)
 
 
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
+from tollmeter.inference.nodes import slowest_remote
 from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
@@ -140,7 +141,19 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    return table("Memory", columns, [Line(_level(level), why_no_size(level)) for level in book.index.hierarchy])
+    lines = [Line(_level(level), why_no_size(level)) for level in book.index.hierarchy]
+    return table("Memory", columns, [*lines, *_remote(book)])
+
+
+def _remote(book: Book) -> list[Line]:
+    """Memory of another node, of the pair of nodes where it is slowest; none where it was not measured."""
+    own = native(book.index.rows, book.index.machine.architecture)
+    slowest = slowest_remote(with_meaning(own, book.probes, "latency-of-node"))
+    if slowest is None:
+        return []
+    node, home = (slowest.far.parameters[name] for name in ("node", "home"))
+    said = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
+    return [Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), said)]
 
 
 def why_no_size(level: Level) -> str:

@@ -24,7 +24,11 @@ MOST_BYTES = 16 * 1024 * 1024
 """A visit prints kilobytes. A process that prints more than this is ended, before it fills the host's memory."""
 
 _TICK_S = 0.05
-_ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+_FOLDER_FOR_MACHINE = "TOLL_SYSTEM_ROOT"
+_ENVIRONMENT = {
+    "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C",
+    **{name: folder for name, folder in os.environ.items() if name == _FOLDER_FOR_MACHINE},
+}  # fmt: skip
 """The same for every visit: the size of the environment moves the stack, and with it the alignment of what a probe
 measures (Mytkowicz et al., ASPLOS 2009)."""
 

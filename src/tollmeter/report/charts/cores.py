@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from tollmeter.model import Outcome, Point, Row
-from tollmeter.model.topology import RELATION
+from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves_chart import named_by, panel_by
@@ -102,7 +102,7 @@ def _cell_text(row: Row) -> str:
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
     """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
     panel = panel_by(bench, rows, bench.varying(rows, "pair"))
-    many = len(cpus) > CELLS_WITH_TEXT
+    many, topology = len(cpus) > CELLS_WITH_TEXT, bench.book.index.machine.topology
     data = tuple(cell for row in rows for cell in _cells(row, panel(row) if panel else "", many))
     want = Heat(
         rows="a",
@@ -115,6 +115,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
         panel=panel is not None,
         square=True,
         mirrored=many,
+        order=in_order(topology, cpus) if topology else (),
     )
     return Cells(data, want)
 

@@ -29,7 +29,7 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 class Heat:
     """rows and columns are fields of the data; said is the text in a cell, panel tells small multiples apart. square:
     both have the same values, and a cell is as wide as it is high. mirrored: the data are one half of such a square,
-    and each cell is drawn on either side.
+    and each cell is drawn on either side. order: of the values of a square; ascending where it is empty.
     """
 
     rows: str
@@ -42,6 +42,7 @@ class Heat:
     panel: bool = False
     square: bool = False
     mirrored: bool = False
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,5 +117,8 @@ def _layers(inline: alt.NamedData, want: Heat, names: Sequence[str], unit: str) 
 def _axes(across: str, down: str, want: Heat) -> tuple[alt.X, alt.Y]:
     plain_axis: Spec = {"domain": False, "ticks": False}
     above: Spec = {} if want.panel else ABOVE
-    x = alt.X(f"{across}:O", title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain_axis))
-    return x, alt.Y(f"{down}:O", title=want.titles[0], axis=alt.Axis(**plain_axis, **above))
+    sort = list(want.order) or alt.Undefined
+    x = alt.X(
+        f"{across}:O", sort=sort, title=want.titles[1], axis=alt.Axis(orient="bottom", labelAngle=0, **plain_axis)
+    )
+    return x, alt.Y(f"{down}:O", sort=sort, title=want.titles[0], axis=alt.Axis(**plain_axis, **above))

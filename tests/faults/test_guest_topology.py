@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest of 16 CPUs in two packages, with memory-only nodes: its topology, and a pair of CPUs for each relation. Its
+times mean nothing: all of its CPUs are threads of one emulator."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import stands
+from tollmeter.catalog import Catalog, Executable
+from tollmeter.model import Select, Suite
+from tollmeter.numbers.rows import rows, with_relations
+from tollmeter.plan import Sampling, make
+from tollmeter.protocol import description, head, outcome
+from tollmeter.targets import qemu_system
+from tollmeter.targets.qemu_system import BOARDS, Guest
+
+NODES = ("cpus=0-7,", "cpus=8-15,", "", "")
+NUMA = (
+    *(f"node,nodeid={node},{cpus}memdev=m{node}" for node, cpus in enumerate(NODES)),
+    *(f"dist,src={one},dst={other},val={11 + 10 * (other - one)}" for one, other in combinations(range(4), 2)),
+)
+WORDS = (
+    "-machine", "pc", "-cpu", "max,vendor=GenuineIntel", "-m", "1024", "-smp", "16,sockets=2,cores=4,threads=2",
+    *(word for node in range(4) for word in ("-object", f"memory-backend-ram,id=m{node},size=256M")),
+    *(word for told in NUMA for word in ("-numa", told)),
+)  # fmt: skip
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
+    monkeypatch.setitem(BOARDS, "guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""))
+    monkeypatch.setattr(qemu_system, "_BY_COUNT", ("-accel", "tcg,thread=multi"))
+    monkeypatch.setattr(qemu_system, "BOOT_S", 180.0)
+    made = Guest("guest:16", stands.emulator_file("init.x86_64").parent)
+    monkeypatch.setattr(made, "_fitted", lambda _, visit: visit)
+    yield made
+    made.close()
+
+
+def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(
+    guest: Guest, root: Path, tmp_path: Path
+) -> None:
+    path = shutil.copy(root / "build/x86_64/memory.transfer", tmp_path)
+    machine = head(guest.machine(path)).machine
+    assert machine and machine.topology
+    topology = machine.topology
+    assert (topology.packages, len(topology.cores), topology.cores[0]) == (("0-7", "8-15"), 8, "0-1")
+    assert [node.cpus for node in topology.nodes] == ["0-7", "8-15", "", ""]
+    assert topology.nodes[0].distances == (10, 21, 31, 41)
+    probe, build = description(guest.describe(path))
+    known = Catalog(
+        executables={(probe.probe, "x86_64"): Executable(path=path, probe=probe, build=build)},
+        abis=("x86_64",),
+        gaps={},
+    )
+    select = Select(probe=probe.probe, parameters={"state": "modified", "access": "load", "home": "timed"})
+    plan = make(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
+    assert (plan.cpus[:8], plan.host_cpu) == ((15, 13, 11, 9, 7, 5, 3, 1), 0)
+    visited = []
+    for point in plan.points():
+        visit = plan.visit(len(visited), point, 0, plan.placements(point)[0], Sampling(1, 1_000_000))
+        visit = msgspec.structs.replace(visit, priority="normal", deadline_ms=60_000)
+        visited.append(outcome(guest.run(path, visit, probe.revision)))
+    assert [told.workers for told in visited] == [(15, 13), (15, 14), (15, 7)]
+    related = with_relations(rows(visited, {probe.probe: probe}), visited, topology)
+    assert {row.relation for row in related} == {"same last-level cache", "sibling thread", "other node"}
