@@ -72,6 +72,8 @@ static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
   const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
   char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = 2 * bytes_of(faults), .pages = pages});
   if (!both) return toll_refused(r);
+  if (faults->kind == HUGE_PAGE && !toll_huge_bytes(both)) /* one of the pool is refused by SIGBUS */
+    return toll_skip(r, "the system gave no transparent huge pages, which this is about");
   madvise(both, 2 * bytes_of(faults), MADV_DONTNEED);
   faults->fresh.start = both;
   faults->known.start = both + bytes_of(faults);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -235,15 +236,6 @@ static char *map_aligned(size_t bytes, size_t alignment, bool shared) {
   return start;
 }
 
-static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
-  int64_t huge = bytes_in_huge_pages(start);
-  if (huge < 0)
-    toll_skip(r, "huge pages cannot be verified: /proc/self/smaps does not say");
-  else
-    toll_skip(r, "the system gave huge pages for %lld of %zu KiB", (long long)huge / 1024, bytes / 1024);
-  return NULL;
-}
-
 static unsigned long long mib(uint64_t bytes) {
   return (unsigned long long)(bytes >> 20);
 }
@@ -301,6 +293,46 @@ static bool takes_huge_pages(const struct toll_buffer_request *request) {
   return request->pages == TOLL_PAGES_LARGE && (page <= USUAL || request->bytes >= page);
 }
 
+struct stretch {
+  char *start;
+  size_t bytes;
+};
+
+static void touch_all(void *context) {
+  const struct stretch *whole = context;
+  for (size_t i = 0; i < whole->bytes; i += toll_page_bytes()) *(volatile char *)(whole->start + i) = 0;
+}
+
+/* Pages of the pool that an administrator provides (admin-guide/mm/hugetlbpage.rst). Where they are too few the map is
+ * refused, or, by a control group, the touch is, with SIGBUS. */
+static char *map_hugetlb(size_t bytes, bool shared) {
+  const int size = __builtin_ctzll(toll_huge_page_bytes()) << MAP_HUGE_SHIFT;
+  const int flags = MAP_ANONYMOUS | MAP_HUGETLB | size | (shared ? MAP_SHARED : MAP_PRIVATE);
+  struct stretch whole = {mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0), bytes};
+  if (whole.start == MAP_FAILED) return NULL;
+  if (!toll_guarded(touch_all, &whole)) return whole.start;
+  munmap(whole.start, bytes);
+  return NULL;
+}
+
+/* A buffer that is not wholly in transparent huge pages, or of which the system does not say so, is had from the pool. */
+static char *verified_huge(struct toll_run *r, char *start, size_t bytes, bool shared) {
+  const int64_t transparent = bytes_in_huge_pages(start);
+  if (transparent >= (int64_t)bytes) return start;
+  munmap(start, bytes);
+  char *other = map_hugetlb(bytes, shared);
+  if (other)
+    r->visit->hugetlb_bytes += bytes;
+  else if (transparent < 0)
+    toll_skip(
+        r, "huge pages cannot be verified: /proc/self/smaps does not say, and the pool of hugetlb pages has too few");
+  else
+    toll_skip(r,
+              "the system gave transparent huge pages for %lld of %zu KiB, and its pool of hugetlb pages has too few",
+              (long long)transparent / 1024, bytes / 1024);
+  return other;
+}
+
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
   bool huge = request.pages == TOLL_PAGES_HUGE, large = takes_huge_pages(&request);
@@ -314,10 +346,11 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
     toll_skip(r, "the system refused a mapping of %llu MiB", mib(bytes));
     return NULL;
   }
+  if (huge) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* which the program that started this one may have set */
   if (request.pages != TOLL_PAGES_ANY) madvise(start, mapped, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   if (touch(r, start, mapped) != TOLL_OK) return NULL;
   if (over) munmap(start, over);
   start += over;
-  if (huge && bytes_in_huge_pages(start) < (int64_t)bytes) return refuse_huge(r, start, (size_t)bytes);
+  if (huge && !(start = verified_huge(r, start, (size_t)bytes, request.shared))) return NULL;
   return start + shift + moved_in(r, &request, (size_t)bytes - shift);
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,6 +109,55 @@ static void expect_huge_or_reason(void) {
     EXPECT((uintptr_t)huge % (2 << 20) == 0 && toll_refused(&r) == TOLL_OK);
   else
     EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
+}
+
+/* Makes the kernel refuse prctl(2) from here on, so that what it has switched off stays so. */
+static bool refuse_prctl(void) {
+  const struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter *)code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+enum { NO_FILTER = 2, EXPLICIT = 5 };
+
+/* How a buffer of huge pages ends in a process that was started without transparent ones. */
+static int huge_pages_of(bool disabled, bool for_good) {
+  struct toll_run r = test_run(&visit, &probe);
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    failures = 0;
+    if (disabled) prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (for_good && !refuse_prctl()) _exit(NO_FILTER);
+    char *huge =
+        toll_buffer(&r, (struct toll_buffer_request){.bytes = 5 << 20, .pages = TOLL_PAGES_HUGE, .misalign = 3});
+    if (huge) memset(huge, 1, 5 << 20);
+    if (!huge) EXPECT(strstr(visit.reason, "hugetlb pages has too few") != NULL);
+    _exit(failures ? 3 : !huge ? 4 : visit.hugetlb_bytes ? EXPLICIT : 6);
+  }
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void expect_pool(void) {
+  static const char pool[] = "/proc/sys/vm/nr_overcommit_hugepages";
+  uint64_t before = 0;
+  EXPECT(huge_pages_of(true, false) == huge_pages_of(false, false));
+  FILE *most = toll_read_number(pool, &before) ? fopen(pool, "w") : NULL;
+  if (!most) return; /* only root may change it */
+  fprintf(most, "%d\n", 8);
+  fflush(most);
+  const int found = huge_pages_of(true, true);
+  rewind(most);
+  fprintf(most, "%llu\n", (unsigned long long)before);
+  fclose(most);
+  EXPECT(found == EXPLICIT || found == NO_FILTER);
+  if (!before) EXPECT(huge_pages_of(true, true) != EXPLICIT);
 }
 
 /* One CPU has one last cache; all CPUs have one at least, and no more than one each. */
@@ -230,6 +285,7 @@ int main(void) {
   expect_drawn();
   expect_drawn_in_a_huge_page();
   EXPECT(memory_left().bytes > 0);
+  expect_pool();
   expect_limit(RLIMIT_AS, 0, "ulimit -v allows");
   expect_limit(RLIMIT_DATA, 5, "ulimit -d allows");
   expect_groups();
