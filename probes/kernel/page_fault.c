@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -59,6 +60,7 @@ static bool map_file(const struct faults *faults, struct region *region, int fil
 }
 
 static enum toll_status map_files(struct toll_run *r, struct faults *faults) {
+  signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes (ulimit -f) refuses the write, and does not end the program */
   const int file = marked_file(faults);
   if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
   const bool mapped = map_file(faults, &faults->fresh, file) && map_file(faults, &faults->known, file);

@@ -240,17 +240,21 @@ static unsigned long long mib(uint64_t bytes) {
   return (unsigned long long)(bytes >> 20);
 }
 
+static enum toll_status skip_memory(struct toll_run *r, const char *begins, uint64_t bytes,
+                                    const struct memory_left *left) {
+  if (left->limit)
+    return toll_skip(r, "%s %llu MiB of memory, and %llu MiB are left of the %llu MiB that %s", begins, mib(bytes),
+                     mib(left->bytes), mib(left->limit), left->by);
+  return toll_skip(r, "%s %llu MiB of memory, and %llu MiB are left to take", begins, mib(bytes), mib(left->bytes));
+}
+
 enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
   const uint64_t addresses = SIZE_MAX - SIZE_MAX / 4;
   const struct memory_left left = memory_left();
   if (bytes > addresses)
     return toll_skip(r, "needs %llu MiB of memory, and a program of this ABI has %llu MiB of addresses for it",
                      mib(bytes), mib(addresses));
-  if (bytes <= left.bytes / 10 * 8) return TOLL_OK;
-  if (left.limit)
-    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left of the %llu MiB that %s", mib(bytes),
-                     mib(left.bytes), mib(left.limit), left.by);
-  return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left.bytes));
+  return bytes <= left.bytes / 10 * 8 ? TOLL_OK : skip_memory(r, "needs", bytes, &left);
 }
 
 /* Of a large buffer what is left is looked up again: another layout may be set up at the same time, and no kernel reserves
@@ -343,7 +347,8 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   const size_t over = passed_over(r, &request, (size_t)bytes), mapped = over + (size_t)bytes;
   char *start = map_aligned(mapped, unit, request.shared);
   if (!start) {
-    toll_skip(r, "the system refused a mapping of %llu MiB", mib(bytes));
+    const struct memory_left left = memory_left();
+    skip_memory(r, "the system refused to map", mapped + unit, &left);
     return NULL;
   }
   if (huge) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* which the program that started this one may have set */

@@ -236,6 +236,14 @@ static void expect_groups(void) {
   nftw(groups, forget, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* A buffer fits, and the map from which it is cut to begin at a huge page does not. */
+static void expect_refused_map(int resource, rlim_t most, const char *by) {
+  struct toll_run r = test_run(&visit, &probe);
+  setrlimit(resource, &(struct rlimit){most, most});
+  EXPECT(!toll_buffer(&r, (struct toll_buffer_request){.bytes = 6 << 20, .pages = TOLL_PAGES_LARGE}));
+  EXPECT(strncmp(visit.reason, "the system refused to map 8 MiB", 31) == 0 && strstr(visit.reason, by));
+}
+
 /* A limit of this process is named. field: of statm, what counts against it. */
 static void expect_limit(int resource, int field, const char *by) {
   struct toll_run r = test_run(&visit, &probe);
@@ -250,6 +258,7 @@ static void expect_limit(int resource, int field, const char *by) {
     setrlimit(resource, &(struct rlimit){most, most});
     EXPECT(toll_needs_memory(&r, 32 << 20) == TOLL_OK && toll_needs_memory(&r, 128 << 20) == TOLL_SKIPPED);
     EXPECT(strstr(visit.reason, by) != NULL);
+    expect_refused_map(resource, most - (120 << 20) - (1 << 18), by);
     _exit(failures);
   }
   EXPECT(waitpid(child, &status, 0) == child && status == 0);
