@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -59,6 +60,7 @@ static bool map_file(const struct faults *faults, struct region *region, int fil
 }
 
 static enum toll_status map_files(struct toll_run *r, struct faults *faults) {
+  signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes (ulimit -f) refuses the write, and does not end the program */
   const int file = marked_file(faults);
   if (file < 0) return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
   const bool mapped = map_file(faults, &faults->fresh, file) && map_file(faults, &faults->known, file);
@@ -72,6 +74,8 @@ static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
   const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
   char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = 2 * bytes_of(faults), .pages = pages});
   if (!both) return toll_refused(r);
+  if (faults->kind == HUGE_PAGE && !toll_huge_bytes(both)) /* one of the pool is refused by SIGBUS */
+    return toll_skip(r, "the system gave no transparent huge pages, which this is about");
   madvise(both, 2 * bytes_of(faults), MADV_DONTNEED);
   faults->fresh.start = both;
   faults->known.start = both + bytes_of(faults);

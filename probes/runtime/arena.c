@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -235,17 +236,16 @@ static char *map_aligned(size_t bytes, size_t alignment, bool shared) {
   return start;
 }
 
-static void *refuse_huge(struct toll_run *r, char *start, size_t bytes) {
-  int64_t huge = bytes_in_huge_pages(start);
-  if (huge < 0)
-    toll_skip(r, "huge pages cannot be verified: /proc/self/smaps does not say");
-  else
-    toll_skip(r, "the system gave huge pages for %lld of %zu KiB", (long long)huge / 1024, bytes / 1024);
-  return NULL;
-}
-
 static unsigned long long mib(uint64_t bytes) {
   return (unsigned long long)(bytes >> 20);
+}
+
+static enum toll_status skip_memory(struct toll_run *r, const char *begins, uint64_t bytes,
+                                    const struct memory_left *left) {
+  if (left->limit)
+    return toll_skip(r, "%s %llu MiB of memory, and %llu MiB are left of the %llu MiB that %s", begins, mib(bytes),
+                     mib(left->bytes), mib(left->limit), left->by);
+  return toll_skip(r, "%s %llu MiB of memory, and %llu MiB are left to take", begins, mib(bytes), mib(left->bytes));
 }
 
 enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
@@ -254,11 +254,7 @@ enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes) {
   if (bytes > addresses)
     return toll_skip(r, "needs %llu MiB of memory, and a program of this ABI has %llu MiB of addresses for it",
                      mib(bytes), mib(addresses));
-  if (bytes <= left.bytes / 10 * 8) return TOLL_OK;
-  if (left.limit)
-    return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left of the %llu MiB that %s", mib(bytes),
-                     mib(left.bytes), mib(left.limit), left.by);
-  return toll_skip(r, "needs %llu MiB of memory, and %llu MiB are left to take", mib(bytes), mib(left.bytes));
+  return bytes <= left.bytes / 10 * 8 ? TOLL_OK : skip_memory(r, "needs", bytes, &left);
 }
 
 /* Of a large buffer what is left is looked up again: another layout may be set up at the same time, and no kernel reserves
@@ -301,6 +297,46 @@ static bool takes_huge_pages(const struct toll_buffer_request *request) {
   return request->pages == TOLL_PAGES_LARGE && (page <= USUAL || request->bytes >= page);
 }
 
+struct stretch {
+  char *start;
+  size_t bytes;
+};
+
+static void touch_all(void *context) {
+  const struct stretch *whole = context;
+  for (size_t i = 0; i < whole->bytes; i += toll_page_bytes()) *(volatile char *)(whole->start + i) = 0;
+}
+
+/* Pages of the pool that an administrator provides (admin-guide/mm/hugetlbpage.rst). Where they are too few the map is
+ * refused, or, by a control group, the touch is, with SIGBUS. */
+static char *map_hugetlb(size_t bytes, bool shared) {
+  const int size = __builtin_ctzll(toll_huge_page_bytes()) << MAP_HUGE_SHIFT;
+  const int flags = MAP_ANONYMOUS | MAP_HUGETLB | size | (shared ? MAP_SHARED : MAP_PRIVATE);
+  struct stretch whole = {mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0), bytes};
+  if (whole.start == MAP_FAILED) return NULL;
+  if (!toll_guarded(touch_all, &whole)) return whole.start;
+  munmap(whole.start, bytes);
+  return NULL;
+}
+
+/* A buffer that is not wholly in transparent huge pages, or of which the system does not say so, is had from the pool. */
+static char *verified_huge(struct toll_run *r, char *start, size_t bytes, bool shared) {
+  const int64_t transparent = bytes_in_huge_pages(start);
+  if (transparent >= (int64_t)bytes) return start;
+  munmap(start, bytes);
+  char *other = map_hugetlb(bytes, shared);
+  if (other)
+    r->visit->hugetlb_bytes += bytes;
+  else if (transparent < 0)
+    toll_skip(
+        r, "huge pages cannot be verified: /proc/self/smaps does not say, and the pool of hugetlb pages has too few");
+  else
+    toll_skip(r,
+              "the system gave transparent huge pages for %lld of %zu KiB, and its pool of hugetlb pages has too few",
+              (long long)transparent / 1024, bytes / 1024);
+  return other;
+}
+
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
   bool huge = request.pages == TOLL_PAGES_HUGE, large = takes_huge_pages(&request);
@@ -311,13 +347,15 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   const size_t over = passed_over(r, &request, (size_t)bytes), mapped = over + (size_t)bytes;
   char *start = map_aligned(mapped, unit, request.shared);
   if (!start) {
-    toll_skip(r, "the system refused a mapping of %llu MiB", mib(bytes));
+    const struct memory_left left = memory_left();
+    skip_memory(r, "the system refused to map", mapped + unit, &left);
     return NULL;
   }
+  if (huge) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* which the program that started this one may have set */
   if (request.pages != TOLL_PAGES_ANY) madvise(start, mapped, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   if (touch(r, start, mapped) != TOLL_OK) return NULL;
   if (over) munmap(start, over);
   start += over;
-  if (huge && bytes_in_huge_pages(start) < (int64_t)bytes) return refuse_huge(r, start, (size_t)bytes);
+  if (huge && !(start = verified_huge(r, start, (size_t)bytes, request.shared))) return NULL;
   return start + shift + moved_in(r, &request, (size_t)bytes - shift);
 }

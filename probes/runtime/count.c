@@ -164,6 +164,7 @@ void toll_count(struct toll_run *r) {
   toll_put_count("iterations", length(r));
   toll_put_count("buffer_bytes", r->visit->buffer_bytes);
   toll_put_count("chase_bytes", r->visit->chase_bytes);
+  if (r->visit->hugetlb_bytes) toll_put_count("hugetlb_bytes", r->visit->hugetlb_bytes);
   toll_put_real("chase_in_order", r->visit->chase_in_order);
   if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
     emit_batches(r, probe->body, "calls", "instructions");

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -207,9 +208,14 @@ static void watch_processes(void) {
   sigaction(SIGCHLD, &action, NULL);
 }
 
-/* Where there is only one process, and one thread in it, that is a gap and no failure. */
+/* Where there is only one process, and one thread in it, or as many as are allowed, that is a gap and no failure. */
 static enum toll_status refuse_start(struct toll_run *r, const char *what, int error) {
-  if (error == ENOSYS) return toll_skip(r, "the system starts no %s: %s", what, strerror(error));
+  struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
+  getrlimit(RLIMIT_NPROC, &most);
+  if (error == EAGAIN && most.rlim_cur != RLIM_INFINITY)
+    return toll_skip(r, "no %s could be started: ulimit -u allows %llu, or a control group fewer (pids.max)", what,
+                     (unsigned long long)most.rlim_cur);
+  if (error == ENOSYS || error == EAGAIN) return toll_skip(r, "the system starts no %s: %s", what, strerror(error));
   return toll_fail(r, "a %s could not be started: %s", what, strerror(error));
 }
 

@@ -239,6 +239,7 @@ struct toll_visit {
   bool pinned, real_time, proved;
   uint64_t proof_ns;                  /* what the first batch took, of as few iterations as can be */
   uint64_t buffer_bytes, chase_bytes; /* that the probe asked for, in all */
+  uint64_t hugetlb_bytes;             /* of buffers in explicit huge pages */
   double chase_in_order;              /* share of a chase's first steps that lead to a neighbouring cell */
   unsigned gauge_count;
   struct toll_gauge {

@@ -178,7 +178,7 @@ void toll_report(struct toll_run *r, const char *metric, double value);
 
 enum toll_pages {
   TOLL_PAGES_SMALL, /* the base page, huge pages refused */
-  TOLL_PAGES_HUGE,  /* huge pages, verified after the fact */
+  TOLL_PAGES_HUGE,  /* huge pages: transparent ones, verified after the fact, else explicit ones (hugetlb) */
   TOLL_PAGES_ANY,   /* as the system likes: what a program gets that asks for nothing */
   TOLL_PAGES_LARGE  /* huge pages where the system gives them, else small ones: toll_huge_bytes() tells */
 };
@@ -194,7 +194,7 @@ struct toll_buffer_request {
  * give. NULL after a refusal, whose reason is then recorded: the probe returns toll_refused(r). */
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
-/* How much of a buffer, rounded up to whole pages, lies in huge pages; 0 where the system does not say. */
+/* How much of a buffer, rounded up to whole pages, lies in transparent huge pages; 0 where the system does not say. */
 size_t toll_huge_bytes(const void *buffer);
 /* For prepare, before a program takes so many bytes in its own way: skips, and names both sizes, where the system or this
  * ABI has less. */

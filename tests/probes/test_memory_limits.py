@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import resource
@@ -13,6 +14,8 @@ from collections.abc import Callable
 import pytest
 
 from probes.visiting import SECONDS, describe, executable, visit
+from storm.denials import denying
+from storm.uses import numbers
 from tollmeter.model import Outcome, Value
 from tollmeter.protocol import outcome
 
@@ -62,17 +65,37 @@ def test_a_size_of_nothing_is_a_failure_with_its_reason(abi: str, probe: str) ->
     assert done.status == "failed" and done.reason
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="huge pages are refused by Linux' own switch")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter of system calls is of x86_64")
 def test_refused_huge_pages_are_told(own_abi_name: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
+    deny = denying(numbers()["prctl"], errno.EPERM)
 
-    def refuse() -> None:
+    def switch_off() -> None:
         assert libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0
 
+    def refuse() -> None:
+        switch_off()
+        deny()
+
     for probe, words in (("latency", ["pages=huge"]), ("associativity", ["pages=huge"]), ("huge_page_gain", [])):
-        expect_sentence(visit_under(own_abi_name, probe, refuse, *words))
+        done = visit_under(own_abi_name, probe, refuse, *words)
+        if not (done.counted and done.counted.hugetlb_bytes):
+            expect_sentence(done)
     done = visit_under(own_abi_name, "read_bandwidth", refuse, f"size={4 * MIB}")
     assert done.status == "ok" and done.gauges["huge_pages"] == 0
+    usual, switched = (visit_under(own_abi_name, "latency", way, "pages=huge").status for way in (None, switch_off))
+    assert usual == switched, "a probe switches them on for itself"
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "shared_file"])
+def test_a_limit_on_file_sizes_gets_a_sentence(own_abi_name: str, kind: str) -> None:
+    """SIGXFSZ ended the probe."""
+    done = subprocess.run(
+        [executable(own_abi_name, "kernel.page_fault"), "--samples=1", f"kind={kind}"], capture_output=True,
+        check=False, timeout=SECONDS, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    expect_sentence(outcome(done.stdout))
 
 
 @pytest.mark.parametrize("probe", COMPANIONS)

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +111,55 @@ static void expect_huge_or_reason(void) {
     EXPECT(toll_refused(&r) == TOLL_SKIPPED && visit.reason[0] != '\0');
 }
 
+/* Makes the kernel refuse prctl(2) from here on, so that what it has switched off stays so. */
+static bool refuse_prctl(void) {
+  const struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter *)code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+enum { NO_FILTER = 2, EXPLICIT = 5 };
+
+/* How a buffer of huge pages ends in a process that was started without transparent ones. */
+static int huge_pages_of(bool disabled, bool for_good) {
+  struct toll_run r = test_run(&visit, &probe);
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    failures = 0;
+    if (disabled) prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (for_good && !refuse_prctl()) _exit(NO_FILTER);
+    char *huge =
+        toll_buffer(&r, (struct toll_buffer_request){.bytes = 5 << 20, .pages = TOLL_PAGES_HUGE, .misalign = 3});
+    if (huge) memset(huge, 1, 5 << 20);
+    if (!huge) EXPECT(strstr(visit.reason, "hugetlb pages has too few") != NULL);
+    _exit(failures ? 3 : !huge ? 4 : visit.hugetlb_bytes ? EXPLICIT : 6);
+  }
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void expect_pool(void) {
+  static const char pool[] = "/proc/sys/vm/nr_overcommit_hugepages";
+  uint64_t before = 0;
+  EXPECT(huge_pages_of(true, false) == huge_pages_of(false, false));
+  FILE *most = toll_read_number(pool, &before) ? fopen(pool, "w") : NULL;
+  if (!most) return; /* only root may change it */
+  fprintf(most, "%d\n", 8);
+  fflush(most);
+  const int found = huge_pages_of(true, true);
+  rewind(most);
+  fprintf(most, "%llu\n", (unsigned long long)before);
+  fclose(most);
+  EXPECT(found == EXPLICIT || found == NO_FILTER);
+  if (!before) EXPECT(huge_pages_of(true, true) != EXPLICIT);
+}
+
 /* One CPU has one last cache; all CPUs have one at least, and no more than one each. */
 static void expect_last_caches(void) {
   struct toll_run r = test_run(&visit, &probe);
@@ -152,6 +207,19 @@ static void expect_sentence(void) {
          0);
 }
 
+/* What is left when a buffer is begun may be taken by another process before it is touched. */
+static void expect_end_of_touch(void) {
+  enum { BYTES = 32 << 20 };
+  struct toll_run r = test_run(&visit, &probe);
+  char *start = map_aligned(BYTES, toll_page_bytes(), false);
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT(start && touch(&r, start, BYTES) == TOLL_SKIPPED && strstr(visit.reason, "that control group /a may use"));
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT((size_t)(after.ru_minflt - before.ru_minflt) <= BYTES / 2 / toll_page_bytes());
+  munmap(start, BYTES);
+}
+
 static void expect_groups(void) {
   EXPECT(mkdtemp(groups) != NULL);
   static char own[64];
@@ -171,6 +239,7 @@ static void expect_groups(void) {
   say("a/memory.stat", "anon 5\ninactive_file 1048576\n");
   expect_left(6, "/a");
   expect_sentence();
+  expect_end_of_touch();
   say("a/b/memory.high", "4194304\n");
   say("a/b/memory.current", "2097152\n");
   expect_left(2, "/a/b");
@@ -179,6 +248,14 @@ static void expect_groups(void) {
   say("memory/job/memory.usage_in_bytes", "1048576\n");
   expect_left(3, "/job");
   nftw(groups, forget, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A buffer fits, and the map from which it is cut to begin at a huge page does not. */
+static void expect_refused_map(int resource, rlim_t most, const char *by) {
+  struct toll_run r = test_run(&visit, &probe);
+  setrlimit(resource, &(struct rlimit){most, most});
+  EXPECT(!toll_buffer(&r, (struct toll_buffer_request){.bytes = 6 << 20, .pages = TOLL_PAGES_LARGE}));
+  EXPECT(strncmp(visit.reason, "the system refused to map 8 MiB", 31) == 0 && strstr(visit.reason, by));
 }
 
 /* A limit of this process is named. field: of statm, what counts against it. */
@@ -195,6 +272,7 @@ static void expect_limit(int resource, int field, const char *by) {
     setrlimit(resource, &(struct rlimit){most, most});
     EXPECT(toll_needs_memory(&r, 32 << 20) == TOLL_OK && toll_needs_memory(&r, 128 << 20) == TOLL_SKIPPED);
     EXPECT(strstr(visit.reason, by) != NULL);
+    expect_refused_map(resource, most - (120 << 20) - (1 << 18), by);
     _exit(failures);
   }
   EXPECT(waitpid(child, &status, 0) == child && status == 0);
@@ -230,6 +308,7 @@ int main(void) {
   expect_drawn();
   expect_drawn_in_a_huge_page();
   EXPECT(memory_left().bytes > 0);
+  expect_pool();
   expect_limit(RLIMIT_AS, 0, "ulimit -v allows");
   expect_limit(RLIMIT_DATA, 5, "ulimit -d allows");
   expect_groups();

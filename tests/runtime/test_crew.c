@@ -9,8 +9,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,6 +118,23 @@ static void expect_no_place(void) {
   EXPECT(visit.reason[0] != '\0');
 }
 
+/* One process more than the user may have is a gap that names the limit. */
+static void expect_limit_of_processes(enum toll_worker worker) {
+  enum { NOBODY = 65534 };
+  const struct toll_role roles[] = {{"follower", follow, worker, TOLL_LOCKSTEP, NULL, first_cpu, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) {
+    setrlimit(RLIMIT_NPROC, &(struct rlimit){1, 1});
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0) _exit(0); /* root has no such limit */
+    _exit(toll_crew_start(&r) != TOLL_SKIPPED || !strstr(visit.reason, "ulimit -u allows 1,"));
+  }
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* A kernel for 65,536 CPUs refuses a mask with fewer bits. */
 static bool has_many_cpus(void) {
   enum { MASK_BYTES = 8192 };
@@ -145,6 +164,8 @@ int main(void) {
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
   expect_no_place();
+  expect_limit_of_processes(TOLL_PROCESS);
+  expect_limit_of_processes(TOLL_THREAD);
   expect_cpus_among_many();
   return failures;
 }

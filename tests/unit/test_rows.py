@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from pace import within_units
-from tollmeter.model import Columns, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
+from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.plausible import judged, notes
 from tollmeter.numbers.rows import row_key, rows
@@ -49,6 +49,12 @@ THREE = [sample(10, 4), sample(12, 4), sample(11, 5)]
 def test_what_a_value_is_made_of(source: str, unit: str, expected: float) -> None:
     one = metric(unit=unit, source=source)
     assert value_of(one, THREE, work=Work(bytes=64, flops=8)) == pytest.approx(expected)
+
+
+def test_a_row_says_that_its_huge_pages_are_explicit_ones() -> None:
+    told = {pages: only([outcome(THREE, counted=Counted(hugetlb_bytes=pages))], probe(metric())) for pages in (0, 4096)}
+    assert told[0].reason is None and told[4096].status == "ok"
+    assert told[4096].reason == "its huge pages are explicit ones (hugetlb)"
 
 
 def test_operations_share_the_time_of_an_iteration() -> None:

@@ -66,7 +66,7 @@ class Work(Record, frozen=True):
 class Counted(Record, frozen=True):
     """What the system counted of two batches, of so many iterations and of twice as many: system calls, instructions,
     of the control likewise. None: not counted. buffer_bytes, chase_bytes: what the probe asked for; chase_in_order:
-    share of steps to a neighbouring cell."""
+    share of steps to a neighbouring cell; hugetlb_bytes: of buffers in explicit huge pages."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None
@@ -76,6 +76,7 @@ class Counted(Record, frozen=True):
     buffer_bytes: int = 0
     chase_bytes: int = 0
     chase_in_order: float = 0.0
+    hugetlb_bytes: int = 0
 
 
 class ClockReading(Record, frozen=True):

@@ -240,7 +240,8 @@ def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> To
     if wrong:
         return "unstable", wrong
     readings = _readings(good, probe, known)
-    return Told(probe, readings, known.overheads(readings), _missing_note(outcomes, missing))
+    notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
+    return Told(probe, readings, known.overheads(readings), "; ".join(notes) or None)
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
@@ -262,6 +263,12 @@ def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[R
 def _place(point: Point) -> tuple[object, ...]:
     numbers_first = tuple((name, isinstance(value, str), value) for name, value in sorted(point.parameters))
     return point.probe, numbers_first, point.target, point.abi
+
+
+def _pages_note(outcomes: Sequence[Outcome]) -> str | None:
+    """Explicit huge pages are in place of transparent ones, of which the system gave too few."""
+    explicit = any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in outcomes)
+    return "its huge pages are explicit ones (hugetlb)" if explicit else None
 
 
 def _missing_note(outcomes: Sequence[Outcome], missing: Sequence[Outcome]) -> str | None:
