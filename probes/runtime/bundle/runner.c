@@ -429,12 +429,13 @@ static void leave_sentences(const char *reason) {
 static int measured(void) {
   static const char *const status[] = {"settled", "budget", "interrupted", "interrupted"};
   const enum ended ended = rounds();
+  const int error = errno; /* of the write that failed, if one did */
   char reason[200] = "";
   if (ended == BUDGET) snprintf(reason, sizeof reason, "the %.0f s for measuring were spent", plan.budget_s);
   if (ended == INTERRUPTED) snprintf(reason, sizeof reason, "it was asked to stop");
   if (options.out && isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
   if (ended == UNWRITABLE) {
-    say("cannot write the journal: %s. What was written before is kept", strerror(errno));
+    say("cannot write the journal: %s. What was written before is kept", strerror(error));
     return EXIT_WRITING;
   }
   leave_sentences(*reason ? reason : "it was not visited");
