@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from storm.uses import numbers
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.importing import imported
@@ -21,7 +25,10 @@ from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
 from tollmeter.plan import make
 from tollmeter.store.journal import read
-from waiting import in_time
+from tollmeter.targets.debian_kernel import cached
+from tollmeter.targets.initramfs import archive
+from tollmeter.targets.qemu_system import BOARDS
+from waiting import LONG_S, in_time
 
 PROBES = ("kernel.loop", "kernel.function_call")
 
@@ -48,6 +55,29 @@ def measured(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "Tolls" in done.stdout
     return folder / "toll-run"
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an archive."""
+    out = tmp_path_factory.mktemp("archive") / "t.tar.gz"
+    assert main(["bundle", *PROBES, "kernel.signal_self", "kernel.call_object", "-o", str(out)]) == 0
+    with tarfile.open(out) as file:
+        file.extractall(out.parent, filter="data")
+    return out.parent / "t"
+
+
+@pytest.fixture(scope="module")
+def busybox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Debian's static one, which is downloaded and not installed."""
+    folder = tmp_path_factory.mktemp("busybox")
+    with contextlib.suppress(OSError):
+        subprocess.run(["apt-get", "download", "busybox-static"], cwd=folder, capture_output=True, check=False)
+        for package in folder.glob("*.deb"):
+            subprocess.run(["dpkg", "-x", package, folder], capture_output=True, check=False)
+    for path in (*folder.glob("bin/busybox"), *folder.glob("usr/bin/busybox")):
+        return path
+    pytest.skip("Debian's busybox-static cannot be downloaded here")
 
 
 @pytest.fixture(autouse=True)
@@ -118,14 +148,14 @@ def test_a_capture_with_noise_and_a_torn_end_is_imported(measured: Path, tmp_pat
 
 def test_a_hostile_archive_is_read_and_never_extracted(measured: Path, tmp_path: Path) -> None:
     journal = (measured / "journal.jsonl").read_bytes()
-    archive = tmp_path / "a.tar"
-    with tarfile.open(archive, "w") as file:
+    hostile = tmp_path / "a.tar"
+    with tarfile.open(hostile, "w") as file:
         for name, kind in (("journal.jsonl", tarfile.SYMTYPE), ("../../escaped/journal.jsonl", tarfile.REGTYPE)):
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname, entry.size = kind, "/etc/passwd", len(journal) * (kind == tarfile.REGTYPE)
             file.addfile(entry, io.BytesIO(journal))
     before = {path.name for path in tmp_path.parent.iterdir()}
-    assert imported(archive, tmp_path / "run").visits
+    assert imported(hostile, tmp_path / "run").visits
     assert {path.name for path in tmp_path.parent.iterdir()} == before
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"journal.jsonl", "run.toml"}
 
@@ -157,3 +187,64 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
     catalog = places.made_ready([], [], ProbeRequest(suite.select))
     plan = make(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
     assert visited == set(plan.points())
+
+
+FEW_CALLS = (
+    "read", "write", "open", "openat", "close", "mmap", "munmap", "mprotect", "brk", "fork", "clone", "execve", "wait4",
+    "pipe", "pipe2", "dup2", "clock_gettime", "exit", "exit_group", "arch_prctl",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
+def test_a_kernel_with_twenty_calls_has_numbers_and_sentences(unpacked: Path, tmp_path: Path) -> None:
+    forbidding = tmp_path / "forbidding"
+    source = Path(__file__).parents[1] / "probes/forbidding.c"
+    subprocess.run(["gcc", "-O2", "-o", forbidding, source], check=True)
+    allowed = [str(numbers()[name]) for name in FEW_CALLS]
+    (runner,) = unpacked.glob("*/toll-runner")
+    words = [forbidding, "--only", *allowed, "--", runner, unpacked, "--out", "-", "--budget", "8"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert done.returncode == 0
+    (tmp_path / "capture").write_bytes(done.stdout)
+    outcomes = read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    well = {outcome.point.probe for outcome in outcomes if outcome.status == "ok"}
+    ill = {outcome.point.probe for outcome in outcomes if outcome.status != "ok"}
+    assert set(PROBES) <= well
+    assert {"kernel.signal_self", "kernel.call_object"} <= ill
+    assert all(outcome.reason for outcome in outcomes if outcome.status != "ok")
+
+
+def test_a_script_of_an_archive_measures_where_it_was_unpacked(unpacked: Path, tmp_path: Path) -> None:
+    done = subprocess.run(["sh", unpacked / "run.sh", "--budget", "1"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+def test_it_runs_where_there_is_only_busybox(bundle: Path, busybox: Path, tmp_path: Path) -> None:
+    for source, place in ((busybox, "bin/busybox"), (bundle, "t.sh")):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        shutil.copy(source, tmp_path / place)
+    (tmp_path / "tmp").mkdir()
+    words = ["chroot", tmp_path, "/bin/busybox", "sh", "/t.sh", "--budget", "2"]
+    assert subprocess.run(words, capture_output=True, check=False, env={"PATH": "/bin:/usr/sbin"}).returncode == 0
+    assert not list((tmp_path / "tmp").iterdir())
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+
+
+def test_as_process_1_it_measures_prints_its_journal_and_turns_the_machine_off(
+    bundle: Path, busybox: Path, tmp_path: Path
+) -> None:
+    board = BOARDS["guest:x32"]
+    kernel, emulator = cached(board.kernel), shutil.which(board.emulator)
+    if not kernel or not emulator or platform.machine() != "x86_64":
+        pytest.skip("needs qemu-system-x86_64, and Debian's kernel in the cache of guests")
+    shell = busybox.read_bytes()
+    programs = {"/init": bundle.read_bytes(), "/bin/sh": shell, "/bin/busybox": shell}
+    (tmp_path / "rd").write_bytes(archive(programs, ("/dev", "/tmp")))
+    words = [emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc", "-cpu",
+             "max", "-m", "512", "-kernel", kernel.image, "-initrd", tmp_path / "rd", "-append",
+             "console=ttyS0 quiet -- --budget 3", "-serial", f"file:{tmp_path}/serial"]  # fmt: skip
+    assert subprocess.run(words, check=False, timeout=LONG_S).returncode == 0
+    outcomes = read(imported(tmp_path / "serial", tmp_path / "run").folder).outcomes
+    assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)

@@ -2,9 +2,10 @@
  *
  * Starts a program to which the system calls of these numbers are forbidden, as a container's sandbox does it: EPERM.
  *
- *   forbidding [--kill] NUMBER... -- PROGRAM ARGUMENT...
+ *   forbidding [--kill | --only] NUMBER... -- PROGRAM ARGUMENT...
  *
- * With --kill the process that makes the call ends, as under systemd's SystemCallFilter.
+ * With --kill the process that makes the call ends, as under systemd's SystemCallFilter. With --only the kernel has these
+ * calls and no other: ENOSYS.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -20,15 +21,17 @@ enum { MOST = 64 };
 int main(int count, char **words) {
   struct sock_filter code[2 * MOST + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
   const int kills = count > 1 && strcmp(words[1], "--kill") == 0;
+  const int allows = count > 1 && strcmp(words[1], "--only") == 0;
+  const unsigned refused = kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
   unsigned short length = 1;
-  int at = 1 + kills;
+  int at = 1 + kills + allows;
   for (; at < count && at < MOST && strcmp(words[at], "--") != 0; at++) {
     const unsigned number = (unsigned)strtoul(words[at], NULL, 10);
     code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-    code[length++] =
-        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM);
+    code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allows ? SECCOMP_RET_ALLOW : refused);
   }
-  code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  code[length++] =
+      (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allows ? SECCOMP_RET_ERRNO | ENOSYS : SECCOMP_RET_ALLOW);
   const struct sock_fprog program = {.len = length, .filter = code};
   if (at + 1 >= count || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return 125;
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) return 125;

@@ -46,13 +46,13 @@ struct point {
   uint64_t bytes;          /* that its sizes state */
   uint64_t iterations, control_iterations;
   bool is_typical, is_final; /* is_final: no further visit changes its row */
-  unsigned failures, visits;
+  unsigned failures, visits, layouts;
   double seconds; /* of the last visit; before the first one estimated */
   float *values;  /* KEPT_VISITS for each metric of the probe */
 };
 
 struct machine {
-  char architecture[32], host[80], cpu[128];
+  char architecture[32], host[80], cpu[128], kernel[96];
   uint64_t cache_bytes[10], last_bytes, memory_bytes;
   unsigned cpus;
   int allowed[MOST_CPUS];
@@ -80,6 +80,7 @@ const char *value_of(const char *line, const char *key);
 double number_of(const char *line, const char *key, double otherwise);
 bool text_of(const char *line, const char *key, char *text, size_t room);
 double now_s(void);
+bool is_there(const char *path); /* a file that can be read */
 
 /* ---- plan.c ---- */
 void machine_read(struct machine *machine, const char *line);
@@ -106,13 +107,38 @@ struct answer {
 extern volatile int stop_asked;
 /* All that a command prints, as it came: for --machine. */
 size_t output_of(char *const *words, char *text, size_t room, double limit_s);
-struct answer visit_make(char *const *words, const char *visit_record, double limit_s);
+/* Visits of one layout by one process, which reads `lines`; the first one's answer. seconds: of all. visit_record: what
+ * stands for a first visit that printed nothing. */
+struct answer visits_make(char *const *words, const char *lines, const char *visit_record, double limit_s);
+/* The answer of the next visit. False where there is none. */
+bool visits_next(struct answer *answer);
 
 /* ---- report.c ---- */
 /* The values of an answer's metrics, kept with the point. */
 void values_keep(const struct plan *plan, struct point *point, const struct answer *answer);
+struct interval {
+  double value, half; /* half: of the 95 % interval; infinite of fewer than three visits */
+  unsigned visits;
+};
+struct interval interval_of(const struct point *point, unsigned metric);
 /* Relative half-width of the 95 % interval of a point's widest metric; 1 where it has fewer than three visits. */
 double half_width(const struct plan *plan, const struct point *point);
+/* The value of a parameter of `length` letters in the point's words; empty where it has none. */
+void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room);
 void report_print(const struct plan *plan, const struct machine *machine);
+
+/* ---- hierarchy.c ---- */
+enum { MOST_LEVELS = 10 };
+struct level {
+  char name[8];
+  uint64_t reported_bytes;          /* as the system tells; 0 for memory */
+  uint64_t least_bytes, most_bytes; /* between these the level ends; 0 where that was not found */
+  struct interval latency;          /* ns */
+};
+unsigned hierarchy_of(const struct plan *plan, const struct machine *machine, struct level *levels);
+void hierarchy_print(const struct plan *plan, const struct machine *machine);
+
+/* ---- summary.c ---- */
+void summary_print(const char *folder, const struct plan *plan, const struct machine *machine);
 
 #endif

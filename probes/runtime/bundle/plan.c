@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bundle.h"
 
@@ -38,6 +37,9 @@ void machine_read(struct machine *machine, const char *line) {
   text_of(line, "architecture", machine->architecture, sizeof machine->architecture);
   text_of(line, "host", machine->host, sizeof machine->host);
   text_of(line, "cpu", machine->cpu, sizeof machine->cpu);
+  text_of(line, "kernel", machine->kernel, sizeof machine->kernel);
+  const char *control = strstr(line, "{\"k\":\"control\"");
+  if (control) machine->core_hz = number_of(control, "adds", 0) / number_of(control, "ns", 1) * 1e9;
   machine->memory_bytes = (uint64_t)number_of(line, "memory_bytes", 0);
   machine->cpus = (unsigned)number_of(line, "cpus", 1);
   caches_read(machine, line);
@@ -194,7 +196,7 @@ static int probe_named(const struct plan *plan, const char *name) {
 static int abi_of(struct plan *plan, const char *folder, const char *abi, const char *probe) {
   char path[1200];
   snprintf(path, sizeof path, "%s/%s/%s", folder, abi, probe);
-  if (access(path, X_OK) != 0) return -1;
+  if (!is_there(path)) return -1;
   for (unsigned i = 0; i < plan->abi_count; i++)
     if (strcmp(plan->abis[i], abi) == 0) return (int)i;
   if (plan->abi_count == sizeof plan->abis / sizeof *plan->abis) return -1;

@@ -104,13 +104,8 @@ void values_keep(const struct plan *plan, struct point *point, const struct answ
 
 /* ---- intervals ---- */
 
-struct interval {
-  double value, half; /* half: of the 95 % interval */
-  unsigned visits;
-};
-
 /* Median of the visits, and Student's interval of their mean. */
-static struct interval interval_of(const struct point *point, unsigned metric) {
+struct interval interval_of(const struct point *point, unsigned metric) {
   static const double reach[] = {0,    12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20,
                                  2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07};
   double values[KEPT_VISITS], sum = 0, squares = 0;
@@ -135,7 +130,7 @@ double half_width(const struct plan *plan, const struct point *point) {
     const double share = found.visits < 3 ? 1 : found.value != 0 ? found.half / fabs(found.value) : 0;
     if (share > widest) widest = share;
   }
-  return point->visits < 3 ? 1 : widest;
+  return point->visits < 3 || point->layouts < 2 ? 1 : widest;
 }
 
 /* ---- the toll table ---- */
@@ -162,8 +157,7 @@ static void number_text(char *text, size_t room, double value, const char *unit)
   snprintf(text, room, "%.4g %s%s", steps[i].from > 0 ? value / steps[i].from : value, steps[i].prefix, unit);
 }
 
-/* The value of a parameter in the point's words; empty where it has none. */
-static void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room) {
+void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room) {
   text[0] = '\0';
   for (const char *word = point->words; word && *word; word = strchr(word, ' ')) {
     if (*word == ' ') word++;
@@ -213,6 +207,7 @@ static void tolls_print(const struct plan *plan) {
 
 void report_print(const struct plan *plan, const struct machine *machine) {
   printf("\n%s: %s, %u CPUs\n", machine->host, machine->cpu, machine->cpus);
+  hierarchy_print(plan, machine);
   tolls_print(plan);
   fflush(stdout);
 }

@@ -3,20 +3,29 @@
  * The main program of a bundle: FOLDER [--out DIR] [--budget SECONDS] [--cpus LIST] [--seed N]. FOLDER holds what the
  * bundle's script unpacked: `plan`, `head`, `request` and a folder of probes for each ABI that runs here.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/reboot.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bundle.h"
 
-enum { ROUNDS_OF_ALL = 3, MOST_FAILURES = 2, MOST_PAIRS = 28, SAMPLES = 16, SAMPLE_NS = 300000, DEADLINE_MS = 15000 };
+enum {
+  ROUNDS_OF_ALL = 3,
+  MOST_FAILURES = 2,
+  MOST_PAIRS = 28,
+  SAMPLES = 16,
+  SAMPLE_NS = 300000,
+  DEADLINE_MS = 15000,
+  LARGE_BYTES = 24 << 20,
+  LAYOUT_SERVES = 3
+};
 
 struct options {
   const char *folder, *out, *cpus;
@@ -159,31 +168,28 @@ static void request_more(char *text, size_t room) {
   if (used < room) snprintf(text + used, room - used, "]");
 }
 
-/* Any executable below FOLDER/ABI. */
-static bool any_probe(char *path, size_t room) {
-  char folder[1100];
-  struct dirent *entry;
-  DIR *abis = opendir(options.folder);
+/* A probe of the runner's own ABI, which stands beside it. */
+static bool any_probe(char *path, size_t room, const char *own) {
+  static char line[LONGEST_LINE];
+  const int folder = (int)(strrchr(own, '/') ? strrchr(own, '/') - own : 0);
+  char name[1200];
   bool is_found = false;
-  while (abis && !is_found && (entry = readdir(abis))) {
-    if (entry->d_name[0] == '.') continue;
-    snprintf(folder, sizeof folder, "%.800s/%.200s", options.folder, entry->d_name);
-    DIR *probes = opendir(folder);
-    while (probes && !is_found && (entry = readdir(probes))) {
-      snprintf(path, room, "%s/%.90s", folder, entry->d_name);
-      is_found = strchr(entry->d_name, '.') > entry->d_name && access(path, X_OK) == 0;
-    }
-    if (probes) closedir(probes);
+  snprintf(name, sizeof name, "%s/plan", options.folder);
+  FILE *plan_file = fopen(name, "r");
+  while (plan_file && !is_found && fgets(line, sizeof line, plan_file)) {
+    if (strncmp(line, "probe\t", 6) != 0) continue;
+    snprintf(path, room, "%.*s/%.*s", folder, own, (int)strcspn(line + 6, "\t"), line + 6);
+    is_found = is_there(path);
   }
-  if (abis) closedir(abis);
+  if (plan_file) fclose(plan_file);
   return is_found;
 }
 
 /* The records `machine`, `clock` and `control`, of a probe that answers; else what is known without it. */
-static void machine_ask(char *text, size_t room) {
-  char path[1300];
+static void machine_ask(char *text, size_t room, const char *own) {
+  char path[1300] = "";
   char *words[] = {path, "--machine", NULL};
-  size_t used = any_probe(path, sizeof path) ? output_of(words, text, room, 20) : 0;
+  size_t used = any_probe(path, sizeof path, own) ? output_of(words, text, room, 20) : 0;
   text[used] = '\0';
   if (strncmp(text, "{\"k\":\"machine\"", 14) != 0 || !strchr(text, '\n')) {
     say("%s: this kernel answers too little of what a machine is asked; it is described as unknown", path);
@@ -283,7 +289,7 @@ static bool is_plain_path(const char *path) {
 
 static void progress(const struct point *point, const struct answer *answer) {
   static double said_s = -9;
-  const bool is_terminal = isatty(STDERR_FILENO);
+  const bool is_terminal = options.out && isatty(STDERR_FILENO);
   if (!is_terminal && elapsed_s() - said_s < 2) return;
   said_s = elapsed_s();
   const struct probe *probe = &plan.probes[point->probe];
@@ -312,45 +318,50 @@ static void learn(struct point *point, const struct answer *answer) {
   point->is_final |= ++point->failures >= MOST_FAILURES;
 }
 
-/* False where the journal cannot be written. */
+/* The line that asks for a visit (docs/protocol.md). */
+static size_t request_line(char *text, size_t room, const struct point *point, unsigned round, const char *cpus,
+                           uint64_t seed, unsigned visit) {
+  size_t used = (size_t)snprintf(
+      text, room,
+      "--visit=%u --round=%u --target=local --samples=%d --sample-ns=%d --seed=%llu --deadline-ms=%d --iterations=%llu "
+      "--control-iterations=%llu --priority=real-time",
+      visit, round, SAMPLES, SAMPLE_NS, (unsigned long long)seed, DEADLINE_MS + (int)(point->bytes >> 15),
+      (unsigned long long)point->iterations, (unsigned long long)point->control_iterations);
+  if (*cpus) used += (size_t)snprintf(text + used, room - used, " --cpus=%s", cpus);
+  if (is_plain_path(files) && *files && strlen(files) < 1000)
+    used += (size_t)snprintf(text + used, room - used, " --folder=%s", files);
+  return used + (size_t)snprintf(text + used, room - used, " %s\n", point->words);
+}
+
+/* Visits of one layout: several where it takes long to set up. False where the journal cannot be written. */
 static bool visited(struct point *point, unsigned round, unsigned pair) {
+  static char lines[LAYOUT_SERVES * 3000];
   const struct probe *probe = &plan.probes[point->probe];
-  char path[1300], cpus[1024], words[14][1100], record[4096], parameters[WORDS_BYTES], *place = NULL;
-  char *given[14 + MOST_AXES] = {path};
-  unsigned count = 1;
+  char path[1300], cpus[1024], record[4096];
+  char *words[] = {path, "--stay", NULL};
   cpus_text(cpus, sizeof cpus, probe->placement, pair);
   const uint64_t seed = hash_of(point->words, hash_of(probe->name, mixed(options.seed) ^ round)) >> 2;
   snprintf(path, sizeof path, "%s/%s/%s", options.folder, plan.abis[point->abi], probe->name);
-#define WORD(...) snprintf(words[count], sizeof words[count], __VA_ARGS__), given[count] = words[count], count++
-  WORD("--visit=%u", visits);
-  WORD("--round=%u", round);
-  WORD("--target=local");
-  if (*cpus) WORD("--cpus=%s", cpus);
-  WORD("--samples=%d", SAMPLES);
-  WORD("--sample-ns=%d", SAMPLE_NS);
-  WORD("--seed=%llu", (unsigned long long)seed);
-  WORD("--deadline-ms=%d", DEADLINE_MS + (int)(point->bytes >> 15));
-  WORD("--iterations=%llu", (unsigned long long)point->iterations);
-  WORD("--control-iterations=%llu", (unsigned long long)point->control_iterations);
-  WORD("--priority=real-time");
-  if (*files && is_plain_path(files) && strlen(files) < 1000) WORD("--folder=%s", files);
-#undef WORD
-  snprintf(parameters, sizeof parameters, "%s", point->words);
-  for (char *word = strtok_r(parameters, " ", &place); word; word = strtok_r(NULL, " ", &place)) given[count++] = word;
-  given[count] = NULL;
+  size_t used = 0;
+  for (unsigned i = 0; i < (point->bytes > LARGE_BYTES ? LAYOUT_SERVES : 1); i++)
+    used += request_line(lines + used, sizeof lines - used, point, round, cpus, seed, visits + i);
   visit_record(record, sizeof record, point, round, cpus, seed);
-  const struct answer answer = visit_make(given, record, 2 + (DEADLINE_MS + (double)(point->bytes >> 15)) / 1000);
-  if (!journal_write(answer.text, answer.length)) return false;
-  visits++;
-  learn(point, &answer);
+  struct answer answer = visits_make(words, lines, record, 2 + (DEADLINE_MS + (double)(point->bytes >> 15)) / 1000);
+  point->layouts++;
+  do {
+    if (!journal_write(answer.text, answer.length)) return false;
+    visits++;
+    learn(point, &answer);
+  } while (visits_next(&answer));
   if (point->visits || point->failures) progress(point, &answer);
   return true;
 }
 
 /* ---- rounds ---- */
 
+/* A large layout takes long to set up: between its first visit and its second all others have had three. */
 static bool is_due(const struct point *point, unsigned round) {
-  if (point->is_final) return false;
+  if (point->is_final || (point->bytes > LARGE_BYTES && (round == 1 || round == 2))) return false;
   return round < ROUNDS_OF_ALL || half_width(&plan, point) > plan.precision;
 }
 
@@ -362,7 +373,7 @@ static unsigned order_of(unsigned *order, unsigned round) {
     const unsigned first = count;
     for (unsigned i = 0; i < plan.point_count; i++) {
       const struct point *point = &plan.points[i];
-      const unsigned own = (point->bytes > 24u << 20 ? 2 : 0) + (point->is_typical || round ? 0 : 1);
+      const unsigned own = (point->bytes > LARGE_BYTES ? 2 : 0) + (point->is_typical || round ? 0 : 1);
       if (own == group && is_due(point, round)) order[count++] = i;
     }
     for (unsigned i = count; i > first + 1; i--) {
@@ -418,31 +429,32 @@ static void leave_sentences(const char *reason) {
 static int measured(void) {
   static const char *const status[] = {"settled", "budget", "interrupted", "interrupted"};
   const enum ended ended = rounds();
+  const int error = errno; /* of the write that failed, if one did */
   char reason[200] = "";
   if (ended == BUDGET) snprintf(reason, sizeof reason, "the %.0f s for measuring were spent", plan.budget_s);
   if (ended == INTERRUPTED) snprintf(reason, sizeof reason, "it was asked to stop");
-  if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+  if (options.out && isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
   if (ended == UNWRITABLE) {
-    say("cannot write the journal: %s. What was written before is kept", strerror(errno));
+    say("cannot write the journal: %s. What was written before is kept", strerror(error));
     return EXIT_WRITING;
   }
   leave_sentences(*reason ? reason : "it was not visited");
   journal_note(status[ended], elapsed_s(), *reason ? reason : NULL, visits);
   report_print(&plan, &machine);
+  summary_print(options.folder, &plan, &machine);
   return ended == INTERRUPTED ? EXIT_INTERRUPTED : EXIT_ANSWERED;
 }
 
-int main(int count, char **words) {
+static int run(int count, char **words) {
   static char told[1 << 20], more[4096];
   char error[1300];
-  if (count == 2 && strcmp(words[1], "--runs") == 0) return 0;
   began_s = now_s();
   options.seed = mixed((uint64_t)time(NULL) ^ (uint64_t)getpid()) % 1000000;
   if (count < 2 || !words_read(count, words)) return EXIT_USAGE;
   signal(SIGINT, on_stop);
   signal(SIGTERM, on_stop);
   signal(SIGPIPE, SIG_IGN);
-  machine_ask(told, sizeof told);
+  machine_ask(told, sizeof told, words[0]);
   if (options.cpus && !cpus_read(options.cpus)) {
     say("--cpus %s: expected a list such as 0,2 or 4-7", options.cpus);
     return EXIT_USAGE;
@@ -464,4 +476,14 @@ int main(int count, char **words) {
   }
   if (plan.left_out) fprintf(stderr, "bundle: %u points are left out for the budget\n", plan.left_out);
   return measured();
+}
+
+/* A kernel whose process 1 ends stops with a complaint. */
+int main(int count, char **words) {
+  if (count == 2 && strcmp(words[1], "--runs") == 0) return 0;
+  const int status = run(count, words);
+  if (getpid() != 1) return status;
+  sync();
+  reboot(RB_POWER_OFF);
+  for (;;) pause();
 }

@@ -23,24 +23,32 @@ volatile int stop_asked;
 static char parent[] = "TOLL_PARENT=0000000000";
 static char *environment[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", parent, NULL};
 
-static pid_t started(char *const *words, int *from) {
-  int ends[2];
+static void end(pid_t child, int signal_number) {
+  if (kill(-child, signal_number) != 0) kill(child, signal_number);
+}
+
+/* Starts it with `lines` as all that it can read. They are few enough for a pipe to hold. */
+static pid_t started(char *const *words, const char *lines, int *from) {
+  int ends[2], given[2];
   if (pipe(ends) != 0) return -1;
+  if (pipe(given) != 0) given[0] = given[1] = -1;
   snprintf(parent, sizeof parent, "TOLL_PARENT=%010u", (unsigned)getpid());
   const pid_t child = fork();
   if (child == 0) {
-    const int nothing = open("/dev/null", O_RDONLY);
-    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     setpgid(0, 0);
+    dup2(given[0], STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
+    for (int i = 0; i < 2; i++) close(ends[i]), close(given[i]);
     execve(words[0], words, environment);
     dprintf(STDERR_FILENO, "cannot start %s: %s\n", words[0], strerror(errno));
     _exit(127);
   }
   close(ends[1]);
+  close(given[0]);
+  const size_t length = strlen(lines);
+  if (child > 0 && length && write(given[1], lines, length) < 0) end(child, SIGKILL);
+  close(given[1]);
   *from = ends[0];
   if (child < 0) close(ends[0]);
   return child;
@@ -55,16 +63,13 @@ static bool has_output(int from, double until_s) {
   return false;
 }
 
-static void end(pid_t child, int signal_number) {
-  if (kill(-child, signal_number) != 0) kill(child, signal_number);
-}
-
 /* Reads until the process closes its output, the text is full or the limit has passed. status: as waitpid gives it. */
-static size_t gathered(char *const *words, char *text, size_t room, double limit_s, int *status, bool *is_late) {
+static size_t gathered(char *const *words, const char *lines, char *text, size_t room, double limit_s, int *status,
+                       bool *is_late) {
   int from = -1;
   size_t used = 0;
   bool is_told = false;
-  const pid_t child = started(words, &from);
+  const pid_t child = started(words, lines, &from);
   *is_late = false;
   *status = 0;
   if (child < 0) return (size_t)snprintf(text, room, "cannot start a process: %s\n", strerror(errno));
@@ -91,7 +96,7 @@ static size_t gathered(char *const *words, char *text, size_t room, double limit
 size_t output_of(char *const *words, char *text, size_t room, double limit_s) {
   int status;
   bool is_late;
-  return gathered(words, text, room, limit_s, &status, &is_late);
+  return gathered(words, "", text, room, limit_s, &status, &is_late);
 }
 
 /* Text as a JSON string may hold it, in one line. */
@@ -102,26 +107,34 @@ static void plain(char *into, size_t room, const char *text, size_t length) {
   into[used] = '\0';
 }
 
-/* Moves the stream's whole records to the text's beginning. noise: the last line between them. Returns the number of
- * records, and sets whether the last one is `end`. */
-static uint64_t kept(char *text, size_t *length, bool *is_whole, char *noise, size_t noise_room) {
+/* What one process printed, and how far it was read; and the stream that was read last. */
+static struct {
+  char text[MOST_OUTPUT], stream[MOST_OUTPUT];
+  size_t length, read;
+  int status;
+  bool is_late;
+} printed;
+
+/* Copies the next stream's whole records. noise: the last line between them. Returns their number, and sets whether the
+ * last one is `end`. */
+static uint64_t next_stream(size_t *length, bool *is_whole, char *noise, size_t noise_room) {
   uint64_t records = 0, number = 0;
-  size_t used = 0;
+  *length = 0;
   *is_whole = false;
-  for (char *line = text; !*is_whole && line < text + *length;) {
-    char *stop = memchr(line, '\n', *length - (size_t)(line - text));
-    const size_t bytes = stop ? (size_t)(stop - line) : *length - (size_t)(line - text);
+  while (!*is_whole && printed.read < printed.length) {
+    const char *line = printed.text + printed.read, *stop = memchr(line, '\n', printed.length - printed.read);
+    const size_t bytes = stop ? (size_t)(stop - line) : printed.length - printed.read;
     if (stop && is_record(line, bytes, &number) && number == records) {
       *is_whole = strncmp(line, "{\"k\":\"end\"", 10) == 0;
-      memmove(text + used, line, bytes + 1);
-      used += bytes + 1;
+      memcpy(printed.stream + *length, line, bytes + 1);
+      *length += bytes + 1;
       records++;
     } else if (bytes) {
       plain(noise, noise_room, line, bytes);
     }
-    line += bytes + 1;
+    printed.read += bytes + (stop != NULL);
   }
-  *length = used;
+  printed.stream[*length] = '\0';
   return records;
 }
 
@@ -147,28 +160,41 @@ static void close_stream(struct answer *answer, size_t room, uint64_t records, c
   answer->length += sealed(answer->text + answer->length, room - answer->length, record, records + 1);
 }
 
-struct answer visit_make(char *const *words, const char *visit_record, double limit_s) {
-  static char text[MOST_OUTPUT];
+static void status_read(struct answer *answer) {
+  const char *fail = strstr(answer->text, "{\"k\":\"fail\""), *skip = strstr(answer->text, "{\"k\":\"skip\"");
+  if (skip) snprintf(answer->status, sizeof answer->status, "unsupported");
+  if (fail) text_of(fail, "status", answer->status, sizeof answer->status);
+  if (fail || skip) text_of(fail ? fail : skip, "reason", answer->reason, sizeof answer->reason);
+  if (strstr(answer->text, "\"stopped\":true")) snprintf(answer->status, sizeof answer->status, "interrupted");
+}
+
+struct answer visits_make(char *const *words, const char *lines, const char *visit_record, double limit_s) {
   char noise[120] = "";
-  int status;
-  bool is_late, is_whole;
-  struct answer answer = {.text = text, .status = "ok"};
+  bool is_whole;
+  struct answer answer = {.text = printed.stream, .status = "ok"};
   const double began_s = now_s();
-  answer.length = gathered(words, text, sizeof text - 2048, limit_s, &status, &is_late);
+  printed.read = 0;
+  printed.length =
+      gathered(words, lines, printed.text, sizeof printed.text - 8192, limit_s, &printed.status, &printed.is_late);
   answer.seconds = now_s() - began_s;
-  const uint64_t records = kept(text, &answer.length, &is_whole, noise, sizeof noise);
-  text[answer.length] = '\0';
-  if (!is_whole) {
-    is_late = is_late || (WIFEXITED(status) && WEXITSTATUS(status) == 124);
-    snprintf(answer.status, sizeof answer.status, "%s", stop_asked ? "interrupted" : is_late ? "timeout" : "failed");
-    fate(answer.reason, sizeof answer.reason, status, is_late, noise);
-    close_stream(&answer, sizeof text, records, visit_record);
+  const uint64_t records = next_stream(&answer.length, &is_whole, noise, sizeof noise);
+  if (is_whole) {
+    status_read(&answer);
     return answer;
   }
-  const char *fail = strstr(text, "{\"k\":\"fail\""), *skip = strstr(text, "{\"k\":\"skip\"");
-  if (skip) snprintf(answer.status, sizeof answer.status, "unsupported");
-  if (fail) text_of(fail, "status", answer.status, sizeof answer.status);
-  if (fail || skip) text_of(fail ? fail : skip, "reason", answer.reason, sizeof answer.reason);
-  if (strstr(text, "\"stopped\":true")) snprintf(answer.status, sizeof answer.status, "interrupted");
+  const bool is_late = printed.is_late || (WIFEXITED(printed.status) && WEXITSTATUS(printed.status) == 124);
+  snprintf(answer.status, sizeof answer.status, "%s", stop_asked ? "interrupted" : is_late ? "timeout" : "failed");
+  fate(answer.reason, sizeof answer.reason, printed.status, is_late, noise);
+  close_stream(&answer, sizeof printed.stream, records, visit_record);
   return answer;
+}
+
+/* A visit of the same layout that came to no end is none: the first one has its row. */
+bool visits_next(struct answer *answer) {
+  char noise[120];
+  bool is_whole;
+  *answer = (struct answer){.text = printed.stream, .status = "ok", .seconds = answer->seconds};
+  next_stream(&answer->length, &is_whole, noise, sizeof noise);
+  if (is_whole) status_read(answer);
+  return is_whole;
 }

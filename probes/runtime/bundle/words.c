@@ -3,10 +3,12 @@
  * Reads single values from records. A key stands in quotes before a colon, and a quote inside a text is escaped: no text
  * can look like a key.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bundle.h"
 
@@ -43,4 +45,10 @@ double now_s(void) {
   struct timespec now = {0, 0};
   if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return (double)time(NULL);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+bool is_there(const char *path) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file >= 0) close(file);
+  return file >= 0;
 }

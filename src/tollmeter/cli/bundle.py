@@ -30,4 +30,5 @@ def bundle(
         out.chmod(0o755)
     held = ", ".join(f"{count} probes for {name}" for name, count in made.probes.items())
     say(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
-    say(f"there: `sh {out.name}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")
+    start = f"sh {out.name}" if made.is_script else f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
+    say(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")

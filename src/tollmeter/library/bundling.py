@@ -24,6 +24,7 @@ from tollmeter.library.options import DEFAULT_BUDGET, usual_precision
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan.portable import plan_text, used_probes
+from tollmeter.report.portable_summary import summary_text
 from tollmeter.store.request import FORMAT
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.abis import find
@@ -72,7 +73,10 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     wanted = asking(asked.words, places.suites(), places.sources())
     catalog = places.made_ready(abis, [], wanted)
     suite = _portable(suite_of_words(asked.words, places.suites(), catalog))
-    files = {"plan": _plan(asked, suite, catalog, abis), **_records(asked, suite, catalog, abis)}
+    files = {
+        "plan": _plan(asked, suite, catalog, abis), "summary": summary_text().encode(),
+        **_records(asked, suite, catalog, abis),
+    }  # fmt: skip
     executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
     for abi, several in executables.items():
         if not several:

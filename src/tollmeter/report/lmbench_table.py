@@ -71,25 +71,25 @@ def mb(probe: str, **parameters: Value) -> Number:
 
 
 def of_both(first: Number, second: Number) -> Number:
+    return partial(_of_both, first=first, second=second)
+
+
+def _of_both(index: Index, first: Number, second: Number) -> float | None:
     """The mean of those that there are."""
-
-    def number(index: Index) -> float | None:
-        values = [value for side in (first, second) if (value := side(index))]
-        return mean(values) if values else None
-
-    return number
+    values = [value for side in (first, second) if (value := side(index))]
+    return mean(values) if values else None
 
 
 def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value) -> Number:
+    return partial(of_largest, unit=unit, probe=probe, metric=metric, parameters=parameters)
+
+
+def of_largest(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
     """Of the largest buffer that was measured; none where a cache may hold that one."""
-
-    def number(index: Index) -> float | None:
-        least = beyond_bytes(index.machine)
-        rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and _size(row) >= least]
-        largest = max(rows, key=_size, default=None)
-        return (largest.median or 0.0) / unit if largest else None
-
-    return number
+    least = beyond_bytes(index.machine)
+    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and _size(row) >= least]
+    largest = max(rows, key=_size, default=None)
+    return (largest.median or 0.0) / unit if largest else None
 
 
 def _size(row: Row) -> int:
@@ -111,13 +111,13 @@ def _level(index: Index, name: str) -> Level | None:
 
 
 def level(name: str) -> Number:
+    return partial(_latency, name=name)
+
+
+def _latency(index: Index, name: str) -> float | None:
     """ns of a load at random that waits for the one before."""
-
-    def number(index: Index) -> float | None:
-        known = _level(index, name)
-        return known.latency_ns if known else None
-
-    return number
+    known = _level(index, name)
+    return known.latency_ns if known else None
 
 
 def mhz(index: Index) -> float | None:
