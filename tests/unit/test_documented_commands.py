@@ -70,6 +70,20 @@ ELSEWHERE = {
         "two_commands",
     ),
     "toll gate --base RUN --new LAST": ("tests/unit/test_gate.py", '"--new"'),
+    "toll compare --machines A B C --format html": (
+        "tests/unit/test_published.py",
+        '"--machines", "r01"',
+    ),
+    "toll export --dataset DIR RUN...": ("tests/unit/test_published.py", '"--dataset", "results", "r01"'),
+    "toll export --dataset results runs/*/": ("tests/unit/test_published.py", '"--dataset", "results", "r01"'),
+    "toll publish": ("tests/unit/test_published.py", '"publish", "r01"'),
+    "toll gallery": ("tests/unit/test_published.py", '"gallery", "file.json"'),
+    "toll gallery FILES -o site": ("tests/unit/test_published.py", '"gallery", "file.json"'),
+    "toll gallery data/*.json -o site": ("tests/unit/test_published.py", '"gallery", "file.json"'),
+    "toll fleet report": ("tests/unit/test_fleet.py", '"fleet", "report"'),
+    "toll fleet report DATASET": ("tests/unit/test_fleet.py", '"fleet", "report"'),
+    "toll fleet report results": ("tests/unit/test_published.py", '"fleet", "report", "results"'),
+    "toll fleet report results --format html -o fleet.html": ("tests/unit/test_fleet.py", '"html", "-o"'),
 }
 MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")
 MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in MAKES)

@@ -21,12 +21,15 @@ from tollmeter.cli import (
     casts,
     compare,
     export,
+    fleet,
+    gallery,
     gate,
     history,
     import_,
     layout,
     new,
     profile,
+    publish,
     report,
     run,
     selftest,
@@ -64,12 +67,16 @@ VERBS: dict[str, Callable[..., Any]] = {
     "export": export.export,
     "bundle": bundle.bundle,
     "import": import_.import_,
+    "publish": publish.publish,
+    "gallery": gallery.gallery,
     "layout": layout.layout,
     "new": new.new,
     "selftest": selftest.selftest,
     "profile": profile.profile,
     "casts": casts.casts,
 }
+GROUPS = {"fleet": ("Many machines: which of them differ from their peers.", fleet.VERBS)}
+"""What the help says of each, and its verbs."""
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,6 +99,12 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name, _verb in VERBS.items():
     app.command(_name)(stoppable(_verb))
+for _name, (_help, _verbs) in GROUPS.items():
+    _group = typer.Typer(help=_help, rich_markup_mode=None)
+    for _sub, _verb in _verbs.items():
+        _group.command(_sub)(stoppable(_verb))
+    _group.callback()(lambda: None)
+    app.add_typer(_group, name=_name)
 
 
 def main(words: Sequence[str] | None = None) -> int:
