@@ -21,6 +21,7 @@ from tollmeter.cli import (
     casts,
     compare,
     export,
+    fleet,
     gate,
     history,
     import_,
@@ -70,6 +71,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "profile": profile.profile,
     "casts": casts.casts,
 }
+GROUPS = {"fleet": ("Many machines: which of them differ from their peers.", fleet.VERBS)}
+"""What the help says of each, and its verbs."""
 
 
 def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,6 +95,12 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name, _verb in VERBS.items():
     app.command(_name)(stoppable(_verb))
+for _name, (_help, _verbs) in GROUPS.items():
+    _group = typer.Typer(help=_help, rich_markup_mode=None)
+    for _sub, _verb in _verbs.items():
+        _group.command(_sub)(stoppable(_verb))
+    _group.callback()(lambda: None)
+    app.add_typer(_group, name=_name)
 
 
 def main(words: Sequence[str] | None = None) -> int:

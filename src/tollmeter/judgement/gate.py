@@ -120,12 +120,12 @@ def _holm(rows: Sequence[Judged], p_values: Mapping[int, float]) -> dict[int, fl
 
 def _least(one: Judged, share: float) -> float:
     """The ratio less 1 from which a row would fail by itself."""
-    reach = log1p(one.limit) + _tail_reach(round(one.freedom, 1), share) * one.error
+    reach = log1p(one.limit) + tail_reach(round(one.freedom, 1), share) * one.error
     return exp(reach) - 1 if reach < _NO_CHANGE else inf
 
 
 @lru_cache(maxsize=4096)
-def _tail_reach(freedom: float, share: float) -> float:
+def tail_reach(freedom: float, share: float) -> float:
     """The t beyond which Student's t lies with that chance, on one side: by bisection."""
     low, high = 0.0, 1.0
     while student_tails(freedom, high) / 2 > share:

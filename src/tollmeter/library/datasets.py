@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter.library.derive import TABLES, derived_table, open_run, raw_samples
@@ -10,8 +11,8 @@ from tollmeter.store.dataset import write_run
 from tollmeter.store.export import flat_parameters
 
 
-def add_run(folder: Path, dataset: Path) -> None:
-    """Writes every table of a run into the dataset, in place of the files that it has there. Raises Failure."""
+def add_run(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
+    """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
     book = open_run(folder)
-    tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in TABLES)
+    tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in names)
     write_run(dataset, book.index, ((name, flat_parameters(table)) for name, table in tables))

@@ -70,20 +70,24 @@ def render(book: Book, runs: str = "") -> str:
     return rendered("page.html", drawn, {**_words(book, drawn), "runs": runs})
 
 
-def rendered(template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str) -> str:
-    """A page of these charts and words. sheets: styles beyond the page's own."""
-    style, script, drawing = _style(*sheets), _template_text("page.js"), bundle() if drawn else ""
+def rendered(
+    template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str, own: str = "", data: Any = None
+) -> str:
+    """A page of these charts and words. sheets: styles beyond the page's own; own: the script of a page without charts,
+    and the data that it reads."""
+    style, script, drawing = _style(*sheets), _template_text(own or "page.js"), bundle() if drawn else ""
     return str(
         _environment()
         .get_template(template)
         .render(
             **words,
-            policy=_policy(style, [drawing, script] if drawn else []),
+            policy=_policy(style, [drawing, script] if drawn else [script] if own else []),
             style=Markup(style),
             script=Markup(script),
             bundle=Markup(drawing),
-            data=Markup(island({"config": _config(), "charts": _specs(drawn)})),
+            data=Markup(island(data if own else {"config": _config(), "charts": _specs(drawn)})),
             every_chart=drawn,
+            own=own,
         )
     )
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A made-up fleet as a Parquet dataset, and what `toll fleet report` takes for it.
+
+    bench/fleet.py RUN OUT MACHINES ROWS [ILL]     makes OUT
+    bench/fleet.py RUN                             time and memory of the report at three sizes
+
+Each machine has the rows of RUN, as often as it takes to have ROWS of them; the copies have a parameter `copy`. A
+machine is fast or slow as a whole by 0.7 % (standard deviation of logarithms), in each probe by 0.7 %, and in each row
+by what the row's own interval says. ILL machines, spread evenly over the fleet, take 5 % longer in every row."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import msgspec
+import numpy as np
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.library.derive import derived_table, open_index
+from tollmeter.library.places import find_run
+from tollmeter.model import Index, Row
+from tollmeter.numbers.readings import RATES
+from tollmeter.store.dataset import write_run
+from tollmeter.store.export import flat_parameters
+
+MACHINE_SD = PROBE_SD = 0.007
+ILL_FACTOR = 1.05
+SIZES = (1_000, 3_000, 10_000)
+ROWS = 3_000
+
+
+def copied(index: Index, rows: int) -> tuple[Row, ...]:
+    """So many rows with an interval of enough visits."""
+    known = [row for row in index.rows if row.median and row.low and row.high and row.low > 0
+             and row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS]  # fmt: skip
+    several = ((known[at % len(known)], at // len(known)) for at in range(rows))
+    return tuple(msgspec.structs.replace(row, parameters={**row.parameters, "copy": copy}) for row, copy in several)
+
+
+def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[str]:
+    """Writes the dataset, and returns the names of the ill machines."""
+    index = open_index(find_run(run))
+    index = msgspec.structs.replace(index, rows=copied(index, rows))
+    sick = {int(at) for at in np.linspace(0, machines - 1, ill + 2)[1:-1]}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("rows", "machines"):
+            write_run(Path(scratch), index, [(name, flat_parameters(derived_table(name, index)))])
+        sources = {path.relative_to(scratch).parts[0]: path for path in Path(scratch).glob("*/*/*/*")}
+        _write(index, sources, out, [(at, at in sick) for at in range(machines)])
+    return [f"node{at}" for at in sorted(sick)]
+
+
+def _write(index: Index, sources: dict[str, Path], out: Path, machines: list[tuple[int, bool]]) -> None:
+    """The tables of each machine: those of the sources with its name and its own numbers."""
+    rows, chance = index.rows, np.random.default_rng(31)
+    rates = np.array([row.unit in RATES or row.better == "more" for row in rows])
+    errors = np.array([np.log(row.high / row.low) / 2 / 1.96 for row in rows if row.low and row.high])
+    probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
+    with duckdb.connect() as db:
+        db.execute("SET threads = 1")
+        for name, path in sources.items():
+            db.execute(f"CREATE TABLE {name} AS SELECT row_number() OVER () - 1 AS place, * FROM '{path}'")
+        for at, is_ill in machines:
+            cost = MACHINE_SD * chance.normal() + PROBE_SD * chance.normal(size=len(probes))[of_probe]
+            cost = cost + errors * chance.normal(size=len(rows)) + np.log(ILL_FACTOR) * is_ill
+            db.register("noise", {"place": np.arange(len(rows)), "times": np.exp(np.where(rates, -cost, cost))})
+            for name, path in sources.items():
+                numbers = (
+                    "median * times AS median, low * times AS low, high * times AS high, " if name == "rows" else ""
+                )
+                made = out / name / f"machine=node{at}" / path.parent.name / path.name
+                made.parent.mkdir(parents=True)
+                db.execute(
+                    f"COPY (SELECT * EXCLUDE (place, times) REPLACE ({numbers}'node{at}' AS host) FROM {name}"
+                    f" JOIN noise USING (place)) TO '{made}' (FORMAT parquet)"
+                )
+
+
+def report(folder: Path) -> tuple[float, float, str]:
+    """Seconds, MB and the answer."""
+    start = time.monotonic()
+    words = [sys.executable, "-m", "tollmeter", "fleet", "report", str(folder), "--format", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, done.stdout
+
+
+def main(words: list[str]) -> None:
+    if len(words) > 1:
+        print(*make(words[0], Path(words[1]), *map(int, words[2:])), sep="\n")
+        return
+    for machines in SIZES if words else ():
+        with tempfile.TemporaryDirectory() as scratch:
+            ill = make(words[0], Path(scratch), machines, ROWS, machines // 100)
+            seconds, memory, answer = report(Path(scratch))
+            named = {name for line in json.loads(answer)["named"] for name in line["nodes"]}
+            print(f"{machines:6} machines x {ROWS} rows: {seconds:5.1f} s, {memory:5.0f} MB; {len(named & {*ill})} of"
+                  f" {len(ill)} ill machines are named, and {len(named - {*ill})} others", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

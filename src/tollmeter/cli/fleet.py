@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll fleet`: many machines at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tollmeter.catalog import unknown
+from tollmeter.cli.printing import write
+
+if TYPE_CHECKING:
+    from tollmeter.judgement.fleet import Judged
+
+FORMATS = ("table", "json", "html")
+
+
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(help="a dataset of `toll export --dataset`, or runs of several machines")
+    ],
+    *,
+    every: Annotated[bool, typer.Option("--all", help="the distribution of every row")] = False,
+    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+) -> None:
+    """Name the machines that differ from their peers, and how rows are distributed over machines."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    from tollmeter.library.fleet import report as found
+
+    models = found(runs)
+    if form == "table" and out is None:
+        _print(models, whole=every)
+    elif form == "table":
+        raise unknown("format of a file", form, FORMATS[1:])
+    else:
+        from tollmeter.report import fleet
+
+        write(fleet.as_json(models) if form == "json" else fleet.page(models).encode(), out)
+
+
+def _print(models: list[Judged], *, whole: bool) -> None:
+    from rich.console import Console
+
+    from tollmeter.report.columns import print_table, width_of, wrapped
+    from tollmeter.report.fleet import blocks
+
+    console = Console(highlight=False)
+    width = width_of(console)
+    for block in blocks(models, whole=whole):
+        if isinstance(block, str):
+            wrapped(console, block, width, hanging=2)
+        else:
+            console.print()
+            print_table(block, console, width)
+            console.print()
+
+
+VERBS: dict[str, Callable[..., Any]] = {"report": report}
+"""Of the group `toll fleet`."""

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of one hardware model whose rows lie apart from those of their peers.
+
+The logarithm of a row's cost on a node is the median of its peers, plus a deviation of the whole node, of the node in
+the row's probe, and of the node in the row. Each of the three is a median over rows, and is removed before the next is
+taken: a node that is 5 % slow in every row is named once, and a slow node with one bad memory channel twice.
+
+A deviation is judged by the spread of the same deviation over the nodes: a robust standard deviation, which contains
+what runs and visits add to it. A node whose own interval is wider than its peers' is allowed as much more. One node in
+ten may be ill in the same way without widening the spread. The tails are Student's t with as many degrees of freedom
+as quartiles of that many nodes have (0.37 of those of a standard deviation).
+
+The budget for false names is one for each node and is shared evenly by the three levels, within a level by its tests
+(Bonferroni). It is a fifth of the 1 node in 1,000 that may be named falsely, since the tails of
+real machines are heavier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import copysign, exp, log1p
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.judgement.gate import tail_reach
+from tollmeter.numbers.readings import RATES
+
+FALSE_NAMES = 2e-4
+LEAST_EFFECT = 0.01
+LEAST_NODES = 4
+_EFFICIENCY = 0.37
+_NORMAL = 1.959964
+_WIDTHS = ((0.25, 1.349), (0.1, 2.563))
+"""Lower of two symmetric quantiles, and standard deviations of a normal distribution between the two."""
+_AT_ONCE = 1024
+_SIMILAR = 0.5
+"""Effects of less than this share of a node's largest do not tell it from nodes that are ill in the same way."""
+
+Floats = NDArray[np.float32]
+Level = Literal["node", "probe", "row"]
+
+
+@dataclass(frozen=True)
+class FleetRow:
+    """A row that several nodes have, in one state of the core."""
+
+    probe: str
+    metric: str
+    parameters: Mapping[str, Any]
+    abi: str
+    target: str
+    unit: str
+    better: str
+    state: str = ""
+
+    @property
+    def is_rate(self) -> bool:
+        return self.unit in RATES or self.better == "more"
+
+
+@dataclass(frozen=True)
+class HardwareModel:
+    """Nodes of equal CPU model, kernel and caches. values: logarithm of each row (line) on each node (column), NaN
+    where there is none; halves: half-width of its 95 % interval."""
+
+    name: str
+    nodes: Sequence[str]
+    rows: Sequence[FleetRow]
+    values: Floats
+    halves: Floats
+
+
+class Spread(NamedTuple):
+    """Of each line of a matrix over its columns: how many have a number, their median, their robust standard deviation,
+    and the tenth and ninetieth percentile."""
+
+    nodes: NDArray[np.int64]
+    middle: Floats
+    sd: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far a node is from its peers. cost: logarithm of the ratio, above 0 is slower or more; half: of the node's
+    own 95 % interval; sd: of the peers; rows: which show it; others: which do not, of all in its scope."""
+
+    level: Level
+    name: str
+    cost: float
+    half: float
+    sd: float
+    peers: int
+    rows: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Nodes that are ill in the same way; the effects of the first, the largest first. costs: of the largest effect on
+    each node."""
+
+    nodes: tuple[str, ...]
+    effects: tuple[Effect, ...]
+    costs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' median, as a
+    logarithm of cost."""
+
+    model: HardwareModel
+    spread: Spread
+    costs: Floats
+    named: tuple[Named, ...]
+
+
+def judged(model: HardwareModel) -> Judged:
+    """Takes the model's values over: they are costs apart from the peers' median when it returns."""
+    signs = np.array([-1 if row.is_rate else 1 for row in model.rows], np.float32)
+    spread, costs = spreads(model.values), model.values
+    costs -= spread.middle[:, None]
+    costs *= signs[:, None]
+    found = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs)]
+    return Judged(model, spread, costs, _alike(model, found))
+
+
+def spreads(matrix: Floats) -> Spread:
+    """Of each line."""
+    parts = [
+        _spread(np.sort(np.ascontiguousarray(matrix[at : at + _AT_ONCE]), axis=1))
+        for at in range(0, len(matrix), _AT_ONCE)
+    ]
+    return Spread(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _spread(ordered: Floats) -> Spread:
+    """Of lines in order, with NaN at their ends."""
+    nodes, lines = (~np.isnan(ordered)).sum(axis=1), np.arange(len(ordered))
+
+    def at(quantile: float) -> Floats:
+        place = quantile * np.maximum(nodes - 1, 0)
+        below, above = (ordered[lines, end.astype(int)] for end in (np.floor(place), np.ceil(place)))
+        return np.asarray((below + above) / 2)
+
+    widths = [(at(1 - quantile) - at(quantile)) / width for quantile, width in _WIDTHS]
+    return Spread(nodes, at(0.5), np.maximum(*widths), at(0.1), at(0.9))
+
+
+def _medians(matrix: Floats) -> Floats:
+    """Of each column."""
+    return spreads(matrix.T).middle
+
+
+def _effects(model: HardwareModel, costs: Floats) -> Iterator[tuple[int, Effect]]:
+    """With the node of each."""
+    probes: dict[str, list[int]] = {}
+    for place, row in enumerate(model.rows):
+        probes.setdefault(row.probe, []).append(place)
+    typical = spreads(model.halves).middle
+    rest = costs.copy()
+    whole = _medians(rest)[None]
+    rest -= whole
+    parts = np.empty((len(probes), len(model.nodes)), np.float32)
+    for line, rows in enumerate(probes.values()):
+        parts[line] = rest[rows[0]] if len(rows) == 1 else _medians(rest[rows])
+        rest[rows] -= parts[line]
+    every = [*range(len(model.rows))]
+    levels: list[tuple[Level, Floats, list[tuple[str, list[int]]]]] = [
+        ("node", whole, [("", every)]),
+        ("probe", parts, [*probes.items()]),
+        ("row", rest, [(model.rows[row].probe, [row]) for row in every]),
+    ]
+    for level, matrix, scopes in levels:
+        found = spreads(matrix)
+        for line, node, reach in _candidates(matrix, found, len(levels)):
+            name, rows = scopes[line]
+            cost = float(matrix[line, node] - found.middle[line])
+            half, more = _own(model, rows, node, typical)
+            sd = float(found.sd[line])
+            if abs(cost) > max(half, reach * (sd**2 + more) ** 0.5):
+                apart = costs[rows, node] - (whole[0, node] if level == "probe" else 0)
+                show = _showing(apart, cost) if level != "row" else np.ones(1, bool)
+                told = [tuple(np.array(rows)[some].tolist()) for some in (show, ~show)]
+                yield node, Effect(level, name, cost, half, sd, int(found.nodes[line]) - 1, told[0], told[1])
+
+
+def _candidates(matrix: Floats, found: Spread, levels: int) -> Iterator[tuple[int, int, float]]:
+    """Line and node of what is far from the peers, and from how many standard deviations on it is."""
+    share = FALSE_NAMES / levels / len(matrix) / 2
+    freedoms = np.round(_EFFICIENCY * np.maximum(found.nodes - 1, LEAST_NODES - 1), 1)
+    reaches = np.array([tail_reach(float(freedom), share) for freedom in freedoms])
+    reaches[found.nodes < LEAST_NODES] = np.inf
+    least = np.maximum(np.nan_to_num(reaches * found.sd, nan=np.inf), log1p(LEAST_EFFECT))
+    for at in range(0, len(matrix), _AT_ONCE):
+        far = (
+            np.abs(matrix[at : at + _AT_ONCE] - found.middle[at : at + _AT_ONCE, None])
+            > least[at : at + _AT_ONCE, None]
+        )
+        for line, node in np.argwhere(far):
+            yield int(line) + at, int(node), float(reaches[line + at])
+
+
+def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> tuple[float, float]:
+    """Half-width of a node's own interval over some rows; and by how much its variance exceeds that of its peers. One
+    run's rows err together, so that many are not surer than one."""
+    halves = model.halves[rows, node]
+    more = np.maximum(halves**2 - typical[rows] ** 2, 0)
+    return float(np.nanmedian(halves)), float(np.nanmedian(more)) / _NORMAL**2
+
+
+def _showing(costs: Floats, cost: float) -> NDArray[np.bool_]:
+    """Which rows show an effect: at least half of it, in its direction."""
+    return np.asarray(costs * copysign(1, cost) > _SIMILAR * abs(cost))
+
+
+def _alike(model: HardwareModel, found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
+    """Nodes with the same large effects together, the most ill first."""
+    of_nodes: dict[int, list[Effect]] = {}
+    for node, effect in found:
+        of_nodes.setdefault(node, []).append(effect)
+    groups: dict[tuple[Any, ...], list[tuple[int, list[Effect]]]] = {}
+    for node, effects in of_nodes.items():
+        effects.sort(key=lambda one: -abs(one.cost))
+        large = [one for one in effects if abs(one.cost) > _SIMILAR * abs(effects[0].cost)]
+        rows = () if large[0].level == "node" else large[0].rows if large[0].level == "row" else ()
+        groups.setdefault(tuple(sorted({(one.level, one.name, one.cost > 0) for one in large})) + rows, []).append(
+            (node, effects)
+        )
+    named = [
+        Named(tuple(model.nodes[node] for node, _ in some), tuple(some[0][1]), tuple(each[0].cost for _, each in some))
+        for some in groups.values()
+    ]
+    return tuple(sorted(named, key=lambda one: -max(map(abs, one.costs))))
+
+
+def share_of(cost: float, *, is_rate: bool) -> float:
+    """How far a value is from its peers', as a share: a rate falls by as much as a time rises."""
+    return exp(-cost if is_rate else cost) - 1

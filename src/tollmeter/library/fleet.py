@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll fleet report`: which nodes of a fleet differ from their peers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
+from tollmeter.library import places
+from tollmeter.library.datasets import add_run
+from tollmeter.model import Failure
+from tollmeter.saying import say
+from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
+
+NOTHING = 6
+
+
+def report(names: Sequence[str]) -> list[Judged]:
+    """names: one dataset, or runs; those that cannot be read are named and left out. One answer for each hardware
+    model, the largest first. Raises Failure: 2 for what is neither, 5 where nothing can be read, 6 where no row can be
+    judged."""
+    if len(names) == 1 and is_dataset(Path(names[0])):
+        return _judged(read_fleet(Path(names[0])))
+    with tempfile.TemporaryDirectory() as scratch:
+        failures = [failure for name in names if (failure := _added(name, Path(scratch)))]
+        if len(failures) == len(names):
+            raise failures[0]
+        return _judged(read_fleet(Path(scratch)))
+
+
+def _added(name: str, dataset: Path) -> Failure | None:
+    try:
+        add_run(places.find_run(name), dataset, ("rows", "machines"))
+    except Failure as failure:
+        say(f"{name} is left out: {failure.sentence}")
+        return failure
+    return None
+
+
+def _judged(fleet: Fleet) -> list[Judged]:
+    if not len(fleet.rows):
+        raise Failure("no row has an interval of enough visits on any machine", NOTHING)
+    rows = [_row(told) for told in fleet.rows]
+    of_models: dict[str, list[int]] = {}
+    for column, (_, model) in enumerate(fleet.machines):
+        of_models.setdefault(model, []).append(column)
+    found = []
+    for model, columns in sorted(of_models.items(), key=lambda one: -len(one[1])):
+        some = slice(None) if len(of_models) == 1 else columns
+        names = [fleet.machines[column][0] for column in columns]
+        found.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
+    if all(one.spread.nodes.max() < 2 for one in found):
+        raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
+    return found
+
+
+def _row(told: dict[str, object]) -> FleetRow:
+    """A dataset may come from elsewhere."""
+    try:
+        parameters = json.loads(str(told["parameters"]))
+    except ValueError:
+        parameters = {}
+    words = {name: str(told[name] or "") for name in ("probe", "metric", "abi", "target", "unit", "better", "state")}
+    return FleetRow(parameters=parameters if isinstance(parameters, dict) else {}, **words)

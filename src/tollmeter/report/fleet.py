@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet's answer: the nodes that differ from their peers, a line for those that differ in the same way; how rows are
+distributed over nodes; and a page with a map of rows and nodes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from math import exp
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, Judged, Named, share_of
+from tollmeter.numbers.readings import RATES
+from tollmeter.report.columns import clean
+from tollmeter.report.numbers import percent, quantity
+from tollmeter.report.page import rendered
+from tollmeter.report.tables import Column, Line, Table, table
+
+MOST_ROWS = 12
+MOST_EFFECTS = 4
+MOST_NAMES = 3
+MOST_VALUES = 3
+MOST_CELLS = 8_000_000
+"""Of the map: beyond, it has a line for a probe."""
+SCALE = 400
+"""Steps of one natural logarithm in a cell of the map, which is one byte."""
+Block = Table | str
+
+
+def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
+    """All that is printed. whole: every row's distribution."""
+    for one in models:
+        nodes, rows = len(one.model.nodes), int((one.spread.nodes > 1).sum())
+        yield f"{clean(one.model.name)}: {nodes} nodes, {rows} rows that several have."
+        yield from (sentence(one, each) for each in one.named)
+        yield _tally(one)
+        found = distribution(one, None if whole else MOST_ROWS)
+        if found:
+            yield found
+
+
+def _tally(one: Judged) -> str:
+    nodes, named = len(one.model.nodes), sum(len(each.nodes) for each in one.named)
+    if nodes < LEAST_NODES:
+        return f"No node is judged: that takes {LEAST_NODES} nodes of one model."
+    return f"{named} of {nodes} nodes differ from their peers."
+
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
+
+
+def sentence(one: Judged, named: Named) -> str:
+    """Which nodes, in what, by how much, and what of them is like their peers."""
+    said = _several(one, named) if len(named.nodes) > 1 else "; ".join(_effects(one.model, named.effects))
+    return f"{clean(_names(named.nodes))}: {said}."
+
+
+def _names(nodes: Sequence[str]) -> str:
+    if len(nodes) <= MOST_NAMES:
+        return ", ".join(nodes)
+    return f"{', '.join(nodes[:MOST_NAMES])} and {len(nodes) - MOST_NAMES} more ({len(nodes)} nodes)"
+
+
+def _several(one: Judged, named: Named) -> str:
+    first = named.effects[0]
+    ends = sorted({_percent(one.model, first, cost) for cost in (min(named.costs, key=abs), max(named.costs, key=abs))})
+    return f"{_what(one.model, first)} {' to '.join(ends)} {_direction(one.model, first)} their peers"
+
+
+def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
+    for effect in effects[:MOST_EFFECTS]:
+        ends = sorted(
+            (effect.cost - effect.half, effect.cost + effect.half), key=lambda cost: abs(_share(model, effect, cost))
+        )
+        said = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
+        interval = " to ".join(_percent(model, effect, end) for end in ends)
+        spread = f"95 % interval {interval}; the peers differ by {percent(exp(effect.sd) - 1)}"
+        yield f"{_what(model, effect)} {said} ({spread})"
+    if len(effects) > MOST_EFFECTS:
+        yield f"{len(effects) - MOST_EFFECTS} more rows or probes differ"
+    elif effects[0].level != "node":
+        probes = {row.probe for row in model.rows} - {effect.name for effect in effects}
+        if probes:
+            yield f"its {len(probes)} other probes are like its peers'"
+
+
+def _what(model: HardwareModel, effect: Effect) -> str:
+    if effect.level == "row":
+        return row_name(model.rows[effect.rows[0]])
+    of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
+    if effect.level == "node":
+        return "all rows" if not effect.others else f"the median of all rows ({of})"
+    return f"{effect.name} ({of}{_only(model, effect)})"
+
+
+def _only(model: HardwareModel, effect: Effect) -> str:
+    """By which parameter the rows that show it are apart from the others, where one does."""
+    show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
+    for name in show[0] if show and others else ():
+        own = list(dict.fromkeys(str(one.get(name)) for one in show))
+        if len(own) <= MOST_VALUES and not {*own} & {str(one.get(name)) for one in others}:
+            return f": only {name}={','.join(own)}"
+    return ""
+
+
+def _is_rate(model: HardwareModel, effect: Effect) -> bool:
+    return all(model.rows[row].is_rate for row in effect.rows)
+
+
+def _share(model: HardwareModel, effect: Effect, cost: float) -> float:
+    return share_of(cost, is_rate=_is_rate(model, effect))
+
+
+def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
+    return percent(abs(_share(model, effect, cost)))
+
+
+def _direction(model: HardwareModel, effect: Effect) -> str:
+    rows = [model.rows[row] for row in effect.rows]
+    is_time = effect.level == "node" or all(row.unit in ("ns", "cycle", *RATES) for row in rows)
+    if _is_rate(model, effect) or not is_time:
+        return "over" if _share(model, effect, effect.cost) > 0 else "under"
+    return "slower than" if effect.cost > 0 else "faster than"
+
+
+def row_name(row: FleetRow) -> str:
+    words = (row.probe, row.metric, *(f"{name}={value}" for name, value in row.parameters.items()))
+    state = {"shared": " on a contended core", "unknown": " on a core of unknown state"}.get(row.state, "")
+    return clean(" ".join(map(str, words)) + state)
+
+
+# ---- distributions --------------------------------------------------------------------------------------------------
+
+
+def distribution(one: Judged, most: int | None) -> Table | None:
+    """Rows that several nodes have, those that differ most first."""
+    spread = one.spread
+    places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
+    columns = [Column("Rows"), Column("nodes", True, spare=1), Column("median", True), Column("10 %", True, spare=2),
+               Column("90 %", True, spare=2), Column("differ by", True)]  # fmt: skip
+    lines = [Line((row_name(one.model.rows[row]), str(spread.nodes[row]), *_values(one, row),
+                   percent(exp(spread.sd[row]) - 1))) for row in places]  # fmt: skip
+    title = "Rows" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
+    return table(title, columns, lines) if lines else None
+
+
+def _values(one: Judged, row: int) -> list[Any]:
+    ends = (one.spread.middle[row], one.spread.low[row], one.spread.high[row])
+    return [quantity(exp(end), one.model.rows[row].unit) for end in ends]
+
+
+def as_json(models: Sequence[Judged]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode({
+        "models": [{"model": one.model.name, "nodes": len(one.model.nodes), "rows": _rows(one)} for one in models],
+        "named": [_named(one, named) for one in models for named in one.named],
+    })) + b"\n"  # fmt: skip
+
+
+def _rows(one: Judged) -> list[dict[str, Any]]:
+    values = [np.exp(column).tolist() for column in (one.spread.middle, one.spread.low, one.spread.high)]
+    numbers = zip(one.model.rows, one.spread.nodes.tolist(), *values, one.spread.sd.tolist(), strict=True)
+    return [
+        {"probe": row.probe, "metric": row.metric, "parameters": row.parameters, "abi": row.abi, "target": row.target,
+         "unit": row.unit, "state": row.state, "nodes": nodes, "median": middle, "p10": low, "p90": high, "sd": sd}
+        for row, nodes, middle, low, high, sd in numbers if nodes
+    ]  # fmt: skip
+
+
+def _named(one: Judged, named: Named) -> dict[str, Any]:
+    effects = [
+        {"level": effect.level, "name": _what(one.model, effect), "cost": exp(effect.cost) - 1,
+         "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
+        for effect in named.effects
+    ]  # fmt: skip
+    said = sentence(one, named)
+    return {"nodes": named.nodes, "said": said, "model": one.model.name, "effects": effects}
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def page(models: Sequence[Judged]) -> str:
+    """One page that needs no other file."""
+    words = {
+        "nodes": sum(len(one.model.nodes) for one in models),
+        "models": [{"name": one.model.name, "tally": _tally(one), "named": [sentence(one, each) for each in one.named],
+                    "rows": distribution(one, MOST_ROWS)} for one in models],
+    }  # fmt: skip
+    return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data={"maps": [*map(heat_map, models)]})
+
+
+def heat_map(one: Judged) -> dict[str, Any]:
+    """Nodes from the most ill one on, and rows; of too many a line for each probe. A cell is how far a cost is from the
+    peers' median; -128 is no number."""
+    ill = [node for named in one.named for node in named.nodes]
+    rank = {name: place for place, name in enumerate(ill)}
+    order = sorted(range(len(one.model.nodes)), key=lambda node: rank.get(one.model.nodes[node], len(rank)))
+    names, costs = _lines(one)
+    with np.errstate(invalid="ignore"):
+        steps = np.nan_to_num(np.clip(np.rint(costs[:, order] * SCALE), -127, 127), nan=-128).astype(np.int8)
+    return {
+        "model": one.model.name, "nodes": [one.model.nodes[node] for node in order], "ill": len(ill), "rows": names,
+        "scale": SCALE, "cells": base64.b64encode(steps.tobytes()).decode(),
+    }  # fmt: skip
+
+
+def _lines(one: Judged) -> tuple[list[str], Any]:
+    order = sorted(range(len(one.model.rows)), key=lambda row: (one.model.rows[row].probe, row))
+    if one.costs.size <= MOST_CELLS:
+        return [row_name(one.model.rows[row]) for row in order], one.costs[order]
+    probes: dict[str, list[int]] = {}
+    for row in order:
+        probes.setdefault(one.model.rows[row].probe, []).append(row)
+    with np.errstate(all="ignore"):
+        return [*probes], np.array([np.nanmedian(one.costs[rows], axis=0) for rows in probes.values()])

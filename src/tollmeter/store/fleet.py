@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a dataset of many machines as one matrix for each hardware model, in memory that their numbers take."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from glob import escape, glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.extras import PARQUET, bring
+from tollmeter.model import Failure
+from tollmeter.root import ROOT
+from tollmeter.saying import say
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FILES = 500
+"""That are read at a time."""
+_MEMORY = "512MB"
+_PLACE = "probe, revision, abi, target, clock, parameters, metric, state"
+"""What tells a row from others; a core's states are not compared with each other."""
+_TOLD = (*_PLACE.split(", "), "unit", "better")
+_USABLE = (
+    f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
+    f" AND layouts >= {LEAST_LAYOUTS}"
+)
+
+
+class Fleet(NamedTuple):
+    """machines: name and hardware model of each; rows: the columns of _TOLD of each; values: logarithm of each row
+    (line) on each machine (column), NaN where there is none, and halves of its interval. Several runs of a machine are
+    averaged."""
+
+    machines: Sequence[tuple[str, str]]
+    rows: Sequence[dict[str, Any]]
+    values: NDArray[np.float32]
+    halves: NDArray[np.float32]
+
+
+def is_dataset(folder: Path) -> bool:
+    return (folder / "rows").is_dir() and (folder / "machines").is_dir()
+
+
+def read_fleet(folder: Path) -> Fleet:
+    """Raises Failure: 2 where it is no dataset, 5 where none of its files can be read. A file that cannot be read is
+    named and left out."""
+    bring(ROOT, PARQUET)
+    import duckdb
+
+    if not is_dataset(folder):
+        raise Failure(f"{folder} is no dataset: it has no folders rows and machines (toll export --dataset)")
+    with duckdb.connect() as db:
+        db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2; SET preserve_insertion_order = false")
+        db.execute("CREATE TABLE keys (key UBIGINT, place INTEGER)")
+        machines = _machines(db, folder)
+        if not machines:
+            raise Failure(f"{folder}: no file of the table machines can be read", 5)
+        return _read(db, folder, machines)
+
+
+def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
+    """The hardware model of each."""
+    files, words = _files(folder, "machines"), "SELECT file_index, cpu, kernel, caches FROM read_parquet(?)"
+    found: dict[str, str] = {}
+    for some in _parts(files):
+        for readable in _readable(db, words, some):
+            for at, cpu, kernel, caches in db.execute("FROM batch").fetchall():
+                found[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+    return found
+
+
+def _caches(text: str) -> str:
+    """In words. What is no list of caches is told as it is: it only has to be equal."""
+    try:
+        caches = [
+            (f"L{one['level']}{one['kind'][0] if one['kind'] != 'unified' else ''}", int(one["size_bytes"]))
+            for one in json.loads(text)
+        ]
+        return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not told"
+    except (ValueError, TypeError, KeyError, IndexError):
+        return text
+
+
+def _files(folder: Path, table: str) -> list[str]:
+    return sorted(glob(f"{escape(str(folder / table))}/machine=*/day=*/*.parquet"))  # noqa: PTH207  a Path for each of 20,000 takes 3 s
+
+
+def _machine(path: str) -> str:
+    return path.split("/")[-3].removeprefix("machine=")
+
+
+def _parts(files: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (files[at : at + _FILES] for at in range(0, len(files), _FILES))
+
+
+def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The files of which a query can be made, together or in parts; the others are named."""
+    import duckdb
+
+    try:
+        db.execute(f"CREATE OR REPLACE TEMP TABLE batch AS {words}", [files])
+        yield files
+    except duckdb.Error as error:
+        if len(files) == 1:
+            say(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
+            return
+        for half in (files[: len(files) // 2], files[len(files) // 2 :]):
+            yield from _readable(db, words, half)
+
+
+def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
+    """Files by machine: the first of each, then the second of each."""
+    of_machines = defaultdict(list)
+    for path in files:
+        of_machines[_machine(path)].append(path)
+    for at in range(max(map(len, of_machines.values()), default=0)):
+        yield [several[at] for several in of_machines.values() if len(several) > at]
+
+
+def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -> Fleet:
+    import numpy as np
+
+    columns = {name: at for at, name in enumerate(models)}
+    # A machine's numbers stand together, so that a file is written to one place.
+    values, squares, counts = (np.zeros((len(models), 0), kind) for kind in (np.float32, np.float32, np.uint8))
+    rows: list[dict[str, Any]] = []
+    words = (
+        f"SELECT file_index AS file, hash({_PLACE}) AS key, ln(median)::FLOAT AS value,"
+        f" (ln(high / low) / 2)::FLOAT AS half FROM read_parquet(?) WHERE {_USABLE}"
+    )
+    files = [path for path in _files(folder, "rows") if _machine(path) in columns]
+    for some in (part for turn in _rounds(files) for part in _parts(turn)):
+        for readable in _readable(db, words, some):
+            rows += _new_rows(db, readable, len(rows))
+            more = len(rows) - values.shape[1]
+            if more:
+                values, squares, counts = (np.pad(each, ((0, 0), (0, more))) for each in (values, squares, counts))
+            read = db.execute("SELECT place, file, value, half FROM batch JOIN keys USING (key)").fetchnumpy()
+            starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
+            at = starts[read["file"].astype(np.int32)] + read["place"]
+            values.reshape(-1)[at] += read["value"]
+            squares.reshape(-1)[at] += read["half"] ** 2
+            counts.reshape(-1)[at] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values /= counts
+        halves = np.sqrt(squares, out=squares)
+        halves /= counts
+    return Fleet([*models.items()], rows, values.T, halves.T)
+
+
+def _new_rows(db: duckdb.DuckDBPyConnection, files: Sequence[str], known: int) -> list[dict[str, Any]]:
+    """The rows of the batch that no batch before it has. Their words are read from one file each."""
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE fresh AS SELECT key, min(file) AS file"
+        " FROM batch ANTI JOIN keys USING (key) GROUP BY key"
+    )
+    named = sorted({int(at) for (at,) in db.execute("SELECT DISTINCT file FROM fresh").fetchall()})
+    if not named:
+        return []
+    told = db.execute(
+        f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _TOLD)})), key FROM"
+        f" (SELECT {', '.join(_TOLD)}, hash({_PLACE}) AS key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
+        " ORDER BY any_value(probe), any_value(metric), any_value(parameters)",
+        [[files[at] for at in named]],
+    ).fetchall()
+    import numpy as np
+
+    db.register(
+        "told", {"key": np.array([key for _, key in told], np.uint64), "place": np.arange(known, known + len(told))}
+    )
+    db.execute("INSERT INTO keys FROM told")
+    return [row for row, _ in told]

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that differ from their peers: planted ones are found, named together, and no others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from books import healthy
+from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
+from tollmeter.library.derive import derived_table
+from tollmeter.library.fleet import report
+from tollmeter.model import Book, Failure
+from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
+from tollmeter.saying import listen
+from tollmeter.store.dataset import machine_name, write_run
+from tollmeter.store.export import flat_parameters
+
+PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
+Plant = Callable[[NDArray[np.float32]], None]
+
+
+def row(probe: str, size: int) -> FleetRow:
+    rate = probe == "memory.read_bandwidth"
+    unit, better = ("B/s", "more") if rate else ("ns", "less")
+    return FleetRow(probe, "load", {"size": size, "pages": "huge"}, "x86_64", "local", unit, better, "whole")
+
+
+def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> Judged:
+    """Each node differs by 0.7 % as a whole, each row of it by 1 %, and each interval is ±2 %."""
+    chance = np.random.default_rng(seed)
+    rows = [row(probe, size) for probe in PROBES for size in range(sizes)]
+    values = 3 + 0.01 * chance.normal(size=(len(rows), nodes)) + 0.007 * chance.normal(size=nodes)
+    values = values.astype(np.float32)
+    plant(values)
+    halves = np.full(values.shape, 0.02, np.float32)
+    return judged(HardwareModel("one model", [f"node{at}" for at in range(nodes)], rows, values, halves))
+
+
+def names(found: Judged) -> set[str]:
+    return {node for named in found.named for node in named.nodes}
+
+
+def test_no_more_than_one_node_in_a_thousand_is_named_falsely() -> None:
+    assert sum(len(names(fleet(1000, seed=seed))) for seed in range(5)) <= 5
+
+
+def test_slow_nodes_are_found_and_are_one_line() -> None:
+    def slow(values: NDArray[np.float32]) -> None:
+        values[:20, ::100] += np.float32(np.log(1.05))
+        values[20:40, ::100] -= np.float32(np.log(1.05))
+        values[40:, ::100] += np.float32(np.log(1.05))
+
+    found = fleet(1000, slow)
+    assert len(names(found) & {f"node{at}" for at in range(0, 1000, 100)}) >= 9
+    assert len(names(found)) <= 11
+    line = max(found.named, key=lambda named: len(named.nodes))
+    assert len(line.nodes) >= 9 and line.effects[0].level == "node"
+    assert "more (" in sentence(found, line) and "slower than their peers" in sentence(found, line)
+
+
+def test_a_bad_memory_channel_is_named_with_the_rows_that_show_it() -> None:
+    def plant(values: NDArray[np.float32]) -> None:
+        values[20:40, 17] += np.float32(np.log(0.62))
+        values[20, 17] -= np.float32(np.log(0.62))
+
+    found = fleet(500, plant)
+    (named,) = (one for one in found.named if "node17" in one.nodes)
+    (effect, *_) = named.effects
+    assert (effect.level, effect.name, effect.peers) == ("probe", "memory.read_bandwidth", 499)
+    assert effect.rows == tuple(range(21, 40)) and effect.others == (20,)
+    said = sentence(found, named)
+    assert "19 of 20 rows" in said and "38 % under its 499 peers" in said
+    assert "its 2 other probes are like its peers'" in said
+
+
+def test_a_single_row_is_named_with_its_parameters() -> None:
+    found = fleet(300, lambda values: values.__setitem__((3, 5), values[3, 5] + 0.5))
+    (named,) = found.named
+    assert named.nodes == ("node5",) and named.effects[0].rows == (3,)
+    assert "memory.latency load size=3" in sentence(found, named)
+
+
+def test_a_node_with_a_wide_interval_of_its_own_is_not_named() -> None:
+    def judge(half: float) -> Judged:
+        made = fleet(200).model
+        values = np.random.default_rng(2).normal(3, 0.01, (60, 200)).astype(np.float32)
+        values[:, 7] += 0.06
+        halves = np.full(values.shape, 0.02, np.float32)
+        halves[:, 7] = half
+        return judged(HardwareModel("m", made.nodes, made.rows, values, halves))
+
+    assert names(judge(0.02)) >= {"node7"}
+    assert "node7" not in names(judge(0.08))
+
+
+def test_few_nodes_and_rows_that_few_have_name_none() -> None:
+    assert not fleet(3, lambda values: values.__setitem__((slice(None), 0), 9)).named
+
+    def sparse(values: NDArray[np.float32]) -> None:
+        values[0, 3:] = np.nan
+        values[0, 0] += 2
+        values[1] = np.nan
+
+    assert not [one for one in fleet(200, sparse).named if one.effects[0].rows == (0,)]
+
+
+# ---- from files -----------------------------------------------------------------------------------------------------
+
+
+def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
+    made = healthy(("x86_64",), visits=4, samples=3)
+    rows = tuple(
+        replace(one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4)
+        if one.median is not None and one.low is not None and one.high is not None
+        else one
+        for one in made.index.rows
+    )
+    told = replace(made.index.machine, host=host, kernel=kernel)
+    return replace(made, index=replace(made.index, rows=rows, machine=told))
+
+
+def dataset(folder: Path, books: list[Book]) -> Path:
+    for one in books:
+        tables = [(name, flat_parameters(derived_table(name, one.index))) for name in ("rows", "machines")]
+        write_run(folder, one.index, tables)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    chance = np.random.default_rng(3)
+    books = [machine(f"n{at}", float(np.exp(0.004 * chance.normal())) * (1.1 if at == 7 else 1)) for at in range(24)]
+    return dataset(tmp_path_factory.mktemp("fleet"), [*books, machine("n1"), machine("other", kernel="6.12")])
+
+
+def test_a_dataset_is_judged_by_hardware_model(written: Path) -> None:
+    many, one = report([str(written)])
+    assert (len(many.model.nodes), len(one.model.nodes)) == (24, 1)
+    assert "kernel 6.1," in many.model.name and "kernel 6.12," in one.model.name
+    (named,) = many.named
+    assert [node.split("-")[0] for node in named.nodes] == ["n7"]
+    told = json.loads(as_json([many, one]))
+    assert told["named"][0]["nodes"] == [*named.nodes]
+    rows = {(row["probe"], json.dumps(row["parameters"]), row["metric"]): row for row in told["models"][0]["rows"]}
+    assert all(row["nodes"] == 24 and row["p10"] <= row["median"] <= row["p90"] for row in rows.values())
+    assert any("23 peers" in block for block in blocks([many], whole=False) if isinstance(block, str))
+
+
+def test_files_that_cannot_be_read_are_named_and_the_others_are_judged(written: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(written, copy)
+    broken, foreign = (next(copy.glob(f"rows/machine=n{at}-*/*/*")) for at in (3, 4))
+    broken.write_bytes(broken.read_bytes()[:200])
+    duckdb.execute(f"COPY (SELECT 'x' AS median) TO '{foreign}' (FORMAT parquet)")
+    said: list[str] = []
+    listen(said.append)
+    many, _ = report([str(copy)])
+    assert sum(str(path) in line for line in said for path in (broken, foreign)) == 2
+    assert sum(~np.isnan(many.costs[0])) == 22
+    assert many.named[0].nodes[0].startswith("n7-")
+
+
+def test_what_is_no_fleet_ends_with_a_sentence(tmp_path: Path) -> None:
+    two = dataset(tmp_path / "two", [machine("a"), machine("b", kernel="6.12")])
+    with pytest.raises(Failure, match="in common") as caught:
+        report([str(two)])
+    assert caught.value.exit_code == 6
+    for path in two.glob("*/*/*/*"):
+        path.write_bytes(b"PAR1 no")
+    with pytest.raises(Failure, match="machines can be read") as caught:
+        report([str(two)])
+    assert caught.value.exit_code == 5
+    with pytest.raises(Failure) as caught:
+        report([str(tmp_path / "nothing")])
+    assert caught.value.exit_code == 2
+
+
+def test_the_page_escapes_names_and_its_map_has_the_ill_nodes_first(written: Path) -> None:
+    many, _ = report([str(written)])
+    map_: dict[str, Any] = heat_map(many)
+    assert map_["nodes"][0].startswith("n7-") and map_["ill"] == 1
+    cells = np.frombuffer(base64.b64decode(map_["cells"]), np.int8).reshape(len(map_["rows"]), -1)
+    assert cells.shape == (len(map_["rows"]), 24)
+    assert abs(np.median(cells[:, 0][cells[:, 0] != -128])) == pytest.approx(np.log(1.1) * map_["scale"], abs=3)
+    hostile = HardwareModel("</script><b>", ["<img>", *"abc"], many.model.rows[:1], *(np.ones((1, 4), np.float32),) * 2)
+    text = page([judged(hostile)])
+    assert "<img>" not in text and "</script><b>" not in text
+
+
+def test_equal_machines_have_equal_names() -> None:
+    assert machine_name(machine("a").index.machine) == machine_name(machine("a", 2.0).index.machine)
+    assert machine_name(machine("a").index.machine) != machine_name(machine("b").index.machine)
