@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tollmeter.catalog import unknown
+from tollmeter.cli import fleet_jobs
 from tollmeter.cli.printing import write
 
 if TYPE_CHECKING:
@@ -60,5 +61,10 @@ def _print(models: list[Judged], *, whole: bool) -> None:
             console.print()
 
 
-VERBS: dict[str, Callable[..., Any]] = {"report": report}
+VERBS: dict[str, Callable[..., Any]] = {
+    "submit": fleet_jobs.submit,
+    "status": fleet_jobs.status,
+    "collect": fleet_jobs.collect,
+    "report": report,
+}
 """Of the group `toll fleet`."""

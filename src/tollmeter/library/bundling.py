@@ -18,7 +18,7 @@ import msgspec
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.library import places
-from tollmeter.library.command_words import suite_of_words
+from tollmeter.library.command_words import parsed, suite_of_words
 from tollmeter.library.option_values import names, seconds, share
 from tollmeter.library.options import DEFAULT_BUDGET, usual_precision
 from tollmeter.library.wanted import asking
@@ -84,6 +84,13 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
     probes = {abi: len(several) - 1 for abi, several in executables.items()}
     return Bundled(_content(out, files, folders), not _is_archive(out), probes)
+
+
+def planned_s(asked: Asked) -> float:
+    """The budget, before anything is built. Raises Failure (2)."""
+    named = parsed(asked.words)[1]
+    suite = places.suites().get(named[0].name) if len(named) == 1 else None
+    return seconds(asked.budget or (suite and suite.budget) or DEFAULT_BUDGET)
 
 
 def _portable(suite: Suite) -> Suite:

@@ -13,7 +13,7 @@ import msgspec
 
 from tollmeter.library import places
 from tollmeter.library.prepare import with_history
-from tollmeter.model import Failure, Machine
+from tollmeter.model import Failure
 from tollmeter.plan import measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.protocol import clean, clean_suite, joined
@@ -33,20 +33,25 @@ class Imported(NamedTuple):
 def imported(path: Path, out: Path | None) -> Imported:
     """Raises Failure: 2 where there is no such file or the folder is taken, 5 where it holds no run of a bundle."""
     found = captured(path)
-    machine = found.head.machine
-    assert machine is not None
-    request = _request(path, found, machine)
+    request = request_of(path, found)
     folder = out.resolve() if out else places.new_folder(request.suite.name)
-    request = msgspec.structs.replace(request, id=folder.name)
-    with Journal.create(folder, request, joined(found.first)) as journal:
-        for stream in found.visits:
-            journal.append(stream)
-        journal.note(found.session)
+    write_run(found, request, folder)
     places.remember(folder)
     return Imported(folder, len(found.visits), found.lost)
 
 
-def _request(path: Path, found: Capture, machine: Machine) -> Request:
+def write_run(found: Capture, request: Request, folder: Path) -> None:
+    """A run's folder. Raises Failure: 2 where the folder holds a run, 5 where it cannot be written."""
+    with Journal.create(folder, msgspec.structs.replace(request, id=folder.name), joined(found.first)) as journal:
+        for stream in found.visits:
+            journal.append(stream)
+        journal.note(found.session)
+
+
+def request_of(path: Path, found: Capture) -> Request:
+    """Raises Failure: 2 where the journal has none, 5 where it cannot be read."""
+    machine = found.head.machine
+    assert machine is not None
     line = next((line for line in found.first if line.kind == "request"), None)
     if line is None:
         raise Failure(

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll fleet submit`, `status` and `collect`: a bundle on every node of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter.cli.printing import TableColumns, print_columns, say
+from tollmeter.library.options import DEFAULT_BUDGET
+from tollmeter.root import typed
+
+if TYPE_CHECKING:
+    from tollmeter.library.fleet_collecting import NodeState
+
+INCOMPLETE = 1
+_OWN = ("account", "constraint")
+
+
+def submit(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="suites, probes, globs, NAME=VALUE; after --, options of sbatch")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="a new folder that every node has at the same path")],
+    nodes: Annotated[str | None, typer.Option(help="node[1-3],node7, or how many [all of the partition]")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm's partition [the default one]")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm's account")] = None,
+    constraint: Annotated[str | None, typer.Option(help="features that a node must have")] = None,
+    limit: Annotated[str | None, typer.Option("--time", help="time limit of a job [the budget and 5 minutes]")] = None,
+    abi: Annotated[list[str] | None, typer.Option(help="ABIs of the nodes: x86_64,aarch64 [this CPU's]")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"wall time on each node [{DEFAULT_BUDGET}]")] = None,
+    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
+) -> None:
+    """Submit a bundle to Slurm: one exclusive job for each node."""
+    from tollmeter.library import fleet_jobs
+    from tollmeter.library.bundling import Asked
+
+    first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
+    own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
+    asked = Asked(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
+    wishes = fleet_jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
+    if shown:
+        print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
+        return
+    made = fleet_jobs.submit(asked, out.resolve(), wishes)
+    say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
+    *,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> None:
+    """Print what each node has measured, and why another has not."""
+    from tollmeter.library.fleet_collecting import states
+
+    _print(states(folder.resolve()), form)
+
+
+def collect(
+    folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="folder of the runs, one for each node [FOLDER/runs]")] = None,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> int:
+    """Make a run of each node's whole journal, while jobs run and after."""
+    from tollmeter.library.fleet_collecting import collect as collected
+
+    runs = out or folder / "runs"
+    found = collected(folder.resolve(), runs.resolve())
+    _print(found, form)
+    whole = sum(state.run is not None for state in found)
+    say(f"{whole} of {len(found)} nodes have a run in {runs}")
+    return 0 if whole == len(found) else INCOMPLETE
+
+
+def _print(found: list[NodeState], form: str) -> None:
+    names = ("node", "state", "visits", "remarks", "journal", "run")
+    rows = [
+        (
+            state.node, state.state, str(state.attempt.visits if state.attempt else 0), "; ".join(state.remarks),
+            str(state.attempt.folder) if state.attempt else "", str(state.run or ""),
+        )
+        for state in found
+    ]  # fmt: skip
+    print_columns(TableColumns(names, rows, narrow=4, whole=names[:3]), form)

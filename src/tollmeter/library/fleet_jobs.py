@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll fleet submit`: a bundle for every node, as one exclusive Slurm job each (docs/fleet.md).
+
+DIR is on a file system that every node mounts at the same path:
+
+    fleet.json                              what was submitted (Submission)
+    bundle.sh  job.sh                       the payload, and the script of every job
+    journals/NODE/JOB.RESTARTS/             of one attempt: `started`, `log`, journal.jsonl
+    runs/NODE/                              of `toll fleet collect`
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shlex
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.files import plain, read_regular, write_whole
+from tollmeter.library.bundling import Asked, bundled, planned_s
+from tollmeter.model import Failure
+from tollmeter.root import typed
+from tollmeter.saying import say
+from tollmeter.targets import slurm
+from tollmeter.version import VERSION
+
+NAME, PAYLOAD, SCRIPT, JOURNALS = "fleet.json", "bundle.sh", "job.sh", "journals"
+_MOST_BYTES = 64 << 20
+_MARGIN_S = 300
+"""Of the default time limit, for a node that unpacks slowly from a shared file system."""
+_FIRST_CHOICE = ("idle", "mixed", "allocated", "completing")
+
+_JOB = """#!/bin/sh
+{options}
+# One node's job of `toll fleet submit`: sbatch --nodelist=NODE {script}
+# A requeued job makes a new attempt. 30 s before the time limit Slurm interrupts it, and the journal keeps its visits.
+attempt={folder}/{journals}/$SLURMD_NODENAME/$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}
+mkdir -p "$attempt" && : >"$attempt/started" || exit 5
+exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
+"""
+
+
+class Submission(msgspec.Struct):
+    """name: of its jobs. submitted: seconds since 1970. nodes: their names, or hosts. jobs: the number of each node's
+    first job. refused: why a node has none."""
+
+    name: str
+    words: tuple[str, ...]
+    tollmeter: str
+    submitted: float
+    nodes: tuple[str, ...]
+    jobs: dict[str, str] = {}
+    refused: dict[str, str] = {}
+
+
+class Wishes(NamedTuple):
+    """nodes: a list such as node[1-3], a number of nodes, or None for all of the partition. more: words for sbatch."""
+
+    partition: str | None = None
+    nodes: str | None = None
+    time: str | None = None
+    more: tuple[str, ...] = ()
+
+
+def job_script(asked: Asked, folder: Path, wishes: Wishes, name: str) -> str:
+    """Raises Failure (2) for an option that would end its line."""
+    minutes = math.ceil((planned_s(asked) + _MARGIN_S) / 60)
+    options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
+    options += [f"--job-name={name}", f"--time={wishes.time or minutes}"]
+    options += [*([f"--partition={wishes.partition}"] if wishes.partition else []), *wishes.more]
+    for option in options:
+        if not option.isprintable():
+            raise Failure(f"{option!r}: an option of sbatch has characters that cannot be printed")
+    return _JOB.format(
+        options="\n".join(f"#SBATCH {shlex.quote(option)}" for option in options),
+        folder=shlex.quote(str(folder)), script=shlex.quote(str(folder / SCRIPT)), journals=JOURNALS, payload=PAYLOAD,
+    )  # fmt: skip
+
+
+def new_name() -> str:
+    return f"toll-{secrets.token_hex(4)}"
+
+
+def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
+    """Raises Failure: 2 where the folder is not empty, or sbatch refuses every node, 5 where there is no Slurm."""
+    nodes = _chosen(wishes)
+    submission = Submission(new_name(), asked.words, VERSION, time.time(), nodes)
+    script = job_script(asked, folder, wishes, submission.name)
+    prepare(asked, folder, submission)
+    write_whole(folder / SCRIPT, script.encode())
+    try:
+        for node in nodes:
+            try:
+                submission.jobs[node] = slurm.submitted(script, [f"--nodelist={node}"])
+            except Failure as failure:
+                submission.refused[node] = failure.sentence
+                if not submission.jobs and (node == nodes[-1] or len(submission.refused) == _ENOUGH_REFUSED):
+                    raise
+                say(f"{node}: {failure.sentence}")
+    finally:
+        keep(folder, submission)
+    return submission
+
+
+_ENOUGH_REFUSED = 10
+"""First nodes: the reason is in the options, and not in the nodes."""
+
+
+def prepare(asked: Asked, folder: Path, submission: Submission) -> None:
+    """The folder with the payload. Raises Failure: 2 where the folder is not empty, 5 where it cannot be written."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Failure(f"{folder} is not empty: each submission has a folder of its own")
+    payload = bundled(asked, Path(PAYLOAD))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / PAYLOAD, payload.content)
+    keep(folder, submission)
+
+
+def keep(folder: Path, submission: Submission) -> None:
+    write_whole(folder / NAME, msgspec.json.format(msgspec.json.encode(submission)) + b"\n")
+
+
+def read_submission(folder: Path) -> Submission:
+    """Raises Failure: 2 where there is none, 5 where it cannot be read."""
+    try:
+        found = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
+    except OSError as error:
+        raise Failure(f"{folder} is no folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{folder / NAME} cannot be read: {str(error)[:200]}", 5) from error
+    if unsafe := [node for node in found.nodes if plain(node) != node]:
+        raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is no name of a node", 5)
+    return found
+
+
+def _chosen(wishes: Wishes) -> tuple[str, ...]:
+    """Raises Failure (2) where there are none, or fewer than wanted."""
+    if wishes.nodes and not wishes.nodes.isdigit():
+        return tuple(slurm.host_names(wishes.nodes))
+    found = slurm.nodes(wishes.partition)
+    if not found:
+        known = ", ".join(slurm.partitions()) or "none"
+        raise Failure(f"Slurm has no nodes in partition {wishes.partition or '(default)'}; its partitions: {known}")
+    if not wishes.nodes:
+        return tuple(node.name for node in found)
+    number = int(wishes.nodes)
+    usable = sorted(
+        (node for node in found if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
+    )
+    if not 0 < number <= len(usable):
+        raise Failure(f"--nodes {number}: {len(usable)} of {len(found)} nodes are up")
+    return tuple(node.name for node in usable[:number])

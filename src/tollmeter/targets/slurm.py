@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Slurm's own commands say of nodes and jobs, and the submission of one. No accounting database is needed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tollmeter import commands
+from tollmeter.model import Failure
+from tollmeter.protocol import clean
+
+_LIMIT_S = 60.0
+_NODE_FIELDS, _JOB_FIELDS = "%N|%T|%P|%E", "%i|%T|%n|%N|%r"
+
+
+class Node(NamedTuple):
+    """state: as sinfo prints it, `down*` included. reason: that an administrator or Slurm gave; empty for none."""
+
+    name: str
+    state: str
+    reason: str
+
+
+class Job(NamedTuple):
+    """node: on which it runs, or which it waits for."""
+
+    number: int
+    state: str
+    node: str
+    reason: str
+
+
+def nodes(partition: str | None, names: str | None = None) -> list[Node]:
+    """Of a partition, by default Slurm's default one; of names, a list such as node[1-3], if given.
+    Raises Failure (5) where Slurm does not answer."""
+    chosen = [*(["-p", partition] if partition else []), *(["-n", names] if names else [])]
+    rows = _rows(_asked(["sinfo", "-h", "-N", "-o", _NODE_FIELDS, *chosen]), 4)
+    default = [row for row in rows if row[2].endswith("*")] if not partition and not names else []
+    found = {name: Node(name, state, "" if reason == "none" else reason) for name, state, _, reason in default or rows}
+    return list(found.values())
+
+
+def partitions() -> list[str]:
+    return _asked(["sinfo", "-h", "-o", "%R"]).split()
+
+
+def host_names(names: str) -> list[str]:
+    """node[1-3],other as single names. Raises Failure (2) with Slurm's message."""
+    return list(dict.fromkeys(_asked(["scontrol", "show", "hostnames", names], exit_code=2).split()))
+
+
+def jobs(name: str) -> list[Job]:
+    """With this name, ended ones included as long as the controller remembers them, the newest last."""
+    rows = _rows(_asked(["squeue", "-h", "-a", "-t", "all", "-n", name, "-o", _JOB_FIELDS]), 5)
+    found = [
+        Job(int(number), state, on or asked, reason) for number, state, asked, on, reason in rows if number.isdigit()
+    ]
+    return sorted(found)
+
+
+def submitted(script: str, words: Sequence[str] = ()) -> str:
+    """The number of the new job. Raises Failure (2) with sbatch's message."""
+    return _asked(["sbatch", "--parsable", *words], script.encode(), exit_code=2).strip().partition(";")[0]
+
+
+def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> str:
+    """exit_code: of the Failure where the command refuses."""
+    if shutil.which(words[0]) is None:
+        raise Failure(f"there is no Slurm here: {words[0]} is not installed", 5)
+    try:
+        done = commands.run("typed", words, input=given, capture_output=True, timeout=_LIMIT_S)
+    except commands.TimeoutExpired as error:
+        raise Failure(f"{words[0]} does not answer within {_LIMIT_S:g} s", 5) from error
+    if done.returncode == 0:
+        return str(clean(done.stdout.decode(errors="replace"), "\n"))
+    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    raise Failure(f"{words[0]}: {clean(_sentence(lines))[:300]}", exit_code)
+
+
+def _sentence(lines: Sequence[str]) -> str:
+    return "; ".join(line.split("error: ", 1)[-1].strip() for line in lines) or "it failed without a message"
+
+
+def _rows(text: str, fields: int) -> list[list[str]]:
+    rows = [line.split("|", fields - 1) for line in text.splitlines()]
+    return [[cell.strip() for cell in row] for row in rows if len(row) == fields]

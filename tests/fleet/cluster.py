@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Slurm on one machine: a controller and nodes in network namespaces, each node with a host name of its own.
+
+The controller's namespace has a bridge; each node's namespace has one end of a cable to it. Nothing of it reaches the
+machine's own network. Every process of a node is in the node's namespace, by which the tests find and stop it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from waiting import LONG_S, in_time
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
+NETWORK = "10.213.9"
+CONFIGURATION = """\
+ClusterName=toll
+SlurmctldHost=controller({network}.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge/socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/linear
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+SlurmdParameters=config_overrides
+SlurmctldTimeout=30
+SlurmdTimeout=10
+KillWait=2
+CompleteWait=0
+MinJobAge=600
+ReturnToService=2
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=60 State=UP
+"""
+
+
+class Cluster:
+    """folder: of the daemons. nodes: names. environment: of a command that asks this Slurm."""
+
+    def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
+        self.folder, self.nodes = folder, tuple(nodes)
+        self._tag = secrets.token_hex(3)
+        self._spaces = [self.space("controller"), *map(self.space, nodes)]
+        self._munged: subprocess.Popen[bytes] | None = None
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+
+    def space(self, host: str) -> str:
+        return f"toll-{self._tag}-{host}"
+
+    def within(self, host: str, *words: str) -> list[str]:
+        return ["nsenter", f"--net=/run/netns/{self.space(host)}", *words]
+
+    def toll(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.ask(sys.executable, "-I", "-m", "tollmeter", *words)
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command beside the controller."""
+        return subprocess.run(
+            self.within("controller", *words), env=self.environment, capture_output=True, text=True, check=False,
+            timeout=LONG_S,
+        )  # fmt: skip
+
+    # ---- its life ----
+
+    def start(self) -> None:
+        for name in ("munge", "state", "spool"):
+            (self.folder / name).mkdir(mode=0o700)
+        (self.folder / "munge/key").write_bytes(secrets.token_bytes(128))
+        (self.folder / "munge/key").chmod(0o400)
+        places = enumerate(self.nodes, start=11)
+        lines = [f"NodeName={node} NodeAddr={NETWORK}.{place} CPUs=1 RealMemory=100" for place, node in places]
+        (self.folder / "slurm.conf").write_text(
+            CONFIGURATION.format(folder=self.folder, network=NETWORK, nodes="\n".join(lines))
+        )
+        self._wire()
+        self._munged = subprocess.Popen(
+            ["munged", "--foreground", "--force", *(f"--{word}={self.folder}/munge/{file}" for word, file in _MUNGE)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert in_time((self.folder / "munge/socket").exists), "munged does not listen"
+        self.start_controller()
+        for node in self.nodes:
+            self.start_node(node)
+        assert in_time(lambda: self.states().count("idle") == len(self.nodes)), self.states()
+
+    def _wire(self) -> None:
+        for space in self._spaces:
+            ip(f"netns add {space}")
+            ip(f"-n {space} link set lo up")
+        hub = self._spaces[0]
+        ip(f"-n {hub} link add hub type bridge")
+        ip(f"-n {hub} address add {NETWORK}.1/24 dev hub")
+        ip(f"-n {hub} link set hub up")
+        for place, space in enumerate(self._spaces[1:], start=11):
+            ip(f"link add v{self._tag}{place} netns {hub} type veth peer name eth0 netns {space}")
+            ip(f"-n {hub} link set v{self._tag}{place} master hub up")
+            ip(f"-n {space} address add {NETWORK}.{place}/24 dev eth0")
+            ip(f"-n {space} link set eth0 up")
+
+    def start_controller(self) -> None:
+        self._start("controller", "slurmctld", "-D", "-f", str(self.folder / "slurm.conf"))
+
+    def start_node(self, node: str) -> None:
+        self._start(node, "slurmd", "-D", "-N", node, "-f", str(self.folder / "slurm.conf"))
+
+    def _start(self, host: str, *words: str) -> None:
+        named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host, *words]
+        self._daemons[host] = subprocess.Popen(
+            self.within(host, *named), env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def states(self) -> list[str]:
+        return self.ask("sinfo", "-h", "-N", "-o", "%T").stdout.split()
+
+    def processes(self, host: str) -> list[int]:
+        found = subprocess.run(["ip", "netns", "pids", self.space(host)], capture_output=True, text=True, check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def kill(self, host: str, number: int = signal.SIGKILL) -> None:
+        """Every process of a host at once, as a power cut does."""
+        for pid in self.processes(host):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if number == signal.SIGKILL:
+            self._daemons.pop(host).wait()
+
+    def stop(self) -> None:
+        """Until nothing of it is left."""
+        for host in ("controller", *self.nodes):
+            for _ in range(100):
+                if not self.processes(host):
+                    break
+                for pid in self.processes(host):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        for daemon in self._daemons.values():
+            daemon.wait()
+        if self._munged:
+            self._munged.terminate()
+            self._munged.wait()
+        for space in self._spaces:
+            subprocess.run(["ip", "netns", "delete", space], capture_output=True, check=False)
+
+
+_MUNGE = (
+    ("socket", "socket"), ("key-file", "key"), ("log-file", "log"), ("pid-file", "pid"), ("seed-file", "seed"),
+)  # fmt: skip
+
+
+def ip(words: str) -> None:
+    subprocess.run(["ip", *words.split()], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def running(nodes: Sequence[str]) -> Iterator[Cluster]:
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"a Slurm is started by root, with {', '.join(PROGRAMS)}; missing: {', '.join(missing) or 'root'}")
+    with tempfile.TemporaryDirectory(prefix="toll-fleet-") as folder:
+        cluster = Cluster(Path(folder), nodes)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
