@@ -15,6 +15,7 @@ import os
 import platform
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -355,13 +356,13 @@ def _head(before: str) -> str:
 
 
 def _commands(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:
-    lines = ["## Commands", ""]
+    lines = ["## Commands", "", "```sh"]
     for comparison, runs in measured:
         options = () if comparison.ours[0] == "time" else ("--budget", BUDGET)
-        lines += [f"* {comparison.title}", f"  * `toll {' '.join((*comparison.ours, *options))}`"]
+        lines += [f"# {comparison.title}", shlex.join(["./toll", *comparison.ours, *options])]
         named = {peer.name: peer for peer in comparison.peers if peer.name in runs}
-        lines += [f"  * `{' '.join(peer.words).replace(f'{ENVIRONMENT}/bin/', '')}`" for peer in named.values()]
-    return "\n".join(lines) + "\n"
+        lines += [shlex.join(peer.words).replace(f"{ENVIRONMENT}/bin/", "") for peer in named.values()]
+    return "\n".join([*lines, "```", ""])
 
 
 def _load() -> str:
