@@ -105,7 +105,7 @@ COMPARISONS = (
         ),
     ),
     Comparison(
-        "lateness of a timer of 1 ms", "ns", ("run", "kernel.timer", "interval=1000", "slack=least"), "lateness",
+        "lateness of a timer of 1 ms", "ns", ("run", "kernel.timer", "interval=1000", "slack=least"), "late",
         (
             Peer(
                 "cyclictest", ("cyclictest", "-t1", "-a", ONE_CPU[2], "-p50", "-i1000", "-l2000", "-q"),
@@ -267,7 +267,7 @@ def behind(ours: Summary, peer: Summary) -> str:
     """In what ours is behind this peer: empty where in nothing."""
     lacks = []
     if not NEAR[0] <= peer.best / ours.best <= NEAR[1]:
-        lacks.append("value")
+        lacks.append("value differs")
     if ours.spread > peer.spread:
         lacks.append("spread")
     if ours.wanted_s > peer.wanted_s:
@@ -308,7 +308,7 @@ HEAD = """# Beside other programs
 * *time*: what a program needs, at its own duration and scatter, until half of a 95 % interval is 2 %.
 * *failed*: rounds without a number. Of ours these are rows that differ too much between visits, in 3 s.
 
-Rows in which ours is behind come first. *value* is named where the ratio of the best is outside {low} to {high}: the
+Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
 two measure something else, or one of them is off.
 
 Measured on {date}: {machine}.

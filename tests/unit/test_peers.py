@@ -48,6 +48,17 @@ def test_the_number_of_every_peer_is_found_in_what_it_prints(peers: ModuleType) 
         assert peers.number_of(known[key], "command not found\n") is None
 
 
+def test_our_side_of_each_comparison_is_a_metric_and_has_its_parameters(peers: ModuleType) -> None:
+    for one in peers.COMPARISONS:
+        verb, what, *words = one.ours
+        if verb == "run":
+            text = "".join(
+                path.read_text() for path in (ROOT / "probes" / what.partition(".")[0]).glob("*") if path.is_file()
+            )
+            names = [one.metric, *(word.partition("=")[0] for word in words)]
+            assert not [name for name in names if f'.name = "{name}"' not in text], one.title
+
+
 def ran(peers: ModuleType, *values: float | None, seconds: float = 1.0) -> list[object]:
     return [peers.Ran(value, seconds) for value in values]
 
@@ -73,7 +84,7 @@ def test_where_ours_is_behind_stands_first(peers: ModuleType) -> None:
     bad = {"toll": ran(peers, 98, 101, 100, None), "perf bench": ran(peers, 50, 50.1, 50, 50)}
     lines = [line for line in peers.page([(first, good), (second, bad)], "0.1").splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[1:]] == [f"| {second.title}", f"| {first.title}"]
-    assert lines[1].split(" | ")[2] == "value, spread, time, failures"
+    assert lines[1].split(" | ")[2] == "value differs, spread, time, failures"
     assert lines[2].split(" | ")[2] == "-"
     dead = {"toll": ran(peers, 1, 1, 1), "perf bench": ran(peers, None, None, 2)}
     assert f"Fewer than two numbers: perf bench ({first.title})" in peers.page([(first, dead)], "0.1")
