@@ -11,7 +11,7 @@
 #   make faults   kill it, feed it what is damaged, deny it system calls: COUNT=10 for a short one
 #   make models   how often levels are found as they are on modelled machines: SEEDS=1000-1019 for a short one
 #   make run      measure this machine
-#   make bench    what Tollmeter itself costs
+#   make bench    what Tollmeter itself costs, and docs/benchmarks.md: beside other programs, also those of PEERS=DIR
 #   make release  archive and wheels with prebuilt probes, into build/release: RELEASE_ABIS="x86_64 aarch64"
 #   make lock     renew the lock files from pyproject.toml and requirements-*.in
 #   make schema   renew docs/show.schema.json from the records

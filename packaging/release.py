@@ -22,15 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tollmeter.model import Failure  # noqa: E402
-from tollmeter.toolchain import prebuilt  # noqa: E402
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler, read_abi  # noqa: E402
+from tollmeter.toolchain.prebuilt import FOLDER  # noqa: E402
 from tollmeter.version import VERSION  # noqa: E402
 
 NAME = f"toll-{VERSION}"
 PLATFORMS = {"x86_64": "manylinux2014_x86_64", "aarch64": "manylinux2014_aarch64"}
 """pip's name for the machines that an ABI is the own one of."""
-XZ = "--lzma2=preset=9e,dict=256MiB"
+XZ = "--lzma2=preset=6,dict=256MiB"
 """The dictionary holds all probes of an ABI at once: each has the C library's code again."""
 
 
@@ -43,30 +41,13 @@ def committed(folder: Path) -> Path:
     return folder / NAME
 
 
-def build(tree: Path, names: list[str]) -> list[str]:
-    """The probes of each ABI into prebuilt/. Returns the ABIs that could be built."""
-    made = []
-    for name in names:
-        abi = read_abi(tree / "abis" / f"{name}.toml")
-        compiler = find_compiler(abi)
-        if isinstance(compiler, Gap):
-            print(f"{name} is left out: {compiler.reason}: {compiler.mend}")
-            continue
-        build_abi(tree, abi, compiler)
-        print(f"{prebuilt.keep(tree, abi, tree / prebuilt.FOLDER / name)} probes for {name}", flush=True)
-        made.append(name)
-    shutil.rmtree(tree / "build", ignore_errors=True)
-    return made
-
-
-def wheels(tree: Path, folder: Path, abis: list[str], environment: dict[str, str]) -> None:
+def wheels(tree: Path, folder: Path, environment: dict[str, str]) -> None:
     """One of sources, and one for each CPU."""
     words = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
     run(*words, cwd=tree, env=environment)
-    for abi in abis:
-        if abi in PLATFORMS:
-            named = {"TOLL_PREBUILT": str(tree / prebuilt.FOLDER / abi), "TOLL_PLATFORM": PLATFORMS[abi]}
-            run(*words, cwd=tree, env={**environment, **named})
+    for abi, platform in PLATFORMS.items():
+        if (probes := tree / FOLDER / abi).is_dir():
+            run(*words, cwd=tree, env={**environment, "TOLL_PREBUILT": str(probes), "TOLL_PLATFORM": platform})
 
 
 def archive(tree: Path, folder: Path, seconds: str) -> None:
@@ -94,9 +75,9 @@ def main(folder: Path, abis: list[str]) -> None:
     ).stdout.strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": seconds, "PYTHONDONTWRITEBYTECODE": "1"}
     tree = committed(folder / "tree")
-    made = build(tree, abis)
+    run(sys.executable, tree / "packaging/probes.py", *abis, env=environment)
     run(sys.executable, tree / "packaging/manual.py", tree / "share", env=environment)
-    wheels(tree, folder, made, environment)
+    wheels(tree, folder, environment)
     archive(tree, folder, seconds)
     shutil.rmtree(folder / "tree")
     files = sorted(path for path in folder.iterdir() if path.is_file())
@@ -107,7 +88,4 @@ def main(folder: Path, abis: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]).resolve(), sys.argv[2:])
-    except Failure as failure:
-        sys.exit(failure.sentence)
+    main(Path(sys.argv[1]).resolve(), sys.argv[2:])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hatchling's hook: a wheel with prebuilt probes is one of a platform. `make release` names the folder of an ABI and the
-platform in TOLL_PREBUILT and TOLL_PLATFORM; without them the wheel has sources alone."""
+"""hatchling's hook: a wheel with prebuilt probes is one of a platform. TOLL_PREBUILT names the folder of an ABI and
+TOLL_PLATFORM the platform, as `make release` does; without them the wheel has sources alone."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -14,6 +15,6 @@ class PrebuiltProbes(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         del version
         if folder := os.environ.get("TOLL_PREBUILT"):
-            build_data["force_include"][folder] = f"tollmeter/_sources/prebuilt/{os.path.basename(folder)}"
+            build_data["force_include"][folder] = f"tollmeter/_sources/prebuilt/{Path(folder).name}"
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{os.environ['TOLL_PLATFORM']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tollmeter.model import Abi
+from tollmeter.toolchain import prebuilt
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,35 +34,54 @@ def checked(*words: str | Path, codes: tuple[int, ...] = (0,), **more: object) -
 
 
 class Installed(NamedTuple):
-    """environment: one for all tests. home: where one test's caches, configuration and data are."""
+    """environment: one for all tests. home: where one test's caches, configuration and data are. more: variables."""
 
     environment: Path
     home: Path
+    more: tuple[tuple[str, str], ...] = ()
 
     def toll(self, *words: str, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         own = {f"XDG_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-        return checked(self.environment / "bin/toll", *words, codes=codes, cwd=self.home, env={**os.environ, **own})
+        return checked(
+            self.environment / "bin/toll",
+            *words,
+            codes=codes,
+            cwd=self.home,
+            env={**os.environ, **own, **dict(self.more)},
+        )
 
 
 @pytest.fixture(scope="module")
 def wheel(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the small tree, with what a wheel takes from the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    tree = Path(shutil.copytree(_built_tree, folder / "toll meter"))
+    """Of sources alone."""
+    return packed(_whole(_built_tree, tmp_path_factory.mktemp("wheel") / "toll meter"))
+
+
+def _whole(built: Path, tree: Path) -> Path:
+    """The small tree, with what a wheel takes from the checkout."""
+    shutil.copytree(built, tree)
     for name in ("src", "suites", "emulator", "packaging"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
         shutil.copy2(ROOT / name, tree)
-    checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=tree)
+    return tree
+
+
+def packed(tree: Path, **environment: str) -> Path:
+    words = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tree.parent)
+    checked(*words, cwd=tree, env={**os.environ, **environment})
     shutil.rmtree(tree)
-    (built,) = folder.glob("*.whl")
+    (built,) = tree.parent.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def _environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(wheel, tmp_path_factory.mktemp("environment"))
+
+
+def installed(wheel: Path, folder: Path) -> Path:
     """An environment with the wheel. It sees the packages that the wheel depends on and no checkout."""
-    folder = tmp_path_factory.mktemp("environment")
     checked(sys.executable, "-m", "venv", folder / "fresh")
     checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
     (site,) = folder.glob("fresh/lib/python3*/site-packages")
@@ -84,6 +107,20 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Installed) -> None:
     (run,) = (path for path in (fresh.home / "data/tollmeter/runs").glob("*/") if path.name != "LAST")
     assert "vega" in (run / "report.html").read_text()
     assert "Next  toll " in fresh.toll("show", codes=MEASURED).stdout
+
+
+def test_a_wheel_with_probes_measures_without_a_compiler(tree: Path, own_abi: Abi, tmp_path: Path) -> None:
+    tree = _whole(tree, tmp_path / "packed/toll meter")
+    folder = tree / "prebuilt" / own_abi.name
+    prebuilt.keep(tree, own_abi, folder)
+    wheel = packed(tree, TOLL_PREBUILT=str(folder), TOLL_PLATFORM=f"linux_{platform.machine()}")
+    assert wheel.name.endswith(f"py3-none-linux_{platform.machine()}.whl")
+    alone = Installed(installed(wheel, tmp_path / "environment"), tmp_path, (("PATH", str(tmp_path / "empty")),))
+    told = alone.toll("list", "probes")
+    assert "kernel.loop" in told.stdout and not told.stderr
+    soon = ("--budget", "20s", "--precision", "20%", "--quiet", "--format", "csv")
+    rows = list(csv.DictReader(alone.toll("run", "kernel.loop", *soon, codes=MEASURED).stdout.splitlines()))
+    assert rows and all(row["status"] in ("ok", "unstable") for row in rows)
 
 
 def test_a_wheel_has_the_marker_of_a_typed_package(fresh: Installed) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -102,6 +103,25 @@ def debian_12_run(visit: Visit) -> None:
     visit.does(ROOT, "./toll --set-up", needed=True)  # a library that a study brought made what was built stale
     _reads(visit, ORDINARY, r".*/ordinary/\.local/share/tollmeter")
     _reads(visit, NAMELESS, "/tmp/tollmeter-12345")
+
+
+def debian_12_release(visit: Visit) -> None:
+    """A release measures without a compiler; and then the steps of Containerfile are done."""
+    folder, there = CHECKOUT / "build/release", visit.system.inside("/srv")
+    subprocess.run([sys.executable, CHECKOUT / "packaging/release.py", folder, "x86_64"], check=True)
+    (archive,) = folder.glob("toll-*.tar.xz")
+    subprocess.run(["tar", "-xf", archive, "-C", there], check=True)
+    unpacked = f"/srv/{archive.name.removesuffix('.tar.xz')}"
+    run = "./toll run kernel.enter_syscall --budget 10s"
+    visit.does(ROOT, f"TOLL_INSTALL=no {run}", MEASURED, "a system call takes", folder=unpacked)
+    visit.does(ROOT, "! command -v cc && ! command -v gcc", folder=unpacked)
+    for keyword, words in re.findall(r"^(RUN|COPY) (.*)$", (CHECKOUT / "Containerfile").read_text(), re.MULTILINE):
+        if keyword == "RUN":
+            visit.does(ROOT, f"CPU=x86_64; {words}", needed=True)
+            continue
+        for path in CHECKOUT.glob(words.split()[0]):
+            shutil.copy2(path, there)
+    visit.does(ROOT, "/opt/toll/bin/toll run kernel.enter_syscall --budget 10s", MEASURED, "a system call takes")
 
 
 def debian_13(visit: Visit) -> None:

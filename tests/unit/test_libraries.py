@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.toolchain import libraries
+from tollmeter.toolchain.build import Gap
 
 HELD = "src/core/it.c"
 
@@ -234,6 +236,21 @@ def test_nothing_is_fetched_where_nobody_may_install(root: Path, monkeypatch: py
     with pytest.raises(Failure, match="IT_SOURCE=DIR"):
         bring(root, "it")
     assert not (root / "tools/calls").exists()
+
+
+@pytest.mark.parametrize("compiler", ["cc", Gap("x86_64", "no cc", ())])
+def test_a_library_is_fetched_only_for_a_compiler(
+    root: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | Gap
+) -> None:
+    """Without one the probe that a release brought would be stale, and could not be built."""
+    brought: list[str] = []
+    monkeypatch.setattr(places, "ROOT", root)
+    monkeypatch.setattr(places, "find_compiler", lambda _: compiler)
+    monkeypatch.setattr(libraries, "bring", lambda _, name, __: brought.append(name))
+    (root / "abis").mkdir()
+    (root / "abis/own.toml").write_text('summary = "s"\ncompiler = ["cc"]\nruns_on = ["*"]\n[elf]\nclass = 64\n')
+    places._install_libraries({"own": {"kernel.it"}}, {"kernel.it": ("it",)})
+    assert brought == (["it"] if compiler == "cc" else [])
 
 
 def test_ones_own_comes_first_and_must_be_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tollmeter beside the programs that a user would take instead, interleaved in one session: into docs/benchmarks.md.
+
+    make bench                  brings what Debian and PyPI have of them (TOLL_INSTALL=no: takes what is there)
+    PEERS=DIR make bench        also takes the programs of that folder, such as those of lmbench
+    ROUNDS=10                   how often each program runs
+
+In each round every program of a comparison runs once, in an order drawn anew. A ratio is of two values of one round."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/benchmarks.md"
+ROUNDS = int(os.environ.get("ROUNDS", "10"))
+PACKAGES = ("linux-perf", "stress-ng", "mbw", "rt-tests", "hyperfine")
+OF_PYPI = "pyperf"
+ENVIRONMENT = ROOT / "build/peers"
+OURS, BUDGET = "toll", "3s"
+WANTED = 0.02
+NEAR = (0.97, 1.03)
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+"""The 97.5 % quantile of Student's distribution, by the number of values."""
+ONE_CPU = ("taskset", "-c", str(max(os.sched_getaffinity(0))))
+
+
+class Peer(NamedTuple):
+    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one.
+    unit: what that is a multiple of, in the unit of the comparison."""
+
+    name: str
+    words: tuple[str, ...]
+    pattern: str
+    unit: float = 1.0
+
+
+class Comparison(NamedTuple):
+    """ours: the words of `toll`, of which the metric is read; one that begins with `time` writes hyperfine's JSON."""
+
+    title: str
+    unit: str
+    ours: tuple[str, ...]
+    metric: str
+    peers: tuple[Peer, ...]
+
+
+_HYPERFINE = r'"median": ([\d.e-]+)'
+COMPARISONS = (
+    Comparison(
+        "system call getppid", "ns", ("run", "kernel.enter_syscall", "call=getppid"), "round_trip",
+        (
+            Peer(
+                "perf bench", (*ONE_CPU, "perf", "bench", "syscall", "basic", "-l", "3000000"),
+                r"([\d.]+) usecs/op", 1e3,
+            ),
+            Peer("lmbench", (*ONE_CPU, "lat_syscall", "null"), r"Simple syscall: ([\d.]+) microseconds", 1e3),
+        ),
+    ),
+    Comparison(
+        "round trip by a pipe, one CPU", "ns",
+        ("run", "kernel.call_object", "channel=pipe", "placement=one_cpu", "map=other"), "round_trip",
+        (
+            Peer("perf bench", (*ONE_CPU, "perf", "bench", "sched", "pipe", "-l", "200000"), r"([\d.]+) usecs/op", 1e3),
+            Peer("lmbench", (*ONE_CPU, "lat_pipe"), r"Pipe latency: ([\d.]+) microseconds", 1e3),
+        ),
+    ),
+    Comparison(
+        "one hop of a pipe and a switch", "ns",
+        ("run", "kernel.switch", "processes=2", "footprint=0", "rings=1"), "hop",
+        (
+            Peer(
+                "stress-ng",
+                (*ONE_CPU, "stress-ng", "--switch", "1", "--switch-method", "pipe", "-t", "1", "--metrics"),
+                r"([\d.]+) nanosecs per context switch",
+            ),
+        ),
+    ),
+    Comparison(
+        "memcpy of 32 MiB", "GB/s", ("run", "memory.copy_bandwidth", "kernel=libc", "size=64MiB"), "copy",
+        (
+            Peer("mbw", (*ONE_CPU, "mbw", "-t0", "-n", "20", "32"), r"AVG.*Copy: ([\d.]+) MiB/s", 1.048576e-3),
+            Peer(
+                "perf bench",
+                (*ONE_CPU, "perf", "bench", "-f", "simple", "mem", "memcpy", "-s", "32MB", "-l", "20", "-f", "default"),
+                r"^ *([\d.]+)$", 1e-9,
+            ),
+            Peer("lmbench", (*ONE_CPU, "bw_mem", "32m", "bcopy"), r"^[\d.]+ ([\d.]+)", 1e-3),
+        ),
+    ),
+    Comparison(
+        "lateness of a timer of 1 ms", "ns", ("run", "kernel.timer", "interval=1000", "slack=least"), "late",
+        (
+            Peer(
+                "cyclictest", ("cyclictest", "-t1", "-a", ONE_CPU[2], "-p50", "-i1000", "-l2000", "-q"),
+                r"Avg: +(\d+)", 1e3,
+            ),
+        ),
+    ),
+    Comparison(
+        "command `true`", "ms", ("time", "-N", "--runs", "100", "true"), "median",
+        (
+            Peer(
+                "hyperfine", ("hyperfine", "-N", "-r", "100", "--export-json", "{out}", "true"), _HYPERFINE, 1e3
+            ),
+            Peer(
+                "pyperf",
+                (f"{ENVIRONMENT}/bin/python", "-m", "pyperf", "command", "-p5", "-n20", "-o", "{out}", "true"),
+                r"command: Mean \+- std dev: ([\d.]+) ms",
+            ),
+        ),
+    ),
+)  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """One run of one program: its number, or None where it failed."""
+
+    value: float | None
+    seconds: float
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+def run_ours(comparison: Comparison, folder: Path) -> Ran:
+    """As a user would type it."""
+    out = folder / "out.json"
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    words: list[str | Path] = [ROOT / "toll", *comparison.ours, "--beside", "--out", folder / "run"]
+    is_time = comparison.ours[0] == "time"
+    words += ["--export-json", out] if is_time else ["--budget", BUDGET, "--quiet", "--format", "json"]
+    began = time.monotonic()
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - began
+    try:
+        if is_time:
+            return Ran(json.loads(out.read_text())["results"][0]["median"] * 1e3, seconds)
+        rows = json.loads(done.stdout)["rows"]
+        (value,) = [row["median"] for row in rows if row["metric"] == comparison.metric][:1]
+        return Ran(value and value * (1e-9 if comparison.unit == "GB/s" else 1), seconds)
+    except (OSError, ValueError, LookupError):
+        return Ran(None, seconds)
+
+
+def run_peer(peer: Peer, folder: Path) -> Ran:
+    """All that it prints and writes is searched."""
+    out = folder / "peer.json"
+    out.unlink(missing_ok=True)
+    began = time.monotonic()
+    words = [word.format(out=out) for word in peer.words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    seconds = time.monotonic() - began
+    written = out.read_text(errors="replace") if out.exists() else ""
+    value = number_of(peer, done.stdout + done.stderr + written) if done.returncode == 0 else None
+    return Ran(value, seconds)
+
+
+def number_of(peer: Peer, text: str) -> float | None:
+    """In the unit of the comparison."""
+    found = re.findall(peer.pattern, text, re.MULTILINE)
+    return float(found[-1]) * peer.unit if found else None
+
+
+def environment() -> dict[str, str]:
+    """With the programs of PEERS first."""
+    folder = os.environ.get("PEERS", "")
+    places = [folder, f"{folder}/bin"] if folder else []
+    return {**os.environ, "PATH": os.pathsep.join([*places, os.environ["PATH"]])}
+
+
+def is_here(peer: Peer) -> bool:
+    """Its program, behind what pins it to a CPU."""
+    words = peer.words[len(ONE_CPU) :] if peer.words[: len(ONE_CPU)] == ONE_CPU else peer.words
+    return shutil.which(words[0], path=environment()["PATH"]) is not None
+
+
+def install() -> None:
+    """What Debian and PyPI have of the peers. TOLL_INSTALL=no forbids it, and what is missing is named in the page."""
+    if os.environ.get("TOLL_INSTALL") == "no":
+        return
+    subprocess.run([ROOT / "toll", "--install", *PACKAGES], check=False)
+    if not (ENVIRONMENT / "bin/pyperf").exists():
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=False)
+        subprocess.run([ENVIRONMENT / "bin/python", "-m", "pip", "install", "-q", OF_PYPI], check=False)
+
+
+def measure(comparison: Comparison) -> dict[str, list[Ran]]:
+    """By program, a list of all rounds; ours first."""
+    peers = {peer.name: peer for peer in comparison.peers if is_here(peer)}
+    runs: dict[str, list[Ran]] = {name: [] for name in (OURS, *peers)}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(ROUNDS):
+            for name in random.sample([*runs], len(runs)):
+                place = Path(folder)
+                ran = run_ours(comparison, place) if name == OURS else run_peer(peers[name], place)
+                runs[name].append(ran)
+            print(f"{comparison.title}: {turn + 1} of {ROUNDS}", file=sys.stderr)
+    return runs
+
+
+# ---- what it comes to -----------------------------------------------------------------------------------------------
+
+
+class Summary(NamedTuple):
+    """value: the median. best: of all rounds. spread: of all rounds, (most - least) / median. wanted_s: what half an
+    interval of 2 % takes. ratio: to ours, with its 95 % interval; None for ours."""
+
+    name: str
+    value: float
+    best: float
+    spread: float
+    wanted_s: float
+    failures: int
+    ratio: tuple[float, float, float] | None
+
+
+def summaries(runs: dict[str, list[Ran]], unit: str) -> list[Summary]:
+    """Of the programs that have at least two numbers."""
+    best = max if unit.endswith("/s") else min
+    return [
+        _summary(name, ran, runs[OURS], best)
+        for name, ran in runs.items()
+        if sum(one.value is not None for one in ran) >= 2
+    ]
+
+
+def _summary(name: str, ran: Sequence[Ran], ours: Sequence[Ran], best: Callable[[list[float]], float]) -> Summary:
+    values = [one.value for one in ran if one.value]
+    logs = [math.log(value) for value in values]
+    needed = max(1, math.ceil((STUDENT[10] * stdev(logs) / WANTED) ** 2))
+    spread = (max(values) - min(values)) / median(values)
+    failures = sum(one.value is None for one in ran)
+    ratio = None if name == OURS else ratio_of(ran, ours)
+    wanted_s = needed * median(one.seconds for one in ran)
+    return Summary(name, median(values), best(values), spread, wanted_s, failures, ratio)
+
+
+def ratio_of(ran: Sequence[Ran], ours: Sequence[Ran]) -> tuple[float, float, float] | None:
+    """The geometric mean of the ratios of each round, and its 95 % interval."""
+    logs = [
+        math.log(one.value / other.value) for one, other in zip(ran, ours, strict=True) if one.value and other.value
+    ]
+    if len(logs) < 2:
+        return None
+    half = STUDENT.get(len(logs), 2.0) * stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean(logs)), math.exp(mean(logs) - half), math.exp(mean(logs) + half)
+
+
+def behind(ours: Summary, peer: Summary) -> str:
+    """In what ours is behind this peer: empty where in nothing."""
+    lacks = []
+    if not NEAR[0] <= peer.best / ours.best <= NEAR[1]:
+        lacks.append("value differs")
+    if ours.spread > peer.spread:
+        lacks.append("spread")
+    if ours.wanted_s > peer.wanted_s:
+        lacks.append("time")
+    if ours.failures > peer.failures:
+        lacks.append("failures")
+    return ", ".join(lacks)
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def rows(comparison: Comparison, runs: dict[str, list[Ran]]) -> Iterator[tuple[str, str]]:
+    """A line of the table for each peer, and what ours is behind in."""
+    found = {summary.name: summary for summary in summaries(runs, comparison.unit)}
+    ours = found.pop(OURS, None)
+    for peer in found.values() if ours else ():
+        assert ours
+        lacks = behind(ours, peer)
+        ratio = "{:.3f} ({:.3f} to {:.3f})".format(*peer.ratio) if peer.ratio else "-"
+        cells = [
+            comparison.title, peer.name, lacks or "-", f"{ours.value:.4g} {comparison.unit}",
+            f"{peer.value:.4g} {comparison.unit}", ratio, f"{peer.best / ours.best:.3f}", f"{ours.spread:.1%}",
+            f"{peer.spread:.1%}",
+            f"{ours.wanted_s:.0f} s", f"{peer.wanted_s:.0f} s", f"{ours.failures}", f"{peer.failures}",
+        ]  # fmt: skip
+        yield f"| {' | '.join(cells)} |", lacks
+
+
+HEAD = """# Beside other programs
+
+`make bench` measures this table anew. Each program ran {rounds} times, in rounds of a new order each.
+
+* *ours*, *peer's*: the median of all rounds.
+* *ratio*: the peer's value over ours, of one round; the geometric mean and its 95 % interval.
+* *of the best*: the ratio of the best value of all rounds of each. Other work on the machine only makes a value worse.
+* *spread*: (most - least) / median of all rounds.
+* *time*: what a program needs, at its own duration and scatter, until half of a 95 % interval is 2 %.
+* *failed*: rounds without a number. Of ours these are rows that differ too much between visits, in 3 s.
+
+Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
+two measure something else, or one of them is off.
+
+Measured on {date}: {machine}.
+The load average was {before} before and {after} afterwards, of {cpus} CPUs: this machine was shared. Other work slows
+every program here, and most those that do not discard such samples.
+"""
+TITLES = (
+    "what",
+    "peer",
+    "behind in",
+    "ours",
+    "peer's",
+    "ratio",
+    "spread",
+    "peer's",
+    "time",
+    "peer's",
+    "failed",
+    "peer's",
+)
+
+
+def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: str) -> str:
+    """All of it."""
+    lines = [row for comparison, runs in measured for row in rows(comparison, runs)]
+    lines.sort(key=lambda row: not row[1])
+    table = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *(line for line, _ in lines)]
+    absent = sorted({peer.name for comparison in COMPARISONS for peer in comparison.peers if not is_here(peer)})
+    failed = [
+        f"{name} ({comparison.title})"
+        for comparison, runs in measured
+        for name in runs.keys() - {summary.name for summary in summaries(runs, comparison.unit)}
+    ]
+    notes = [f"Not installed here, and left out: {', '.join(absent)}.\n"] * bool(absent)
+    notes += [f"Fewer than two numbers: {', '.join(failed)}.\n"] * bool(failed)
+    return "\n".join([_head(before), *table, "", *notes, _commands(measured)])
+
+
+def _head(before: str) -> str:
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return HEAD.format(
+        rounds=ROUNDS, low=NEAR[0], high=NEAR[1], date=datetime.now(UTC).date(), before=before, after=_load(),
+        machine=f"{cpu[1] if cpu else platform.machine()}, Linux {platform.release()}", cpus=os.cpu_count(),
+    )  # fmt: skip
+
+
+def _commands(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:
+    lines = ["## Commands", "", "```sh"]
+    for comparison, runs in measured:
+        options = () if comparison.ours[0] == "time" else ("--budget", BUDGET)
+        lines += [f"# {comparison.title}", shlex.join(["./toll", *comparison.ours, *options])]
+        named = {peer.name: peer for peer in comparison.peers if peer.name in runs}
+        lines += [shlex.join(peer.words).replace(f"{ENVIRONMENT}/bin/", "") for peer in named.values()]
+    return "\n".join([*lines, "```", ""])
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def main() -> None:
+    install()
+    before = _load()
+    measured = []
+    for comparison in COMPARISONS:
+        measured.append((comparison, measure(comparison)))
+        PAGE.write_text(page(measured, before), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
