@@ -25,7 +25,6 @@ from tollmeter.model import Book, Failure
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
 from tollmeter.saying import listen
 from tollmeter.store.dataset import machine_name, write_run
-from tollmeter.store.export import flat_parameters
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
 Plant = Callable[[NDArray[np.float32]], None]
@@ -133,7 +132,7 @@ def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
 
 def dataset(folder: Path, books: list[Book]) -> Path:
     for one in books:
-        tables = [(name, flat_parameters(derived_table(name, one.index))) for name in ("rows", "machines")]
+        tables = [(name, derived_table(name, one.index)) for name in ("rows", "machines")]
         write_run(folder, one.index, tables)
     return folder
 
