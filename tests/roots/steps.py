@@ -113,15 +113,16 @@ def debian_12_release(visit: Visit) -> None:
     subprocess.run(["tar", "-xf", archive, "-C", there], check=True)
     unpacked = f"/srv/{archive.name.removesuffix('.tar.xz')}"
     run = "./toll run kernel.enter_syscall --budget 10s"
-    visit.does(ROOT, f"TOLL_INSTALL=no {run}", MEASURED, "a system call takes", folder=unpacked)
+    visit.does(ROOT, f"TOLL_INSTALL=no {run}", MEASURED, "system call takes", folder=unpacked)
     visit.does(ROOT, "! command -v cc && ! command -v gcc", folder=unpacked)
     for keyword, words in re.findall(r"^(RUN|COPY) (.*)$", (CHECKOUT / "Containerfile").read_text(), re.MULTILINE):
         if keyword == "RUN":
-            visit.does(ROOT, f"CPU=x86_64; {words}", needed=True)
+            visit.does(ROOT, f"CPU=x86_64; {words}", needed=True, folder="/srv")
             continue
         for path in CHECKOUT.glob(words.split()[0]):
             shutil.copy2(path, there)
-    visit.does(ROOT, "/opt/toll/bin/toll run kernel.enter_syscall --budget 10s", MEASURED, "a system call takes")
+    command = "/opt/toll/bin/toll run kernel.enter_syscall --budget 10s"
+    visit.does(ROOT, command, MEASURED, "system call takes", folder="/srv")
 
 
 def debian_13(visit: Visit) -> None:
