@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from machines import two_packages
+from machines import MACHINE, two_packages
 from rigs import Rig
 from streams import whole
 from tollmeter import conduct as conduct_module
 from tollmeter.conduct import pinned_to, quiet, realtime_priority
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Failure, Point, Published, RowOf, Select, Visit
+from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
 from tollmeter.protocol import refused
@@ -50,6 +50,19 @@ def test_a_matrix_of_cpus_is_whole_before_its_points_are_settled(rig: Rig) -> No
     assert rig.go(plan).status == "settled"
     pairs = {frozenset(visit.cpus) for visit in rig.visits}
     assert len(pairs) == 7 * 6 // 2
+
+
+def test_all_pairs_of_128_cpus_are_visited_within_a_minute(rig: Rig) -> None:
+    """A visit takes as long as the least effort on a real machine."""
+    halves = ("0-63", "64-127")
+    topology = Topology(online="0-127", packages=halves, cores=tuple(f"{cpu}" for cpu in range(128)))
+    machine = msgspec.structs.replace(MACHINE, cpus=128, allowed_cpus=tuple(range(128)), topology=topology)
+    rig.visit_s = 0.006
+    plan = rig.plan(Select(probe="memory.ping", abi=("x86_64",)), budget=120, machine=machine)
+    rig.go(plan)
+    assert len({frozenset(visit.cpus) for visit in rig.visits}) == 127 * 126 // 2
+    assert len(rig.visits) * rig.visit_s < 60
+    assert {visit.samples for visit in rig.visits} == {EFFORTS[-1].samples}
 
 
 def test_what_was_measured_in_another_state_is_visited_again_three_times_at_most(rig: Rig) -> None:

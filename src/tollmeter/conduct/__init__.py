@@ -96,6 +96,7 @@ class _Run:
         self._review_visits: Counter[Point] = Counter()
         self._left_over: dict[Point, float] = {}
         self._first_round: dict[Point, int] = dict.fromkeys(plan.points(), 0)
+        self._pairs_wanted = {point: pairs for point in plan.points() if (pairs := plan.pairs_wanted(point))}
         self._refinement = Refinement(plan, stage.judge)
         self._visits = itertools.count(max((outcome.visit for outcome in done), default=-1) + 1)
         self._made = {_key(outcome) for outcome in done if outcome.status != "interrupted"}
@@ -242,7 +243,7 @@ class _Run:
         times = self._times(points, round_, effort)
         turns = self._turns(points, round_, effort, times)
         for point in turns.each(self._setups.is_ready):
-            for cpus in self._plan.placements(point, round_):
+            for cpus in self._placements(point):
                 if not self._is_wanted(point, round_, cpus, times[point]):
                     continue
                 if self._stage.stopping.asked:
@@ -274,7 +275,7 @@ class _Run:
     ) -> Iterator[Visit]:
         """The visits that begin a layout, of the points with one visit a round."""
         for point in order:
-            (cpus, *more) = self._plan.placements(point, round_)
+            (cpus, *more) = self._plan.placements(point)
             layout = self._layout(point, round_, cpus, effort)
             if not more and not layout.served and self._is_wanted(point, round_, cpus, times[point]):
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
@@ -282,14 +283,15 @@ class _Run:
     def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
         """Visits of each point in this round: several of a layout that is expensive to set up; as many as an interval
         takes of points that were added near cache boundaries; and several of all points where these are few and were
-        visited often, since the work between two rounds takes half as long as a visit."""
+        visited often, since the work between two rounds takes half as long as a visit. Of a matrix of CPUs one of each
+        pair: the next round visits other pairs."""
         if self._plan.against:
             return dict.fromkeys(points, 1)
         if round_ and all(self._first_round[point] == round_ for point in points):
             return dict.fromkeys(points, LEAST_VISITS)
         were_often = all(len(self._seen.get(point, ())) >= VISITS_WANTED for point in points)
         is_brief = were_often and self._seconds_of(points) < _BRIEF_S
-        several = {point for point in points if is_brief or self._costs.is_expensive(point)}
+        several = {point for point in points if is_brief or self._costs.is_expensive(point)} - {*self._pairs_wanted}
         return {point: self._at_once(point, round_, effort) if point in several else 1 for point in points}
 
     def _at_once(self, point: Point, round_: int, effort: Effort) -> int:
@@ -298,7 +300,7 @@ class _Run:
         is_short = effort.samples < Effort().samples
         if self._has_failed(point) or (is_short and not self._seen.get(point)):
             return 1
-        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point, round_))
+        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point))
         return max(1, min(self._costs.visits_of_layout(point, effort) - served, self._affordable(point, effort)))
 
     def _affordable(self, point: Point, effort: Effort) -> int:
@@ -353,7 +355,7 @@ class _Run:
         return self._layouts.next((point, cpus), round_, serves, has_ended=has_ended)
 
     def _make(self, point: Point, round_: int, cpus: tuple[int, ...], effort: Effort) -> None:
-        stage = self._stage
+        stage, effort = self._stage, self._plan.effort_of(point, effort)
         layout = self._layout(point, round_, cpus, effort)
         self._layouts.serve((point, cpus), layout)
         sampling = self._sampling(point, effort, layout.number)
@@ -390,9 +392,14 @@ class _Run:
         seen = self._seen.get(point, [])
         return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
 
+    def _placements(self, point: Point) -> list[tuple[int, ...]]:
+        """Of a matrix the pairs that follow those of its visits so far."""
+        turn = len(self._seen.get(point, ())) // len(self._plan.placements(point))
+        return self._plan.placements(point, turn)
+
     def _visits_wanted(self, point: Point) -> float:
         """Of a matrix of CPUs as many as there are pairs, at least: the later rounds visit other pairs."""
-        return max(self._asking.visits_wanted(point), self._plan.pairs_wanted(point))
+        return max(self._asking.visits_wanted(point), self._pairs_wanted.get(point, 0))
 
     def _has_failed(self, point: Point) -> bool:
         seen = self._seen.get(point, [])

@@ -19,7 +19,7 @@ from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe,
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
-from tollmeter.plan.placement import Placing, chosen_cpus, other_relations
+from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
 __all__ = [
@@ -41,8 +41,8 @@ __all__ = [
 
 _HERE = "local"
 """Whose folder is the host's, and whose network."""
-_MOST_OF_A_MATRIX = 0.2
-"""Of the budget, for the visits of one point of a matrix of CPUs."""
+_MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
+"""Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
@@ -93,17 +93,25 @@ class Plan(Record, frozen=True):
     def costs(self) -> Costs:
         return Costs(self.probes)
 
-    def placements(self, point: Point, round_: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs."""
-        return self._placing().placements(point, self.probes[point.probe], round_)
+    def placements(self, point: Point, turn: int = 0) -> list[tuple[int, ...]]:
+        """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs. turn: how many
+        rounds have visited it before."""
+        return self._placing().placements(point, self.probes[point.probe], turn)
 
     def pairs_wanted(self, point: Point) -> int:
         """How many pairs of CPUs a point of a matrix is to be visited at; 0 of all other points. Fewer than there are
-        where the budget is too short for all."""
+        where the budget is too short for all: each point's share of them is the same."""
         if len(self.placements(point)) < 2:
             return 0
-        affordable = _MOST_OF_A_MATRIX * self.budget_seconds / self.costs().of(point, self.effort)
-        return min(self._placing().pairs(point), int(affordable))
+        several = {one: self._placing().pairs(one) for one in self.points() if len(self.placements(one)) > 1}
+        share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
+        each_s = self.costs().of(point, self.effort_of(point, self.effort))
+        part = min(1.0, share * self.budget_seconds / (each_s * max(1, sum(several.values()))))
+        return int(part * self._placing().pairs(point))
+
+    def effort_of(self, point: Point, effort: Effort) -> Effort:
+        """Of one visit: the least where a matrix has more pairs than a round visits. Its rows are made of many."""
+        return EFFORTS[-1] if self._placing().pairs(point) > MOST_PAIRS and len(self.placements(point)) > 1 else effort
 
     def _placing(self) -> Placing:
         return _placing(self.cpus, self.topology, self.seed)

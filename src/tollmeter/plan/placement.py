@@ -13,8 +13,10 @@ from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbe
 
 PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node")
-_MOST_PAIRS = 28
+MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
+_MOST_OF_MATRIX = 512
+"""CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
 
 
 def word(told: PlaceRelation) -> str:
@@ -85,21 +87,21 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
 
 
 class Placing:
-    """Of one plan: the CPUs of a point's visits, by the round. Made once, since 128 CPUs have 8,128 pairs."""
+    """Of one plan: the CPUs of a point's visits. Made once, since 128 CPUs have 8,128 pairs."""
 
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int) -> None:
         self._cpus, self._topology, self._seed = cpus, topology, seed
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
 
-    def placements(self, point: Point, probe: Probe, round_: int) -> list[tuple[int, ...]]:
-        """One visit, or for a matrix of CPUs one for each pair of this round."""
+    def placements(self, point: Point, probe: Probe, turn: int) -> list[tuple[int, ...]]:
+        """One visit, or for a matrix of CPUs one for each pair of this turn."""
         if any(metric.means in _OF_NODE for metric in probe.metrics):
             return [self._on_node(point)]
         if not probe.roles:
             return [self._cpus if probe.spreads else self._cpus[:1]]
         told = str(point.values().get(RELATION, ""))
         if any(metric.means == PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
-            return self._of_round(told, round_)
+            return self._of_turn(told, turn)
         return [self._beside(told)]
 
     def pairs(self, point: Point) -> int:
@@ -121,16 +123,17 @@ class Placing:
         near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == told][:1]
         return (worker, *near, *(cpu for cpu in others if cpu not in near))
 
-    def _of_round(self, told: str, round_: int) -> list[tuple[int, ...]]:
-        pairs = self._pairs(told)
-        count = min(len(pairs), ceil(_MOST_PAIRS / max(1, len(self._by_relation))))
-        several = [pairs[(round_ * count + place) % len(pairs)] for place in range(count)]
+    def _of_turn(self, told: str, turn: int) -> list[tuple[int, ...]]:
+        pairs = self._pairs(told) or [self._cpus[:2]]
+        count = min(len(pairs), ceil(MOST_PAIRS / max(1, len(self._by_relation))))
+        several = [pairs[(turn * count + place) % len(pairs)] for place in range(count)]
         return sorted(several, reverse=True)
 
     def _pairs(self, told: str) -> list[tuple[int, ...]]:
         """Of one relation, by the seed; without one those of the default partner's, or all where none is known."""
         if not self._by_relation:
-            for pair in itertools.combinations(self._cpus, 2):
+            several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
+            for pair in itertools.combinations(several, 2):
                 named = word(relation(self._topology, *pair)) if self._topology else ""
                 self._by_relation.setdefault(named, []).append(pair)
             for pairs in self._by_relation.values():
