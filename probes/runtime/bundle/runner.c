@@ -17,14 +17,14 @@
 #include "bundle.h"
 
 enum {
-  ROUNDS_OF_ALL = 3,
+  ROUNDS_OF_ALL = 2,
   MOST_FAILURES = 2,
   MOST_PAIRS = 28,
   SAMPLES = 16,
   SAMPLE_NS = 300000,
   DEADLINE_MS = 15000,
   LARGE_BYTES = 24 << 20,
-  LAYOUT_SERVES = 3
+  MOST_SERVED = 3
 };
 
 struct options {
@@ -333,9 +333,9 @@ static size_t request_line(char *text, size_t room, const struct point *point, u
   return used + (size_t)snprintf(text + used, room - used, " %s\n", point->words);
 }
 
-/* Visits of one layout: several where it takes long to set up. False where the journal cannot be written. */
+/* Visits of one layout, as the host's processes serve several: more where it takes long to set up. False where the journal cannot be written. */
 static bool visited(struct point *point, unsigned round, unsigned pair) {
-  static char lines[LAYOUT_SERVES * 3000];
+  static char lines[MOST_SERVED * 3000];
   const struct probe *probe = &plan.probes[point->probe];
   char path[1300], cpus[1024], record[4096];
   char *words[] = {path, "--stay", NULL};
@@ -343,7 +343,8 @@ static bool visited(struct point *point, unsigned round, unsigned pair) {
   const uint64_t seed = hash_of(point->words, hash_of(probe->name, mixed(options.seed) ^ round)) >> 2;
   snprintf(path, sizeof path, "%s/%s/%s", options.folder, plan.abis[point->abi], probe->name);
   size_t used = 0;
-  for (unsigned i = 0; i < (point->bytes > LARGE_BYTES ? LAYOUT_SERVES : 1); i++)
+  const unsigned serves = point->bytes > LARGE_BYTES ? MOST_SERVED : round ? 2 : 1;
+  for (unsigned i = 0; i < serves; i++)
     used += request_line(lines + used, sizeof lines - used, point, round, cpus, seed, visits + i);
   visit_record(record, sizeof record, point, round, cpus, seed);
   struct answer answer = visits_make(words, lines, record, 2 + (DEADLINE_MS + (double)(point->bytes >> 15)) / 1000);
@@ -361,7 +362,7 @@ static bool visited(struct point *point, unsigned round, unsigned pair) {
 
 /* A large layout takes long to set up: between its first visit and its second all others have had three. */
 static bool is_due(const struct point *point, unsigned round) {
-  if (point->is_final || (point->bytes > LARGE_BYTES && (round == 1 || round == 2))) return false;
+  if (point->is_final || (point->bytes > LARGE_BYTES && round == 1)) return false;
   return round < ROUNDS_OF_ALL || half_width(&plan, point) > plan.precision;
 }
 
