@@ -21,7 +21,7 @@ from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
 from tollmeter.plan import make
 from tollmeter.store.journal import read
-from waiting import in_time
+from waiting import LONG_S, in_time
 
 PROBES = ("kernel.loop", "kernel.function_call")
 
@@ -157,3 +157,17 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
     catalog = places.made_ready([], [], ProbeRequest(suite.select))
     plan = make(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
     assert visited == set(plan.points())
+
+
+def test_a_probe_that_cannot_describe_the_machine_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The runner asks the first executable that it finds; here it is one that says nothing."""
+    assert main(["bundle", *PROBES, "-o", str(tmp_path / "t.tar.gz")]) == 0
+    with tarfile.open(tmp_path / "t.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (runner,) = (tmp_path / "t").glob("*/toll-runner")
+    for probe in PROBES:
+        (runner.parent / probe).write_text("#!/bin/sh\nexit 1\n")
+    words = ["sh", tmp_path / "t/run.sh", "--budget", "1", "--out", tmp_path / "out"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LONG_S)
+    assert done.returncode == 0 and "described as unknown" in done.stderr
+    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "run")]) == 0
