@@ -16,20 +16,20 @@ CREATE OR REPLACE VIEW findings AS
 CREATE OR REPLACE VIEW machines AS
   FROM read_parquet('machines/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
 
--- The rows that have a number, of the last run of each machine that has the row.
+-- The rows that have a number, of the last run of each machine that has the row in the same state of the core.
 CREATE OR REPLACE VIEW latest AS
   FROM rows
   WHERE status = 'ok'
   QUALIFY row_number() OVER (
-    PARTITION BY machine, probe, abi, target, clock, parameters, metric ORDER BY started DESC) = 1;
+    PARTITION BY machine, key ORDER BY started DESC) = 1;
 
--- Two machines: the ratio of each row that both have, the largest first. A row changed its meaning with its revision.
+-- Two machines: the ratio of each row that both have, the largest first.
 -- The interval is that of two independent estimates, whose half-widths in logarithms add as squares.
 CREATE OR REPLACE MACRO two_machines(first, second) AS TABLE
-  SELECT probe, abi, target, parameters, metric, unit, b.median / a.median AS ratio,
+  SELECT a.probe, a.abi, a.target, a.parameters, a.metric, a.unit, b.median / a.median AS ratio,
     sqrt(ln(a.high / a.low) ** 2 + ln(b.high / b.low) ** 2) / 2 AS half_width,
     ratio * exp(-half_width) AS ratio_low, ratio * exp(half_width) AS ratio_high
-  FROM latest AS a JOIN latest AS b USING (probe, revision, abi, target, clock, parameters, metric, unit)
+  FROM latest AS a JOIN latest AS b USING (key)
   WHERE a.machine = first AND b.machine = second AND a.median > 0 AND b.median > 0
     AND a.low > 0 AND b.low > 0 AND isfinite(a.high) AND isfinite(b.high)
   ORDER BY abs(ln(ratio)) DESC;

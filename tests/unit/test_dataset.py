@@ -15,7 +15,6 @@ from books import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Book, Failure, Index
 from tollmeter.store.dataset import machine_name, write_run
-from tollmeter.store.export import flat_parameters
 
 
 def book(host: str, run: str, slower: float = 1.0) -> Book:
@@ -33,7 +32,7 @@ def book(host: str, run: str, slower: float = 1.0) -> Book:
 
 def put(folder: Path, one: Book) -> Index:
     tables = ((name, raw_samples(one) if name == "samples" else derived_table(name, one.index)) for name in TABLES)
-    write_run(folder, one.index, ((name, flat_parameters(table)) for name, table in tables))
+    write_run(folder, one.index, tables)
     return one.index
 
 

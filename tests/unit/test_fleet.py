@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from books import healthy
+from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet import report
@@ -24,7 +25,6 @@ from tollmeter.model import Book, Failure
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
 from tollmeter.saying import listen
 from tollmeter.store.dataset import machine_name, write_run
-from tollmeter.store.export import flat_parameters
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
 Plant = Callable[[NDArray[np.float32]], None]
@@ -132,7 +132,7 @@ def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
 
 def dataset(folder: Path, books: list[Book]) -> Path:
     for one in books:
-        tables = [(name, flat_parameters(derived_table(name, one.index))) for name in ("rows", "machines")]
+        tables = [(name, derived_table(name, one.index)) for name in ("rows", "machines")]
         write_run(folder, one.index, tables)
     return folder
 
@@ -196,6 +196,20 @@ def test_the_page_escapes_names_and_its_map_has_the_ill_nodes_first(written: Pat
     hostile = HardwareModel("</script><b>", ["<img>", *"abc"], many.model.rows[:1], *(np.ones((1, 4), np.float32),) * 2)
     text = page([judged(hostile)])
     assert "<img>" not in text and "</script><b>" not in text
+
+
+def test_the_verb_prints_the_sentence_the_json_and_the_page(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "report", str(written), "--all"]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 24 nodes differ from their peers" in " ".join(said.split()) and "n7-" in said
+    assert main(["fleet", "report", str(written), "--format", "html", "-o", str(tmp_path / "fleet.html")]) == 0
+    assert "<canvas" in (tmp_path / "fleet.html").read_text()
+    assert main(["fleet", "report", str(written), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["named"]) == 1
+    assert main(["fleet", "report", str(written), "--format", "csv"]) == 2
+    assert main(["fleet", "report", str(tmp_path / "none"), str(tmp_path / "no")]) == 2
 
 
 def test_equal_machines_have_equal_names() -> None:

@@ -90,9 +90,22 @@ def _page(found: Compared, out: Path | None) -> Path:
     """Raises Failure: 2 for other than two runs, 4 where they have no chart in common, 5 where it cannot be written."""
     from tollmeter.report import overlay
 
+    if found.machines and len(found.books) > 2:
+        return _gallery_page(found, out)
     if len(found.books) != 2 or found.by:
-        raise Failure("a page shows two runs")
+        raise Failure("a page shows two runs, or with --machines several")
     first, second = (Path(book.index.run.folder) for book in found.books)
     path = out or first / f"beside-{plain(second.resolve().name)}.html"
     overlay.write(overlay.two((found.books[0], found.books[1])), path)
+    return path
+
+
+def _gallery_page(found: Compared, out: Path | None) -> Path:
+    """More than two machines, side by side as in a gallery."""
+    from tollmeter.library.publishing import publish
+    from tollmeter.report.gallery import single_page
+    from tollmeter.report.page import put
+
+    path = out or Path(found.books[0].index.run.folder) / "machines.html"
+    put(single_page([publish(book) for book in found.books]), path)
     return path

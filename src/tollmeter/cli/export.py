@@ -55,11 +55,12 @@ def _write_dataset(names: Sequence[str], dataset: Path) -> int:
     """A run that cannot be read is named, and the others are written."""
     from tollmeter.library.datasets import add_run
 
-    code = 0
+    code = lost = 0
     for name in names:
         try:
             add_run(places.find_run(name), dataset)
         except Failure as failure:
             say(f"{name} is not in the dataset: {failure.sentence}")
-            code = failure.exit_code
+            code, lost = failure.exit_code, lost + 1
+    print(f"{dataset}: {len(names) - lost} of {len(names)} runs are written")
     return code

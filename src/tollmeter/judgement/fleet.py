@@ -34,7 +34,8 @@ _EFFICIENCY = 0.37
 _NORMAL = 1.959964
 _WIDTHS = ((0.25, 1.349), (0.1, 2.563))
 """Lower of two symmetric quantiles, and standard deviations of a normal distribution between the two."""
-_AT_ONCE = 1024
+_AT_ONCE = 256
+"""Lines of a matrix that are sorted together: the C library keeps the memory of 10 MB for the next."""
 _SIMILAR = 0.5
 """Effects of less than this share of a node's largest do not tell it from nodes that are ill in the same way."""
 

@@ -71,17 +71,18 @@ def render(book: Book, runs: str = "") -> str:
 
 
 def rendered(
-    template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str, own: str = "", data: Any = None
-) -> str:
+    template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str, own: str = "", data: Any = None,
+    loads: bool = False,
+) -> str:  # fmt: skip
     """A page of these charts and words. sheets: styles beyond the page's own; own: the script of a page without charts,
-    and the data that it reads."""
+    and the data that it reads; loads: whether it loads scripts beside the page."""
     style, script, drawing = _style(*sheets), _template_text(own or "page.js"), bundle() if drawn else ""
     return str(
         _environment()
         .get_template(template)
         .render(
             **words,
-            policy=_policy(style, [drawing, script] if drawn else [script] if own else []),
+            policy=_policy(style, [drawing, script] if drawn else [script] if own else [], loads=loads),
             style=Markup(style),
             script=Markup(script),
             bundle=Markup(drawing),
@@ -223,8 +224,9 @@ def names_in(value: Any, names: Mapping[str, str]) -> Any:
     )
 
 
-def _policy(style: str, scripts: Sequence[str]) -> str:
-    allowed = " ".join(_hash(text) for text in scripts) or "'none'"
+def _policy(style: str, scripts: Sequence[str], *, loads: bool) -> str:
+    beside = "'self' file: " if loads else ""  # from a disk no file is of the page's own origin
+    allowed = beside + " ".join(_hash(text) for text in scripts) or "'none'"
     return (f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src data:; "
             "base-uri 'none'; form-action 'none'")  # fmt: skip
 

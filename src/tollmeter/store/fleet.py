@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 _FILES = 500
 """That are read at a time."""
 _MEMORY = "512MB"
-_PLACE = "probe, revision, abi, target, clock, parameters, metric, state"
-"""What tells a row from others; a core's states are not compared with each other."""
-_TOLD = (*_PLACE.split(", "), "unit", "better")
+_TOLD = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = (
     f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
     f" AND layouts >= {LEAST_LAYOUTS}"
 )
+
+
+_BATCH = "SELECT place, file, value, half FROM batch LEFT JOIN keys USING (key)"
+"""A row that is not known yet has no place."""
 
 
 class Fleet(NamedTuple):
@@ -58,7 +60,7 @@ def read_fleet(folder: Path) -> Fleet:
         raise Failure(f"{folder} is no dataset: it has no folders rows and machines (toll export --dataset)")
     with duckdb.connect() as db:
         db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2; SET preserve_insertion_order = false")
-        db.execute("CREATE TABLE keys (key UBIGINT, place INTEGER)")
+        db.execute("CREATE TABLE keys (key BIGINT, place INTEGER)")
         machines = _machines(db, folder)
         if not machines:
             raise Failure(f"{folder}: no file of the table machines can be read", 5)
@@ -89,7 +91,8 @@ def _caches(text: str) -> str:
 
 
 def _files(folder: Path, table: str) -> list[str]:
-    return sorted(glob(f"{escape(str(folder / table))}/machine=*/day=*/*.parquet"))  # noqa: PTH207  a Path for each of 20,000 takes 3 s
+    """As texts: a Path for each of 20,000 takes 3 s."""
+    return sorted(glob(f"{escape(str(folder / table))}/machine=*/day=*/*.parquet"))  # noqa: PTH207
 
 
 def _machine(path: str) -> str:
@@ -132,17 +135,18 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
     values, squares, counts = (np.zeros((len(models), 0), kind) for kind in (np.float32, np.float32, np.uint8))
     rows: list[dict[str, Any]] = []
     words = (
-        f"SELECT file_index AS file, hash({_PLACE}) AS key, ln(median)::FLOAT AS value,"
+        "SELECT file_index AS file, key::BIGINT AS key, ln(median)::FLOAT AS value,"
         f" (ln(high / low) / 2)::FLOAT AS half FROM read_parquet(?) WHERE {_USABLE}"
     )
     files = [path for path in _files(folder, "rows") if _machine(path) in columns]
     for some in (part for turn in _rounds(files) for part in _parts(turn)):
         for readable in _readable(db, words, some):
-            rows += _new_rows(db, readable, len(rows))
-            more = len(rows) - values.shape[1]
-            if more:
-                values, squares, counts = (np.pad(each, ((0, 0), (0, more))) for each in (values, squares, counts))
-            read = db.execute("SELECT place, file, value, half FROM batch JOIN keys USING (key)").fetchnumpy()
+            read = db.execute(_BATCH).fetchnumpy()
+            if np.ma.is_masked(read["place"]):
+                more = _new_rows(db, readable, len(rows))
+                rows += more
+                values, squares, counts = (np.pad(each, ((0, 0), (0, len(more)))) for each in (values, squares, counts))
+                read = db.execute(_BATCH).fetchnumpy()
             starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
             at = starts[read["file"].astype(np.int32)] + read["place"]
             values.reshape(-1)[at] += read["value"]
@@ -162,18 +166,16 @@ def _new_rows(db: duckdb.DuckDBPyConnection, files: Sequence[str], known: int) -
         " FROM batch ANTI JOIN keys USING (key) GROUP BY key"
     )
     named = sorted({int(at) for (at,) in db.execute("SELECT DISTINCT file FROM fresh").fetchall()})
-    if not named:
-        return []
     told = db.execute(
         f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _TOLD)})), key FROM"
-        f" (SELECT {', '.join(_TOLD)}, hash({_PLACE}) AS key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
+        f" (SELECT {', '.join(_TOLD)}, key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
         " ORDER BY any_value(probe), any_value(metric), any_value(parameters)",
         [[files[at] for at in named]],
     ).fetchall()
     import numpy as np
 
     db.register(
-        "told", {"key": np.array([key for _, key in told], np.uint64), "place": np.arange(known, known + len(told))}
+        "told", {"key": np.array([key for _, key in told], np.int64), "place": np.arange(known, known + len(told))}
     )
     db.execute("INSERT INTO keys FROM told")
     return [row for row, _ in told]

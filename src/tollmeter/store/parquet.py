@@ -32,7 +32,7 @@ _PARQUET_TYPES = {
     "body_2n_ns": "BIGINT", "control_n_ns": "BIGINT", "control_2n_ns": "BIGINT", "control_iterations": "BIGINT",
     "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN", "layouts": "INTEGER",
     "own_ratio": "DOUBLE", "value": "DOUBLE", "cycles": "DOUBLE", "typical": "BOOLEAN", "cpus": "INTEGER",
-    "memory_bytes": "BIGINT", "page_bytes": "INTEGER", "core_clock_hz": "DOUBLE",
+    "memory_bytes": "BIGINT", "key": "BIGINT", "page_bytes": "INTEGER", "core_clock_hz": "DOUBLE",
     "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
     **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip

@@ -24,14 +24,21 @@ X_TITLE = "traffic of the other CPUs per second"
 
 def load(bench: Bench) -> Iterator[Chart]:
     """One line a mix of reads and writes. Each point has its own traffic, measured beside the latency."""
-    rows = bench.own(bench.meaning("latency-of-traffic"))
-    traffic = {_point(row): row for row in bench.meaning("traffic-beside")}
-    data = tuple(_datum(row, traffic[_point(row)]) for row in rows if _point(row) in traffic)
+    pairs = beside(bench)
+    data = tuple(_datum(row, traffic) for row, traffic in pairs)
     if len(data) < 2:
         return
+    rows, traffics = zip(*pairs, strict=True)
     curves = Curves("delay", _mix, "one dependent load", X_TITLE, log=False, banded=False)
     tips = ("series", "traffic"), ("beside", "background traffic")
-    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, tips), [*rows, *traffic.values()])
+    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, tips), [*rows, *traffics])
+
+
+def beside(bench: Bench) -> list[tuple[Row, Row]]:
+    """Each latency with the traffic beside it."""
+    traffic = {_point(row): row for row in bench.meaning("traffic-beside")}
+    rows = bench.own(bench.meaning("latency-of-traffic"))
+    return [(row, traffic[_point(row)]) for row in rows if _point(row) in traffic]
 
 
 def _x(_: Sequence[float]) -> alt.X:

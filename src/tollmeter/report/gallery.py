@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A static site of machines: `index.html` with the list, and a file for each machine that it loads when it is shown.
+The same page of several machines, with their numbers in it, is what `toll compare --machines` writes for more than two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from tollmeter.files import write_whole
+from tollmeter.model import Failure, Toll
+from tollmeter.report.numbers import size
+from tollmeter.report.page import island, rendered
+from tollmeter.report.tables import short_cpu
+from tollmeter.store.published import Published
+
+FOLDER = "machines"
+_OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
+
+
+def write_site(machines: Sequence[Published], folder: Path) -> None:
+    """In place of the site that is there. Raises Failure (5) where it cannot be written."""
+    try:
+        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        for one in machines:
+            text = f"show({island(_whole(one))});\n"
+            write_whole(folder / FOLDER / f"{one.id}.js", text.encode())
+        names = {f"{one.id}.js" for one in machines}
+        for path in (folder / FOLDER).iterdir():
+            if _OF_A_MACHINE.fullmatch(path.name) and path.name not in names:
+                path.unlink()
+        write_whole(folder / "index.html", page([*map(_summary, machines)], loads=True).encode())
+    except OSError as error:
+        raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error
+
+
+def single_page(machines: Sequence[Published]) -> str:
+    """The machines side by side in one page that needs no other file."""
+    return page([*map(_whole, machines)], loads=False)
+
+
+def page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
+    """loads: whether the page loads what it shows of a machine, from its own folder."""
+    data = {"machines": machines, "loads": loads}
+    words = {"count": len(machines)}
+    return rendered("gallery.html", (), words, "gallery.css", own="gallery.js", data=data, loads=loads)
+
+
+def _summary(one: Published) -> dict[str, Any]:
+    index = one.index
+    machine = index.machine
+    return {
+        "id": one.id, "name": short_cpu(machine.cpu), "cpus": machine.cpus, "memory": str(size(machine.memory_bytes)),
+        "kernel": machine.kernel, "hypervisor": machine.hypervisor or "", "day": index.run.started[:10],
+        "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
+        "verdict": index.run.verdict, "suite": index.run.suite,
+    }  # fmt: skip
+
+
+def _whole(one: Published) -> dict[str, Any]:
+    index = one.index
+    return _summary(one) | {
+        "facts": index.machine.facts,
+        "tollmeter": index.run.tollmeter,
+        "hierarchy": [
+            {"level": level.level, "size": _short(level.size_bytes), "ns": _short(level.latency_ns),
+             "read": _short(level.read_bytes_per_second)} for level in index.hierarchy
+        ],
+        "tolls": [
+            {"key": _key(toll), "toll": toll.toll, "unit": toll.unit, "value": _short(toll.value),
+             "low": _short(toll.low), "high": _short(toll.high), "state": toll.states[0].state if toll.states else ""}
+            for toll in index.tolls if toll.value is not None
+        ],
+        "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in one.pairs],
+        "load": [[each.mix, _short(each.bytes_per_second), _short(each.ns)] for each in one.load],
+    }  # fmt: skip
+
+
+def _key(toll: Toll) -> str:
+    parameters = (f"{name}={value}" for name, value in sorted(toll.parameters.items()))
+    return " ".join((toll.probe, toll.metric, toll.abi, toll.target, *parameters))
+
+
+def _short(value: float | None) -> float | None:
+    """Five digits."""
+    return None if value is None or not isfinite(value) else float(f"{value:.5g}")

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a file that can be given away: what it measured, and nothing that names the machine's owner.
+
+Fields are copied by name: one that no list here has is left out. Of the texts that are copied, words that name the host
+or a user, serial numbers, paths, addresses and UUIDs are replaced."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollmeter.files import read_regular, write_whole
+from tollmeter.model import Failure, Index, Level, Machine, Record, Row, RunInfo, Toll
+from tollmeter.store.document import complaints
+
+Scrub = Callable[[str], str]
+FORMAT = 1
+REMOVED = "(removed)"
+MOST_BYTES = 32 << 20
+REMOVED_PARTS = (
+    "the host's name, users' names and home folders, wherever a text has them",
+    "paths, IP and MAC addresses, e-mail addresses, UUIDs and serial numbers, wherever a text has them",
+    "the run's folder, name, seed and time of day, and what else ran on the machine",
+    "samples and visits, builds and their flags, findings, inferences, and the study's verdicts",
+    "rows of commands, of workloads and of probes that Tollmeter does not ship",
+    "reasons and notes, and facts of the system other than those that are kept",
+)
+KEPT_PARTS = (
+    "CPU, kernel, hypervisor, memory size, caches, core clock and the numbering of CPUs",
+    "facts: CPU family, model, stepping and microcode, governor, boost, SMT, pages, NUMA, mitigations",
+    "the suite, the day, the duration, the verdict and the version of Tollmeter",
+    "rows and tolls with their intervals, the memory hierarchy, core-to-core latencies and the load curve",
+)
+_FACTS = re.compile(
+    r"address_space_randomization|avx\w*|boost|clocksource|cpu_(family|model_number|stepping)|frequency_driver|governor|"
+    r"microcode|no_turbo|numa_(nodes|balancing)|smt|split_lock_mitigation|transparent_hugepage|uarch|vulnerability_\w+"
+)
+_PATTERNS = re.compile(
+    r"(?<![\w.])~?(/[\w.+@%-]+)+/?"  # paths
+    r"|\b[\w.+-]+@[\w-]+(\.[\w-]+)*"
+    r"|\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|\b([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"
+    r"|\b\d{1,3}(\.\d{1,3}){3}\b"
+)
+_SECRET_FACTS = re.compile(r"serial|uuid|asset|host|machine_id|mac|user|address$|name")
+_HOMES = re.compile(r"/(?:home|Users|export/home)/([^/\s\"']+)")
+_NAME = re.compile(r"[A-Za-z0-9_.,:+ -]{0,64}")
+_CHECKED = frozenset({"probe", "metric", "abi", "target", "parameters"})
+"""Fields whose words were looked at before, or the row would not be there."""
+_CLOSED = frozenset({"clock", "unit", "better", "state", "kind", "verdict"})
+"""Fields of which every value is one of a closed set."""
+_COMMON = frozenset({"root", "localhost", "local", "user", "none", "unknown"})
+"""Names that tell nothing."""
+
+
+class Pair(Record, frozen=True):
+    """What a line takes from one CPU to another and back, in ns."""
+
+    first: int
+    second: int
+    ns: float
+
+
+class Loaded(Record, frozen=True):
+    """Latency of one dependent load beside some traffic."""
+
+    mix: str
+    bytes_per_second: float
+    ns: float
+
+
+class Published(Record, frozen=True):
+    """A redacted run. removed, kept: in words; they come first in the file. id: of the index's content."""
+
+    format: int
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    id: str
+    index: Index
+    pairs: tuple[Pair, ...] = ()
+    load: tuple[Loaded, ...] = ()
+
+
+def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], known: Container[str]) -> Published:
+    """known: names of probes that are not private."""
+    scrub = _scrubber(_secrets(index))
+    rows = [_row(row) for row in index.rows if row.probe in known and _is_plain(row, scrub)]
+    tolls = [_toll(toll) for toll in index.tolls if toll.probe in known and _is_plain(toll, scrub)]
+    made = Index(
+        format=index.format, run=_run(index.run), machine=_machine(index.machine), rows=tuple(rows),
+        hierarchy=tuple(map(_level, index.hierarchy)), tolls=tuple(tolls),
+    )  # fmt: skip
+    clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
+    identity = hashlib.sha256(msgspec.json.encode(clean)).hexdigest()[:12]
+    load = tuple(msgspec.structs.replace(one, mix=scrub(one.mix)) for one in load)
+    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, identity, clean, pairs, load)
+
+
+def write_published(published: Published, path: Path) -> None:
+    """Raises Failure (5) where it cannot be written."""
+    try:
+        write_whole(path, msgspec.json.format(msgspec.json.encode(published), indent=1) + b"\n")
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", 5) from error
+
+
+def read_published(path: Path) -> Published:
+    """Raises Failure (5) where it is not a file that `toll publish` wrote, or contradicts itself."""
+    try:
+        found = msgspec.json.decode(read_regular(path, MOST_BYTES), type=Published)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Failure(f"{path} is no file of `toll publish`: {error}", 5) from None
+    wrong = f"format {found.format}" if found.format != FORMAT else next(complaints(found.index), "")
+    if wrong or not re.fullmatch(r"[0-9a-f]{12}", found.id):
+        raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is no id'}", 5)
+    return found
+
+
+# ---- what is copied -------------------------------------------------------------------------------------------------
+
+
+def _run(run: RunInfo) -> RunInfo:
+    return RunInfo(
+        id="", suite=run.suite, started=run.started[:10], seconds=run.seconds, seed=0, status=run.status,
+        tollmeter=run.tollmeter, folder="", precision=run.precision, points=run.points, settled=run.settled,
+        limited=run.limited, timed_share=run.timed_share, shared_share=run.shared_share, verdict=run.verdict,
+        unseen_share=run.unseen_share,
+    )  # fmt: skip
+
+
+def _machine(machine: Machine) -> Machine:
+    facts = {name: value for name, value in machine.facts.items() if _FACTS.fullmatch(name)}
+    return msgspec.structs.replace(machine, host="", facts=facts)
+
+
+def _row(row: Row) -> Row:
+    return msgspec.structs.replace(row, target=_target(row.target), reason=None if row.status == "ok" else REMOVED)
+
+
+def _toll(toll: Toll) -> Toll:
+    return msgspec.structs.replace(
+        toll, target=_target(toll.target), note="", reason=REMOVED if toll.value is None else None
+    )
+
+
+def _target(target: str) -> str:
+    """Without the name of another host."""
+    return target.partition(":")[0]
+
+
+def _level(level: Level) -> Level:
+    return msgspec.structs.replace(level, read_missing="", parallelism_missing="", not_apart_why="")
+
+
+def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
+    """Whether its names are words without a secret. Renamed, a row would be another row."""
+    words = [one.metric, one.abi, _target(one.target), *one.parameters, *map(str, one.parameters.values())]
+    return all(_NAME.fullmatch(word) and scrub(word) == word for word in words)
+
+
+# ---- what is replaced -----------------------------------------------------------------------------------------------
+
+
+def _secrets(index: Index) -> set[str]:
+    """Words that name the host, a user or a part of the machine."""
+    texts = list(_texts(msgspec.to_builtins(index)))
+    found = {index.machine.host, *index.machine.host.split(".", 1), *_HOMES.findall("\n".join(texts))}
+    found |= {value for name, value in index.machine.facts.items() if _SECRET_FACTS.search(name)}
+    found |= {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME")}
+    found |= {row.target.partition(":")[2] for row in index.rows if row.target.startswith("ssh:")}
+    with suppress(OSError, KeyError):
+        found.add(getpass.getuser())
+    return {word.strip() for word in found if len(word.strip()) > 1 and word.strip().lower() not in _COMMON}
+
+
+def _scrubber(secrets: set[str]) -> Scrub:
+    """Of a text, the same without secrets."""
+    words = "|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))
+    named = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", re.IGNORECASE) if words else None
+
+    def scrub(text: str) -> str:
+        text = _PATTERNS.sub(REMOVED, text)
+        return named.sub(REMOVED, text) if named else text
+
+    return scrub
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        for name, value in node.items():
+            yield str(name)
+            yield from _texts(value)
+    elif isinstance(node, list | tuple):
+        for item in node:
+            yield from _texts(item)
+
+
+def _scrubbed(node: Any, scrub: Scrub) -> Any:
+    if isinstance(node, str):
+        return scrub(node)
+    if isinstance(node, dict):
+        return {name: value if name in _CHECKED | _CLOSED else _scrubbed(value, scrub) for name, value in node.items()}
+    return [_scrubbed(item, scrub) for item in node] if isinstance(node, list | tuple) else node

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is given away names nobody, what is read is checked, and the gallery of it is small."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from books import HOSTILE, healthy
+from tollmeter.cli.main import main
+from tollmeter.library import places
+from tollmeter.library.publishing import publish, published
+from tollmeter.model import Book, Failure, Index
+from tollmeter.report.gallery import single_page, write_site
+from tollmeter.saying import listen
+from tollmeter.store.published import REMOVED, read_published, write_published
+
+HOST, USER, SERIAL, TOKEN = "build7.corp.example", "alice", "SN-48151623", "10.20.30.40"
+HOME = f"/home/{USER}/secret project"
+PLANTED = f"{HOST} build7 {USER} {HOME} {SERIAL} {TOKEN} {USER}@corp.example 6f1c2d3e-0000-4111-8222-333344445555"
+SECRETS = (HOST, "build7", USER, SERIAL, TOKEN, "corp.example", "6f1c2d3e", "/home")
+CLOSED = {"clock", "unit", "better", "status", "state", "kind", "verdict", "severity", "cause", "started", "probe"}
+
+
+def planted(node: Any, field: str = "") -> Any:
+    """With the secrets in every text that may be any text."""
+    if isinstance(node, str):
+        return node if field in CLOSED else f"{node} {PLANTED}"
+    if isinstance(node, dict):
+        return {name: planted(value, name) for name, value in node.items()}
+    return [planted(item, field) for item in node] if isinstance(node, list) else node
+
+
+def owned() -> Book:
+    """A run whose every text names its owner."""
+    book = healthy(("x86_64",), visits=4, samples=3)
+    facts = {"board_serial": SERIAL, "governor": "performance", "login": USER}
+    machine = replace(book.index.machine, host=HOST, facts=facts)
+    rows = tuple(row for row in book.index.rows if row.probe in places.sources())
+    run = replace(book.index.run, folder=f"/home/{USER}/runs/x")
+    return replace(book, index=replace(book.index, machine=machine, run=run, rows=rows))
+
+
+def leaks(content: str) -> list[str]:
+    return [secret for secret in SECRETS if secret.lower() in content.lower()]
+
+
+def test_no_text_of_a_run_leaks(tmp_path: Path) -> None:
+    book = owned()
+    index = msgspec.convert(planted(msgspec.to_builtins(book.index)), Index)
+    index = replace(index, machine=replace(index.machine, host=HOST), run=replace(index.run, folder=HOME))
+    index = replace(index, machine=replace(index.machine, facts={**index.machine.facts, "board_serial": SERIAL}))
+    assert set(leaks(msgspec.json.encode(index).decode())) == {*SECRETS}
+    made = publish(replace(book, index=index))
+    write_published(made, tmp_path / "file.json")
+    assert leaks((tmp_path / "file.json").read_text()) == []
+    write_site([made], tmp_path / "site")
+    assert [leaks(path.read_text()) for path in (tmp_path / "site").rglob("*.*") if path.is_file()] == [[], []]
+
+
+def test_names_of_rows_that_hold_a_secret_are_left_out_with_the_row() -> None:
+    book = owned()
+    first, *others = book.index.rows
+    private = (replace(first, probe="corp.private_probe"), replace(first, parameters={"command": f"run {USER}"}))
+    made = publish(replace(book, index=replace(book.index, rows=(*private, *others))))
+    assert len(made.index.rows) == len(others)
+
+
+def test_what_is_kept_is_what_was_measured() -> None:
+    book = owned()
+    made = publish(book)
+    assert made.index.machine.facts == {"governor": "performance"}
+    assert made.index.machine.cpu == book.index.machine.cpu and made.index.machine.caches == book.index.machine.caches
+    assert [row.median for row in made.index.rows] == [row.median for row in book.index.rows]
+    assert {toll.toll for toll in made.index.tolls} <= {toll.toll for toll in book.index.tolls}
+    assert all(row.reason == REMOVED for row in made.index.rows if row.status != "ok")
+    assert made.index.hierarchy
+
+
+def test_a_file_says_first_what_is_removed_and_reads_back(tmp_path: Path) -> None:
+    made = publish(owned())
+    write_published(made, tmp_path / "a.json")
+    assert [*json.loads((tmp_path / "a.json").read_text())][:3] == ["format", "removed", "kept"]
+    assert read_published(tmp_path / "a.json") == made
+    assert publish(owned()).id == made.id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told.update(format=2),
+        lambda told: told.update(id="../../x"),
+        lambda told: told.update(pairs=[{"first": "a", "second": 1, "ns": 1}]),
+        lambda told: told["index"]["rows"][0].update(low=9e9),
+        lambda told: told.pop("index"),
+    ],
+)
+def test_a_hostile_file_is_named_and_the_others_are_shown(tmp_path: Path, change: Any) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    write_published(publish(owned()), good)
+    told = json.loads(good.read_text())
+    change(told)
+    bad.write_text(json.dumps(told))
+    said: list[str] = []
+    listen(said.append)
+    assert len(published([str(bad), str(good), str(good)])) == 1
+    assert len(said) == 1 and "bad.json" in said[0]
+    with pytest.raises(Failure) as caught:
+        published([str(bad)])
+    assert caught.value.exit_code == 5
+
+
+def test_texts_of_a_file_end_no_script(tmp_path: Path) -> None:
+    made = publish(owned())
+    hostile = replace(made, index=replace(made.index, machine=replace(made.index.machine, cpu=HOSTILE, kernel=HOSTILE)))
+    write_site([hostile], tmp_path)
+    for path in tmp_path.rglob("*.*s"):
+        assert "<img" not in path.read_text()
+    assert "<img" not in (tmp_path / "index.html").read_text() and "<img" not in single_page([hostile])
+
+
+def test_a_thousand_machines_are_under_fifty_megabytes(tmp_path: Path) -> None:
+    made = publish(owned())
+    some = [replace(made, id=f"{at:012x}") for at in range(20)]
+    write_site(some, tmp_path)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 20 * 50_000
+    write_site(some[:3], tmp_path)
+    assert len([*tmp_path.glob("machines/*.js")]) == 3
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs of one quiet machine."""
+    for name in ("01", "13", "21"):
+        folder, source = tmp_path / "runs" / f"r{name}", places.ROOT / "tests/recordings/repeated" / name
+        folder.mkdir(parents=True)
+        shutil.copy(source / "run.toml", folder)
+        (folder / "journal.jsonl").write_bytes(lzma.decompress((source / "journal.jsonl.xz").read_bytes()))
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    return tmp_path
+
+
+def test_the_verbs_write_a_dataset_a_file_a_site_and_a_page(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    for _ in range(2):
+        assert main(["export", "--dataset", "results", "r01", "r13", "r99"]) == 2
+        said = capsys.readouterr()
+        assert "r99" in said.err and "2 of 3 runs" in said.out
+    assert len([*Path("results/samples").glob("*/*/*.parquet")]) == 2
+    assert main(["export", "--dataset", "results", "--what", "rows"]) == 2
+    assert main(["export", "r01", "r13"]) == 2
+    assert main(["fleet", "report", "results"]) == 6
+    assert main(["publish", "r01", "-o", "file.json"]) == 0
+    assert capsys.readouterr().out.startswith("Removed:")
+    assert main(["gallery", "file.json", "r01", "r21", "-o", "site"]) == 0
+    assert "2 machines" in capsys.readouterr().out
+    assert len([*Path("site/machines").glob("*.js")]) == 2
+    assert main(["compare", "--machines", "r01", "r13", "r21", "--format", "html", "-o", "three.html"]) == 0
+    assert read_published(Path("file.json")).id in Path("three.html").read_text()
+    assert main(["gallery", "file.json", "-o", "file.json"]) == 5
