@@ -5,6 +5,7 @@
 #   make probes   every probe for every ABI that can be built here, into build/ABI/FAMILY.NAME
 #   make test     sets up what the tests need, then lint and all tests
 #   make test-roots  stock Debian 12 and 13, made anew as root: README.md's commands in them, by three kinds of user
+#   make fleet-test  a Slurm of a controller and three nodes in network namespaces, as root: toll fleet with it
 #   make lint     formats and warnings of C, Python and sh
 #   make format   rewrites C and Python as lint wants them
 #   make readme-lines  types every command of README.md in a fresh clone: how long each takes, and what it answers

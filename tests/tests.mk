@@ -71,7 +71,7 @@ format: set-up-tests
 test-python:
 	@rm -rf $(FAILED)
 	@$(PYTHON) -m pytest -m machine; machine=$$?; \
-	  $(PYTHON) -m pytest -m 'not machine' -n $$(($$(nproc) * 2)) --dist loadfile --no-loadscope-reorder; \
+	  $(PYTHON) -m pytest -m 'not machine and not fleet' -n $$(($$(nproc) * 2)) --dist loadfile --no-loadscope-reorder; \
 	  rest=$$?; \
 	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/alone.py $(FAILED) ;; *) exit 1 ;; esac
 
@@ -99,6 +99,13 @@ test-roots: set-up-tests
 readme-lines:
 	@rm -rf build/readme && git clone -q . build/readme
 	@python3 tests/readme_lines.py build/readme; status=$$?; rm -rf build/readme; exit $$status
+
+# Half of its time goes by until Slurm believes that a node has died.
+FLEET_PACKAGES := slurm-wlm munge iproute2
+.PHONY: fleet-test
+fleet-test: set-up-tests
+	@command -v slurmctld munged ip >/dev/null || apt-get install -y --no-install-recommends $(FLEET_PACKAGES)
+	@$(TICK) $(PYTHON) -m pytest -m fleet tests/fleet
 
 bench:
 	@./toll --set-up

@@ -272,3 +272,16 @@ def test_the_runner_of_another_cpu_measures_under_an_emulator(abi: str, emulator
     outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
     assert {outcome.point.abi for outcome in outcomes} == {abi}
+
+
+def test_a_probe_that_cannot_describe_the_machine_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The runner asks the first executable that it finds; here it is one that says nothing."""
+    assert main(["bundle", *PROBES, "-o", str(tmp_path / "t.tar.gz")]) == 0
+    subprocess.run(["tar", "xzf", tmp_path / "t.tar.gz", "-C", tmp_path], check=True)
+    (runner,) = (tmp_path / "t").glob("*/toll-runner")
+    for probe in PROBES:
+        (runner.parent / probe).write_text("#!/bin/sh\nexit 1\n")
+    words = ["sh", tmp_path / "t/run.sh", "--budget", "1", "--out", tmp_path / "out"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LONG_S)
+    assert done.returncode == 0 and "described as unknown" in done.stderr
+    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "run")]) == 0

@@ -15,6 +15,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +25,8 @@ import pytest
 from waiting import LONG_S, in_time
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare")
+_TICK_S = 0.02
+_JOBS = "%i|%j|%T|%n|%N|%r"
 NETWORK = "10.213.9"
 CONFIGURATION = """\
 ClusterName=toll
@@ -46,7 +50,8 @@ SelectType=select/linear
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 SlurmdParameters=config_overrides
 SlurmctldTimeout=30
-SlurmdTimeout=10
+SlurmdTimeout=5
+MessageTimeout=5
 KillWait=2
 CompleteWait=0
 MinJobAge=600
@@ -136,28 +141,66 @@ class Cluster:
         return self.ask("sinfo", "-h", "-N", "-o", "%T").stdout.split()
 
     def processes(self, host: str) -> list[int]:
-        found = subprocess.run(["ip", "netns", "pids", self.space(host)], capture_output=True, text=True, check=False)
-        return [int(pid) for pid in found.stdout.split()]
+        """Those in the host's network namespace."""
+        space = Path("/run/netns") / self.space(host)
+        return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is_within(entry, space)]
 
-    def kill(self, host: str, number: int = signal.SIGKILL) -> None:
+    def kill(self, host: str) -> None:
         """Every process of a host at once, as a power cut does."""
+        while pids := self.processes(host):
+            for pid in pids:
+                _signal(pid, signal.SIGKILL)
+            time.sleep(_TICK_S)
+        self._daemons.pop(host).wait()
+
+    def end_controller(self) -> None:
+        """As an administrator does: it keeps its state."""
+        daemon = self._daemons.pop("controller")
+        daemon.terminate()
+        daemon.wait()
+
+    @contextlib.contextmanager
+    def crashing(self, host: str, program: str) -> Iterator[None]:
+        """Each visit of a program there until the end."""
+        over = threading.Event()
+
+        def crash() -> None:
+            while not over.is_set():
+                for pid in self._found(host, program):
+                    with contextlib.suppress(OSError):
+                        if b"--visit=" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                            os.kill(pid, signal.SIGSEGV)
+
+        thread = threading.Thread(target=crash)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def told(self) -> str:
+        """What Slurm says of nodes and jobs, for the message of a test that fails."""
+        return self.ask("sinfo", "-N", "-o", "%N|%T|%E").stdout + self.ask("squeue", "-t", "all", "-o", _JOBS).stdout
+
+    def stop_task(self, host: str) -> None:
+        """What measures there stands still; Slurm's daemon goes on."""
+        for pid in self._found(host, "toll-bundle"):
+            _signal(pid, signal.SIGSTOP)
+
+    def _found(self, host: str, part: str) -> list[int]:
+        """Processes there whose executable has the part in its path."""
+        found = []
         for pid in self.processes(host):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        if number == signal.SIGKILL:
-            self._daemons.pop(host).wait()
+            with contextlib.suppress(OSError):
+                if part in os.readlink(f"/proc/{pid}/exe"):  # noqa: PTH115
+                    found.append(pid)
+        return found
 
     def stop(self) -> None:
         """Until nothing of it is left."""
-        for host in ("controller", *self.nodes):
-            for _ in range(100):
-                if not self.processes(host):
-                    break
-                for pid in self.processes(host):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-        for daemon in self._daemons.values():
-            daemon.wait()
+        for host in list(self._daemons):
+            self.kill(host)
         if self._munged:
             self._munged.terminate()
             self._munged.wait()
@@ -168,6 +211,17 @@ class Cluster:
 _MUNGE = (
     ("socket", "socket"), ("key-file", "key"), ("log-file", "log"), ("pid-file", "pid"), ("seed-file", "seed"),
 )  # fmt: skip
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _is_within(process: Path, space: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return (process / "ns/net").samefile(space)
+    return False
 
 
 def ip(words: str) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +45,15 @@ def states(cluster: Cluster, folder: Path) -> dict[str, str]:
     return {node: row["state"] for node, row in told(cluster, "status", folder)[1].items()}
 
 
+def all_measured(cluster: Cluster, folder: Path) -> bool:
+    assert in_time(lambda: set(states(cluster, folder).values()) == {"measured"}), cluster.told()
+    return True
+
+
 def test_every_node_is_measured_once_and_its_run_has_its_name(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "shared by all"
     submitted(cluster, folder, *SOON)
-    assert in_time(lambda: set(states(cluster, folder).values()) == {"measured"}), told(cluster, "status", folder)
+    assert all_measured(cluster, folder)
     code, rows = told(cluster, "collect", folder)
     assert code == 0
     runs = {node: read(Path(row["run"])) for node, row in rows.items()}
@@ -53,3 +61,130 @@ def test_every_node_is_measured_once_and_its_run_has_its_name(cluster: Cluster, 
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/*")}
     assert told(cluster, "collect", folder)[0] == 0
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/*")}
+
+
+def visited(folder: Path, node: str) -> bool:
+    """Whether the node's journal has a visit. LONG is so long that it does not end by itself."""
+    return any(b'"k":"sample"' in path.read_bytes() for path in folder.glob(f"journals/{node}/*/journal.jsonl"))
+
+
+def cancelled(cluster: Cluster, folder: Path) -> dict[str, Any]:
+    """Every job has ended, and the nodes wait for others."""
+    cluster.ask("scancel", "--name", json.loads((folder / "fleet.json").read_text())["name"])
+    assert in_time(lambda: cluster.states() == ["idle"] * 3), cluster.told()
+    return told(cluster, "collect", folder)[1]
+
+
+def test_a_node_that_dies_is_named_and_the_requeued_job_counts_once(cluster: Cluster, tmp_path: Path) -> None:
+    submitted(cluster, tmp_path, *SOON, "--nodes", "node[1-2]")
+    assert in_time(lambda: visited(tmp_path, "node2")), cluster.told()
+    cluster.kill("node2")
+    assert in_time(lambda: states(cluster, tmp_path) == {"node1": "measured", "node2": "waiting"})
+    code, rows = told(cluster, "collect", tmp_path)
+    assert code == 1 and rows["node1"]["run"] and not rows["node2"]["run"]
+    assert "the node is down" in rows["node2"]["remarks"] and "before left" in rows["node2"]["remarks"]
+    cluster.start_node("node2")
+    assert in_time(lambda: "down" not in " ".join(cluster.states()))
+    cluster.ask("scontrol", "update", f"jobid={rows['node2']['remarks'].split()[1]}", "StartTime=now")
+    assert in_time(lambda: states(cluster, tmp_path)["node2"] == "measured"), cluster.ask(
+        "scontrol", "show", "job"
+    ).stdout
+    assert "2 attempts" in told(cluster, "collect", tmp_path)[1]["node2"]["remarks"]
+    assert len(list(tmp_path.glob("journals/node2/*"))) == 2 and len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_a_restarted_controller_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    submitted(cluster, tmp_path, *SOON)
+    assert in_time(lambda: all(visited(tmp_path, node) for node in NODES)), cluster.told()
+    cluster.end_controller()
+    while_away = told(cluster, "status", tmp_path)[1]
+    assert {row["state"] for row in while_away.values()} <= {"unknown", "measured"}
+    assert all("squeue" in row["remarks"] for row in while_away.values() if row["state"] == "unknown")
+    cluster.start_controller()
+    assert all_measured(cluster, tmp_path)
+
+
+def test_what_a_stalled_node_measured_is_kept_and_the_others_are_collected(cluster: Cluster, tmp_path: Path) -> None:
+    ended, stalled = tmp_path / "ended", tmp_path / "stalled"
+    submitted(cluster, ended, *SOON, "--nodes", "node[1-2]")
+    submitted(cluster, stalled, *LONG, "--nodes", "node3")
+    assert in_time(lambda: visited(stalled, "node3")), cluster.told()
+    cluster.stop_task("node3")
+    assert all_measured(cluster, ended)
+    assert states(cluster, stalled) == {"node3": "running"}
+    assert told(cluster, "collect", stalled)[0] == 1
+    row = cancelled(cluster, stalled)["node3"]
+    assert (row["state"], row["run"]) == ("partial", "")
+    assert "CANCELLED" in row["remarks"] and int(row["visits"]) > 0
+
+
+def test_a_probe_that_fails_on_one_node_is_named_there(cluster: Cluster, tmp_path: Path) -> None:
+    submitted(cluster, tmp_path, "--budget", "5s", "--precision", "0.5%")
+    with cluster.crashing("node2", "kernel.function_call"):
+        assert all_measured(cluster, tmp_path)
+    rows = told(cluster, "collect", tmp_path)[1]
+    assert "kernel.function_call" in rows["node2"]["remarks"]
+    assert all("kernel." not in rows[node]["remarks"] for node in ("node1", "node3"))
+
+
+def test_a_full_shared_disk_is_named_and_what_was_written_is_kept(cluster: Cluster, tmp_path: Path) -> None:
+    with small_disk(tmp_path) as disk:
+        folder = disk / "fleet"
+        submitted(cluster, folder, *LONG)
+        assert in_time(lambda: all(visited(folder, node) for node in NODES)), cluster.told()
+        fill(disk)
+        assert in_time(lambda: cluster.states() == ["idle"] * 3), cluster.told()
+        code, rows = told(cluster, "collect", folder, "--out", str(tmp_path / "runs"))
+    assert code == 1
+    assert {row["state"] for row in rows.values()} == {"partial"}
+    assert all("disk of the shared folder is full" in row["remarks"] for row in rows.values())
+    assert all(int(row["visits"]) > 0 for row in rows.values())
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    disk = folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "other").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def test_wrong_options_are_refused_with_slurms_sentence(cluster: Cluster, tmp_path: Path) -> None:
+    for words, sentence in (
+        (("--partition", "other"), "its partitions: main"),
+        (("--partition", "other", "--nodes", "node1"), "invalid partition"),
+        (("--nodes", "node[1-2],node9"), "node9"),
+        (("--nodes", "4"), "3 of 3 nodes are up"),
+        (("--", "--no-such-option"), "no-such-option"),
+    ):
+        done = cluster.toll("fleet", "submit", "kernel.loop", "-o", str(tmp_path / words[-1]), *words)
+        assert sentence in done.stderr, (words, done.stderr)
+        assert done.returncode == (0 if "node9" in sentence else 2)
+    cluster.ask("scancel", "--user", "root")
+
+
+def test_print_submits_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    before = cluster.ask("squeue", "-h", "-t", "all").stdout
+    done = cluster.toll("fleet", "submit", *PROBES, "-o", str(tmp_path / "x"), "--print", "--", "--qos=high")
+    assert "#SBATCH --exclusive\n" in done.stdout and "#SBATCH --qos=high\n" in done.stdout
+    assert cluster.ask("squeue", "-h", "-t", "all").stdout == before and not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_of_a_cluster() -> None:
+    with running(("node1",)) as other:
+        spaces = [other.space(host) for host in ("controller", "node1")]
+        folder = other.folder
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert not folder.exists() and not [space for space in spaces if space in listed]
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [line for line in lines if str(folder).encode() in line]
+    assert str(folder) not in Path("/proc/mounts").read_text()

@@ -181,7 +181,7 @@ static void product(const struct selection *of, unsigned axis, const struct draf
 
 static bool is_in(const char *list, const char *word) {
   const size_t length = strlen(word);
-  for (const char *at = list; (at = strstr(at, word)); at += length)
+  for (const char *at = list; length && (at = strstr(at, word)); at += length)
     if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == '\0')) return true;
   return strcmp(list, "*") == 0;
 }

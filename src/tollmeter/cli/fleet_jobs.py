@@ -10,6 +10,7 @@ import typer
 
 from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET
+from tollmeter.model import Failure
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
@@ -33,21 +34,31 @@ def submit(
     abi: Annotated[list[str] | None, typer.Option(help="ABIs of the nodes: x86_64,aarch64 [this CPU's]")] = None,
     budget: Annotated[str | None, typer.Option(help=f"wall time on each node [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="over ssh, without Slurm: a file with one host in each line")
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="of --hosts: how many measure at a time")] = 8,
     shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
 ) -> None:
-    """Submit a bundle to Slurm: one exclusive job for each node."""
-    from tollmeter.library import fleet_jobs
+    """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
+    from tollmeter.library import fleet_hosts, fleet_jobs
     from tollmeter.library.bundling import Asked
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
     own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
     asked = Asked(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
     wishes = fleet_jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
-    if shown:
+    if hosts:
+        if shown or partition or nodes or limit or wishes.more:
+            raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
+        found = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
+        ended = len(found.nodes) - len(found.refused)
+        say(f"{ended} of {len(found.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
+    elif shown:
         print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
-        return
-    made = fleet_jobs.submit(asked, out.resolve(), wishes)
-    say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
+    else:
+        made = fleet_jobs.submit(asked, out.resolve(), wishes)
+        say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
 
 
 def status(

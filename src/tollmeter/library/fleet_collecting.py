@@ -38,6 +38,7 @@ _SKEW_S = 30.0
 _SILENT_S = 60.0
 _LEAST_FREE_BYTES = 1 << 20
 _TOLD_BYTES = 1 << 16
+_MOST_FAILURES = 3
 
 
 class Attempt(NamedTuple):
@@ -57,7 +58,8 @@ class Attempt(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """state: measured, running, waiting, partial (ended before its end), missing (no journal), damaged or refused.
+    """state: measured, running, waiting, partial (ended before its end), missing (no journal), damaged, refused, or
+    unknown while Slurm does not answer.
     attempt: that counts; of a node that is not measured, the one with most visits. remarks: sentences."""
 
     node: str
@@ -178,17 +180,22 @@ def _skew(attempt: Attempt, submitted: float) -> Iterator[str]:
         assert attempt.found is not None
         began = datetime.fromisoformat(str(_requested(attempt.found).get("started"))).timestamp()
         stamped = (attempt.folder / "started").stat().st_mtime
-        late = began - stamped if began > stamped else min(0.0, began - submitted, began - stamped)
-        if abs(late) > _SKEW_S:
-            yield f"its clock is {abs(late):.0f} s {'ahead' if late > 0 else 'behind'}"
+        ahead, behind = began - stamped, max(submitted, stamped) - began
+        if max(ahead, behind) > _SKEW_S:
+            yield f"its clock is {max(ahead, behind):.0f} s {'ahead' if ahead > behind else 'behind'}"
+
+
+def _failed(attempt: Attempt) -> list[str]:
+    assert attempt.found is not None
+    several = [f"{probe}: {reason}" for probe, reason in attempt.found.failures.items()]
+    return [*several[:_MOST_FAILURES], *([f"{len(several)} probes failed"] if len(several) > _MOST_FAILURES else [])]
 
 
 def _last_words(attempt: Attempt) -> Iterator[str]:
     with contextlib.suppress(OSError):
         text = read_regular(attempt.folder / "log", _TOLD_BYTES).decode(errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if lines:
-            yield str(clean(lines[-1]))[:200]
+        said = [line for line in text.splitlines() if line.startswith("bundle: ")]
+        yield from [str(clean(line))[:200] for line in said[-1:]]
 
 
 def _is_full(folder: Path) -> list[str]:
@@ -217,7 +224,7 @@ def _state(
     if whole := _counting(attempts):
         more = [f"{len(attempts)} attempts: the first whole one counts"] if len(attempts) > 1 else []
         told = [remark for remark in remarks if "disk" not in remark]
-        return NodeState(node, MEASURED, whole, (*told, *_skew(whole, submission.submitted), *more))
+        return NodeState(node, MEASURED, whole, (*_failed(whole), *told, *_skew(whole, submission.submitted), *more))
     best = max(attempts, key=lambda one: one.visits, default=None)
     job = scheduler.jobs.get(node)
     if job and job.state in _RUNNING:
@@ -225,6 +232,8 @@ def _state(
     if job and job.state in _WAITING:
         before = (f"an attempt before left {best.visits} visits",) if best else ()
         return NodeState(node, "waiting", best, (*_waits_for(job, scheduler.nodes.get(node)), *before))
+    if scheduler.gap:
+        return NodeState(node, "unknown", best, (scheduler.gap,))
     return _ended(node, submission, best, scheduler, remarks)
 
 
@@ -233,7 +242,7 @@ def _ended(
 ) -> NodeState:
     """Without a whole journal."""
     job, known = scheduler.jobs.get(node), scheduler.nodes.get(node)
-    why = [*_why_ended(node, submission, job, scheduler.gap), *_unwell(known)]
+    why = [*_why_ended(node, submission, job), *_unwell(known)]
     if best is None:
         state = "refused" if node in submission.refused else "missing"
         return NodeState(node, state, None, (*why, *remarks))
@@ -243,14 +252,14 @@ def _ended(
     return NodeState(node, "damaged" if best.trouble else "missing", best, (*filter(None, [best.trouble]), *why))
 
 
-def _why_ended(node: str, submission: Submission, job: slurm.Job | None, gap: str) -> Iterator[str]:
+def _why_ended(node: str, submission: Submission, job: slurm.Job | None) -> Iterator[str]:
     if node in submission.refused:
         yield submission.refused[node]
     elif job:
         yield f"job {job.number}: {job.state}{f' ({job.reason})' if job.reason not in ('', 'None') else ''}"
     elif node in submission.jobs:
         number = submission.jobs[node]
-        yield gap or f"Slurm no longer knows its job: `sacct -j {number}`, if the site keeps accounts"
+        yield f"Slurm no longer knows its job: `sacct -j {number}`, if the site keeps accounts"
 
 
 def _waits_for(job: slurm.Job, node: slurm.Node | None) -> Iterator[str]:

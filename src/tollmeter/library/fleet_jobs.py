@@ -30,7 +30,7 @@ from tollmeter.version import VERSION
 
 NAME, PAYLOAD, SCRIPT, JOURNALS = "fleet.json", "bundle.sh", "job.sh", "journals"
 _MOST_BYTES = 64 << 20
-_MARGIN_S = 300
+MARGIN_S = 300
 """Of the default time limit, for a node that unpacks slowly from a shared file system."""
 _FIRST_CHOICE = ("idle", "mixed", "allocated", "completing")
 
@@ -68,7 +68,7 @@ class Wishes(NamedTuple):
 
 def job_script(asked: Asked, folder: Path, wishes: Wishes, name: str) -> str:
     """Raises Failure (2) for an option that would end its line."""
-    minutes = math.ceil((planned_s(asked) + _MARGIN_S) / 60)
+    minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
     options += [f"--job-name={name}", f"--time={wishes.time or minutes}"]
     options += [*([f"--partition={wishes.partition}"] if wishes.partition else []), *wishes.more]

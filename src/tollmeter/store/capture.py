@@ -19,16 +19,19 @@ from tollmeter.store.journal import NAME, Session
 
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 10_000
+_FAILED = ("failed", "wrong_answer", "timeout")
 
 
 class Capture(NamedTuple):
-    """first: the stream that describes the machine. lost: streams that were not whole."""
+    """first: the stream that describes the machine. lost: streams that were not whole. failures: of probes that failed
+    in a visit, by name, with the reason."""
 
     first: tuple[Line, ...]
     head: Head
     visits: tuple[bytes, ...]
     session: Session
     lost: int
+    failures: dict[str, str]
 
 
 def captured(path: Path) -> Capture:
@@ -74,13 +77,17 @@ def _found(path: Path, content: bytes) -> Capture:
     first: tuple[Line, ...] | None = None
     told: Head | None = None
     visits: dict[int, bytes] = {}
+    failures: dict[str, str] = {}
     session = Session("interrupted", 0.0, "it ended without a word")
     reader, lost = Outcomes(), 0
     for stream in _streams(find_lines(content)):
         try:
             check_order(stream)
             if stream[0].kind == "visit":
-                visits.setdefault(reader.of(stream).visit, joined(stream))
+                outcome = reader.of(stream)
+                visits.setdefault(outcome.visit, joined(stream))
+                if outcome.status in _FAILED:
+                    failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
                 session = session._replace(status="interrupted")
             elif stream[0].kind == "machine" and told is None:
                 told, first = head(stream), stream
@@ -95,7 +102,7 @@ def _found(path: Path, content: bytes) -> Capture:
     if lost:
         reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
         session = session._replace(reason=reason)
-    return Capture(first, told, tuple(visits.values()), session, lost)
+    return Capture(first, told, tuple(visits.values()), session, lost, failures)
 
 
 def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
