@@ -64,8 +64,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an archive."""
     out = tmp_path_factory.mktemp("archive") / "t.tar.gz"
     assert main(["bundle", *PROBES, "kernel.signal_self", "kernel.call_object", "-o", str(out)]) == 0
-    with tarfile.open(out) as file:
-        file.extractall(out.parent, filter="data")
+    subprocess.run(["tar", "xzf", out, "-C", out.parent], check=True)
     return out.parent / "t"
 
 
@@ -260,8 +259,7 @@ def test_the_runner_of_another_cpu_measures_under_an_emulator(abi: str, emulator
         pytest.skip(f"needs {emulator} and the compiler of {abi}")
     out = tmp_path / "t.tar.gz"
     assert main(["bundle", *PROBES, "--abi", abi, "-o", str(out)]) == 0
-    with tarfile.open(out) as file:
-        file.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "xzf", out, "-C", tmp_path], check=True)
     folder = tmp_path / "t" / abi
     for probe in PROBES:  # what the runner starts is a script, since this kernel starts no program of that CPU
         (folder / probe).rename(folder / f"own.{probe}")
