@@ -45,6 +45,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("TMPDIR", passing)
         words = ["--hosts", str(folder / "hosts"), "-o", str(folder / "shared"), "--budget", "1s"]
         assert main(["fleet", "submit", *PROBES, *words]) == 0
+        (folder / "hosts").write_text("two\n")
+        words[words.index("-o") + 1] = str(folder / "other")
+        assert main(["fleet", "submit", PROBES[0], *words]) == 0
     return folder
 
 
@@ -105,6 +108,13 @@ def test_a_second_whole_attempt_counts_nothing(shared: Path, capsys: pytest.Capt
     assert Path(rows["one"]["journal"]).name == "1.0"
     assert "3 attempts" in rows["one"]["remarks"]
     assert sorted(path.name for path in (shared / "runs").iterdir()) == ["one", "two"]
+
+
+def test_a_node_with_another_bundle_is_named(fleet: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(journal(fleet / "other", "two"), journal(shared, "two"))
+    _, rows = collected(shared, capsys)
+    assert "another bundle" in rows["two"]["remarks"] and rows["two"]["run"]
+    assert "another bundle" not in rows["one"]["remarks"]
 
 
 def test_a_clock_that_is_wrong_is_named(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
