@@ -100,11 +100,12 @@ readme-lines:
 	@rm -rf build/readme && git clone -q . build/readme
 	@python3 tests/readme_lines.py build/readme; status=$$?; rm -rf build/readme; exit $$status
 
-# Half of its time goes by until Slurm believes that a node has died.
+# Starts a Slurm of its own, as root, in about 80 s: docs/decisions/0042-fleet-over-slurm.md.
 FLEET_PACKAGES := slurm-wlm munge iproute2
 .PHONY: fleet-test
 fleet-test: set-up-tests
-	@command -v slurmctld munged ip >/dev/null || apt-get install -y --no-install-recommends $(FLEET_PACKAGES)
+	@for one in slurmctld munged ip; do command -v $$one >/dev/null || \
+	  { apt-get update -q && exec apt-get install -y --no-install-recommends $(FLEET_PACKAGES); }; done
 	@$(TICK) $(PYTHON) -m pytest -m fleet tests/fleet
 
 bench:

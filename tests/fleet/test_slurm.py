@@ -172,11 +172,15 @@ def test_wrong_options_are_refused_with_slurms_sentence(cluster: Cluster, tmp_pa
     cluster.ask("scancel", "--user", "root")
 
 
+def jobs(cluster: Cluster) -> set[str]:
+    return set(cluster.ask("squeue", "-h", "-t", "all", "-o", "%i").stdout.split())
+
+
 def test_print_submits_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    before = cluster.ask("squeue", "-h", "-t", "all").stdout
+    before = jobs(cluster)
     done = cluster.toll("fleet", "submit", *PROBES, "-o", str(tmp_path / "x"), "--print", "--", "--qos=high")
     assert "#SBATCH --exclusive\n" in done.stdout and "#SBATCH --qos=high\n" in done.stdout
-    assert cluster.ask("squeue", "-h", "-t", "all").stdout == before and not list(tmp_path.iterdir())
+    assert jobs(cluster) == before and not list(tmp_path.iterdir())
 
 
 def test_nothing_is_left_of_a_cluster() -> None:

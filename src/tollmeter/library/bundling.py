@@ -35,17 +35,19 @@ from tollmeter.version import VERSION
 _SCRIPT = "probes/runtime/bundle/run.sh"
 _DICTIONARY_BYTES = 16 << 20
 """The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
+FAST = 1
 _COMMON = "common"
 _EVERY = "*"
 
 
 class Asked(NamedTuple):
-    """What a bundle is to hold, as it was typed."""
+    """What a bundle is to hold, as it was typed. preset: of xz; the smallest file takes ten times as long as FAST."""
 
     words: tuple[str, ...]
     abis: str | None = None
     budget: str | None = None
     precision: str | None = None
+    preset: int = 9 | lzma.PRESET_EXTREME
 
 
 class Bundled(NamedTuple):
@@ -83,7 +85,7 @@ def bundled(asked: Asked, out: Path) -> Bundled:
             raise Failure(f"{abi}: {catalog.gaps.get(abi, 'none of the probes is built for it')}", 5)
     folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
     probes = {abi: len(several) - 1 for abi, several in executables.items()}
-    return Bundled(_content(out, files, folders), not _is_archive(out), probes)
+    return Bundled(_content(out, files, folders, asked.preset), not _is_archive(out), probes)
 
 
 def planned_s(asked: Asked) -> float:
@@ -163,17 +165,17 @@ def _is_archive(out: Path) -> bool:
     return out.name.endswith((".tar.xz", ".tar.gz"))
 
 
-def _content(out: Path, files: dict[str, bytes], folders: _Folders) -> bytes:
+def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int) -> bytes:
     script = (places.ROOT / _SCRIPT).read_text(encoding="utf-8")
     inside = {f"{abi}/{name}": content for abi, (several, _) in folders.items() for name, content in several.items()}
     if _is_archive(out):
         top = out.name.rpartition(".tar")[0]
         whole = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
         packed = _tar({f"{top}/{name}": content for name, content in whole.items()})
-        return _xz(packed) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
-    sections = [_Section(_COMMON, _xz(_tar(files)), (_EVERY,))]
+        return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
+    sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        packed = _xz(_tar({f"{abi}/{name}": content for name, content in several.items()}))
+        packed = _xz(_tar({f"{abi}/{name}": content for name, content in several.items()}), preset)
         sections.append(_Section(abi, packed, machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
 
@@ -202,6 +204,6 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _xz(content: bytes) -> bytes:
-    smallest = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": _DICTIONARY_BYTES}
-    return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[smallest])
+def _xz(content: bytes, preset: int) -> bytes:
+    way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
+    return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])

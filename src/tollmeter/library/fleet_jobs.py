@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.files import plain, read_regular, write_whole
-from tollmeter.library.bundling import Asked, bundled, planned_s
+from tollmeter.library.bundling import FAST, Asked, bundled, planned_s
 from tollmeter.model import Failure
 from tollmeter.root import typed
 from tollmeter.saying import say
@@ -114,7 +114,7 @@ def prepare(asked: Asked, folder: Path, submission: Submission) -> None:
     """The folder with the payload. Raises Failure: 2 where the folder is not empty, 5 where it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failure(f"{folder} is not empty: each submission has a folder of its own")
-    payload = bundled(asked, Path(PAYLOAD))
+    payload = bundled(asked._replace(preset=FAST), Path(PAYLOAD))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / PAYLOAD, payload.content)
     keep(folder, submission)
