@@ -24,8 +24,12 @@ from tollmeter.store.published import REMOVED, read_published, write_published
 
 HOST, USER, SERIAL, TOKEN = "build7.corp.example", "alice", "SN-48151623", "10.20.30.40"
 HOME = f"/home/{USER}/secret project"
-PLANTED = f"{HOST} build7 {USER} {HOME} {SERIAL} {TOKEN} {USER}@corp.example 6f1c2d3e-0000-4111-8222-333344445555"
-SECRETS = (HOST, "build7", USER, SERIAL, TOKEN, "corp.example", "6f1c2d3e", "/home")
+PLANTED = (
+    f"{HOST} build7 {USER} {HOME} {SERIAL} {TOKEN} {USER}@corp.example 6f1c2d3e-0000-4111-8222-333344445555 "
+    "fe80::21a:2bff:fe3c:4d5e 00-1A-2B-3C-4D-5F 0123456789abcdef0123456789abcdef -I/opt/customer C:\\Users\\x"
+)
+SECRETS = (HOST, "build7", USER, SERIAL, TOKEN, "corp.example", "6f1c2d3e", "/home",
+           "fe80:", "00-1A", "0123456789abcdef", "customer", "Users\\")  # fmt: skip
 CLOSED = {"clock", "unit", "better", "status", "state", "kind", "verdict", "severity", "cause", "started", "probe"}
 
 
@@ -167,3 +171,23 @@ def test_the_verbs_write_a_dataset_a_file_a_site_and_a_page(
     assert main(["compare", "--machines", "r01", "r13", "r21", "--format", "html", "-o", "three.html"]) == 0
     assert read_published(Path("file.json")).id in Path("three.html").read_text()
     assert main(["gallery", "file.json", "-o", "file.json"]) == 5
+
+
+def test_facts_of_the_processor_keep_their_values() -> None:
+    """`ghostwrite` is no host, and "Not affected" no secret."""
+    facts = {"vulnerability_ghostwrite": "Not affected", "vulnerability_mds": "Not affected", "hostname": HOST}
+    facts |= {f"vulnerability_{USER}": "Vulnerable", "login_user": USER}
+    book = owned()
+    machine = replace(book.index.machine, facts=facts)
+    made = publish(replace(book, index=replace(book.index, machine=machine)))
+    assert made.index.machine.facts == dict.fromkeys(("vulnerability_ghostwrite", "vulnerability_mds"), "Not affected")
+
+
+def test_a_file_whose_content_is_not_that_of_its_id_is_refused(tmp_path: Path) -> None:
+    """It would stand in the gallery in place of the machine whose id it took."""
+    write_published(publish(owned()), tmp_path / "file.json")
+    told = json.loads((tmp_path / "file.json").read_text())
+    told["index"]["machine"]["cpu"] = "another"
+    (tmp_path / "file.json").write_text(json.dumps(told))
+    with pytest.raises(Failure):
+        read_published(tmp_path / "file.json")

@@ -40,6 +40,17 @@ def test_a_list_that_a_target_sent_is_read_as_far_as_it_is_one(text: str) -> Non
     assert numbers(listed(numbers(text))) == numbers(text)
 
 
+def test_a_hostile_list_is_bounded() -> None:
+    assert numbers("9" * 5000) == ()
+    assert len(numbers(",".join(f"{at}-999999999/{at + 1}" for at in range(3000)))) <= 1 << 16
+
+
+def test_cpus_that_are_told_of_many_times_are_drawn_once() -> None:
+    again = ("0-63",) * 12
+    topology = Topology(online="0-63", packages=again, dies=again, last_caches=again, cores=again)
+    assert len(drawn(of(topology))) < 16
+
+
 def test_of_several_workers_the_farthest_from_the_timed_one_counts() -> None:
     topology = two_packages().topology
     assert topology is not None

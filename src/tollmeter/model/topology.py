@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from tollmeter.model.base import PlaceRelation, Record
+from tollmeter.model.base import Bytes, PlaceRelation, Record
 
 
 class CoreKind(Record, frozen=True):
@@ -25,15 +26,15 @@ class MemoryNode(Record, frozen=True):
 
     node: int
     cpus: str = ""
-    memory_bytes: int = 0
+    memory_bytes: Bytes = 0
     distances: tuple[int, ...] = ()
 
 
 class HugePages(Record, frozen=True):
     """Pages of one size that are reserved for programs that ask for them by name (hugetlb)."""
 
-    bytes: int
-    pages: int = 0
+    bytes: Bytes
+    pages: Bytes = 0
 
 
 class Topology(Record, frozen=True):
@@ -53,24 +54,25 @@ class Topology(Record, frozen=True):
     kinds: tuple[CoreKind, ...] = ()
     nodes: tuple[MemoryNode, ...] = ()
     allowed_nodes: str = ""
-    huge_page_bytes: int = 0
+    huge_page_bytes: Bytes = 0
     hugetlb: tuple[HugePages, ...] = ()
 
 
 @lru_cache(maxsize=4096)
 def numbers(listed: str) -> tuple[int, ...]:
-    """The members of a list, ascending. A term that is no number is left out: the text is a target's."""
+    """The members of a list, ascending. The text is a target's: a term that is no number is left out, and so is what
+    follows the first 65,536 members."""
     found: set[int] = set()
-    for term in listed.split(","):
-        span, _, step = term.partition("/")
-        first, _, last = span.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal():
-            found.update(range(int(first), min(int(last or first), int(first) + _MOST) + 1, max(1, int(step or 1))))
+    for first, last, step in _TERM.findall(listed):
+        if len(found) >= _MOST:
+            break
+        members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
+        found.update(members[: _MOST - len(found)])
     return tuple(sorted(found))
 
 
+_TERM = re.compile(r"(?:^|,)(\d{1,9})(?:-(\d{1,9})?)?(?:/(\d{1,9}))?(?=,|$)", re.ASCII)
 _MOST = 1 << 16
-"""CPUs that one term of a list may name."""
 
 
 def listed(members: Iterable[int]) -> str:

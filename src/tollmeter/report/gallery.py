@@ -24,6 +24,8 @@ _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 def write_site(machines: Sequence[Published], folder: Path) -> None:
     """In place of the site that is there. Raises Failure (5) where it cannot be written."""
+    if (folder / FOLDER).is_symlink():
+        raise Failure(f"{folder / FOLDER} is a link to another place", 5)
     try:
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         for one in machines:

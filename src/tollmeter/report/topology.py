@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,12 @@ def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
     """The parts of some CPUs; those that a level does not tell of are of the next one."""
     if not levels or not cpus:
         return ()
-    found = [(what, one & cpus) for what, one in levels[0] if one & cpus]
-    rest = cpus.difference(*(one for _, one in found))
+    found: Level = []
+    rest = cpus
+    for what, one in levels[0]:  # a target may tell of one CPU twice
+        if one & rest:
+            found.append((what, one & rest))
+            rest -= one
     return (*_folded(found, levels[1:]), *_within(rest, levels[1:]))
 
 
@@ -116,7 +121,7 @@ def node_table(machine: Machine) -> Table | None:
 def _quota(told: str) -> str:
     """Of a control group: microseconds of CPU time, and the period in which it may use them."""
     used_us, _, period_us = told.partition(" ")
-    is_limited = used_us.isdecimal() and period_us.isdecimal() and int(period_us) > 0
+    is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", told, re.ASCII)
     return f"{int(used_us) / int(period_us):g} CPUs" if is_limited else ""
 
 

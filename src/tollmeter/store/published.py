@@ -19,6 +19,7 @@ import msgspec
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import Failure, Index, Level, Machine, Record, Row, RunInfo, Toll
+from tollmeter.model.topology import Topology
 from tollmeter.store.document import complaints
 
 Scrub = Callable[[str], str]
@@ -44,13 +45,15 @@ _FACTS = re.compile(
     r"microcode|no_turbo|numa_(nodes|balancing)|smt|split_lock_mitigation|transparent_hugepage|uarch|vulnerability_\w+"
 )
 _PATTERNS = re.compile(
-    r"(?<![\w.])~?(/[\w.+@%-]+)+/?"  # paths
+    r"(?<![\w.])~?(/[\w.+@%-]+)+/?|(/[\w.+@%-]+){2,}/?|\b[A-Za-z]:\\\S+|\\\\\S+"  # paths
     r"|\b[\w.+-]+@[\w-]+(\.[\w-]+)*"
-    r"|\b[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
-    r"|\b([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"
+    r"|(?<![0-9a-fA-F])[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?![0-9a-fA-F])"  # UUIDs, machine-ids
+    r"|\b([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b|\b([0-9a-fA-F]{4}\.){2}[0-9a-fA-F]{4}\b"  # MAC addresses
+    r"|(?<![\w:])(?=[0-9a-fA-F:]*::|([0-9a-fA-F]{1,4}:){7})[0-9a-fA-F:]{4,}(?![\w:])"  # IPv6
     r"|\b\d{1,3}(\.\d{1,3}){3}\b"
 )
-_SECRET_FACTS = re.compile(r"serial|uuid|asset|host|machine_id|mac|user|address$|name")
+_SECRET_FACTS = re.compile(r"(^|_)(serial|uuid|asset|host|hostname|machine_id|mac|user|username|address|name)(_|$)")
+_CPUS = re.compile(r"[0-9,/-]*")
 _HOMES = re.compile(r"/(?:home|Users|export/home)/([^/\s\"']+)")
 _NAME = re.compile(r"[A-Za-z0-9_.,:+ -]{0,64}")
 _CHECKED = frozenset({"probe", "metric", "abi", "target", "parameters"})
@@ -78,7 +81,7 @@ class Loaded(Record, frozen=True):
 
 
 class Published(Record, frozen=True):
-    """A redacted run. removed, kept: in words; they come first in the file. id: of the index's content."""
+    """A redacted run. removed, kept: in words; they come first in the file. id: of the content."""
 
     format: int
     removed: tuple[str, ...]
@@ -95,13 +98,16 @@ def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], kn
     rows = [_row(row) for row in index.rows if row.probe in known and _is_plain(row, scrub)]
     tolls = [_toll(toll) for toll in index.tolls if toll.probe in known and _is_plain(toll, scrub)]
     made = Index(
-        format=index.format, run=_run(index.run), machine=_machine(index.machine), rows=tuple(rows),
+        format=index.format, run=_run(index.run), machine=_machine(index.machine, scrub), rows=tuple(rows),
         hierarchy=tuple(map(_level, index.hierarchy)), tolls=tuple(tolls),
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
-    identity = hashlib.sha256(msgspec.json.encode(clean)).hexdigest()[:12]
     load = tuple(msgspec.structs.replace(one, mix=scrub(one.mix)) for one in load)
-    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, identity, clean, pairs, load)
+    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(clean, pairs, load), clean, pairs, load)
+
+
+def _identity(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...]) -> str:
+    return hashlib.sha256(msgspec.json.encode((index, pairs, load))).hexdigest()[:12]
 
 
 def write_published(published: Published, path: Path) -> None:
@@ -121,8 +127,8 @@ def read_published(path: Path) -> Published:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Failure(f"{path} is no file of `toll publish`: {error}", 5) from None
     wrong = f"format {found.format}" if found.format != FORMAT else next(complaints(found.index), "")
-    if wrong or not re.fullmatch(r"[0-9a-f]{12}", found.id):
-        raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is no id'}", 5)
+    if wrong or found.id != _identity(found.index, found.pairs, found.load):
+        raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
     return found
 
 
@@ -138,9 +144,20 @@ def _run(run: RunInfo) -> RunInfo:
     )  # fmt: skip
 
 
-def _machine(machine: Machine) -> Machine:
-    facts = {name: value for name, value in machine.facts.items() if _FACTS.fullmatch(name)}
-    return msgspec.structs.replace(machine, host="", facts=facts)
+def _machine(machine: Machine, scrub: Scrub) -> Machine:
+    facts = {name: value for name, value in machine.facts.items() if _FACTS.fullmatch(name) and scrub(name) == name}
+    return msgspec.structs.replace(machine, host="", facts=facts, topology=_topology(machine.topology))
+
+
+def _topology(topology: Topology | None) -> Topology | None:
+    """None where a set of CPUs is something else."""
+    if topology is None:
+        return None
+    sets = [topology.online, topology.offline, topology.isolated, topology.nohz_full, topology.allowed_nodes]
+    several = (topology.packages, topology.dies, topology.last_caches, topology.cores)
+    sets += [cpus for one in several for cpus in one]
+    sets += [kind.cpus for kind in topology.kinds] + [node.cpus for node in topology.nodes]
+    return topology if all(map(_CPUS.fullmatch, sets)) else None
 
 
 def _row(row: Row) -> Row:
@@ -174,7 +191,9 @@ def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:
 def _secrets(index: Index) -> set[str]:
     """Words that name the host, a user or a part of the machine."""
     texts = list(_texts(msgspec.to_builtins(index)))
-    found = {index.machine.host, *index.machine.host.split(".", 1), *_HOMES.findall("\n".join(texts))}
+    labels = index.machine.host.split(".")
+    domains = [".".join(labels[first:]) for first in range(len(labels) - 1)]
+    found = {index.machine.host, labels[0], *domains, *_HOMES.findall("\n".join(texts))}
     found |= {value for name, value in index.machine.facts.items() if _SECRET_FACTS.search(name)}
     found |= {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME")}
     found |= {row.target.partition(":")[2] for row in index.rows if row.target.startswith("ssh:")}
