@@ -6,11 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
 from browser.browser import Gallery, chromium
 
 
 @pytest.fixture(scope="session")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
-    with chromium() as browser:
-        yield Gallery(browser, tmp_path_factory.mktemp("pages"))
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def gallery(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    return Gallery(browser, tmp_path_factory.mktemp("pages"))

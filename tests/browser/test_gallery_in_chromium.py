@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,12 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
 import books
-from browser.browser import WATCH, chromium
+from browser.browser import WATCH
 from tollmeter.library.publishing import publish
 from tollmeter.report.gallery import single_page, write_site
 from tollmeter.store.published import Loaded, Published
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def machines() -> list[Published]:

@@ -36,7 +36,7 @@ WORDS = (
 @pytest.fixture
 def guest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     monkeypatch.setitem(BOARDS, "guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""))
-    monkeypatch.setattr(qemu_system, "_BY_COUNT", ("-accel", "tcg,thread=multi"))
+    monkeypatch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
     monkeypatch.setattr(qemu_system, "BOOT_S", 180.0)
     made = Guest("guest:16", stands.emulator_file("init.x86_64").parent)
     monkeypatch.setattr(made, "_fitted", lambda _, visit: visit)

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "toll bundle kernel.enter_syscall": ("tests/faults/test_bundle.py", '"bundle", *PROBES'),
     "toll bundle default --abi aarch64,arm-soft -o t.sh": ("tests/faults/test_bundle.py", '"--abi", abi'),
     "toll import": ("tests/faults/test_bundle.py", '["import"'),
+    "toll import OUTPUT/journal.jsonl": ("tests/faults/test_bundle.py", '["import"'),
     "toll import toll-run/journal.jsonl": ("tests/faults/test_bundle.py", '["import"'),
     "toll compare --machines A B": ("tests/unit/test_compare_verb.py", '"--machines"'),
     "toll compare": ("tests/unit/test_compare_verb.py", '"compare", "r01", "r21"'),
