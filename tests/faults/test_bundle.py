@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -213,6 +215,22 @@ def test_a_kernel_with_twenty_calls_has_numbers_and_sentences(unpacked: Path, tm
     assert set(PROBES) <= well
     assert {"kernel.signal_self", "kernel.call_object"} <= ill
     assert all(outcome.reason for outcome in outcomes if outcome.status != "ok")
+
+
+def test_a_header_of_an_archive_is_never_read_whole(tmp_path: Path) -> None:
+    """A name of 64 MiB of zeros compresses to 64 KiB."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 64 << 20
+    with gzip.open(tmp_path / "t.tar.gz", "wb", compresslevel=1) as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.write(bytes(header.size))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Failure):
+            imported(tmp_path / "t.tar.gz", tmp_path / "run")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_script_of_an_archive_measures_where_it_was_unpacked(unpacked: Path, tmp_path: Path) -> None:

@@ -5,10 +5,16 @@ The file is data, and may come from anybody: nothing of it is executed, and no f
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import tarfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import msgspec
 
@@ -19,6 +25,7 @@ from tollmeter.store.journal import NAME, Session
 
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 10_000
+_PIECE = 1 << 20
 _FAILED = ("failed", "wrong_answer", "timeout")
 
 
@@ -47,25 +54,54 @@ def _content(path: Path) -> bytes:
     path = path / NAME if path.is_dir() else path
     try:
         with open_regular(path) as file:
-            is_archive = tarfile.is_tarfile(file)
-        return _of_archive(path) if is_archive else read_regular(path, _MOST_BYTES)
+            unpacked = _OPENERS.get(file.read(2), open)
+        with closing(unpacked(path, "rb")) as bytes_of:
+            members = _members(bytes_of)
+            return read_regular(path, _MOST_BYTES) if members is None else _of_archive(members, path)
     except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror}") from error
-    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, zlib.error) as error:
         raise Failure(f"{path} is an archive that cannot be read: {clean(str(error))[:200]}", 5) from error
 
 
-def _of_archive(path: Path) -> bytes:
+_OPENERS: dict[bytes, Callable[[Path, str], Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open, b"BZ": bz2.open}
+"""By the first bytes of a compressed file."""
+
+
+class _InPieces:
+    """A file of which nothing large is read at once: the length of a name in an archive may be any."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > 2 * _PIECE:
+            raise tarfile.ReadError(f"one of its headers has {size >> 20} MiB")
+        return self._file.read(size)
+
+
+def _members(file: IO[bytes]) -> tarfile.TarFile | None:
+    """None where the file is no archive."""
+    try:
+        return tarfile.open(fileobj=cast("IO[bytes]", _InPieces(file)), mode="r:")
+    except tarfile.ReadError:
+        file.seek(0)
+        if len(start := file.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or start[257:262] != b"ustar":
+            return None
+        raise
+
+
+def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
     """Only the journal is read, into memory: names, links and modes of an archive mean nothing here."""
     read_bytes = 0
-    with tarfile.open(path, "r:*") as archive:
-        for count, member in enumerate(archive):
-            read_bytes += member.size
-            if count >= _MOST_FILES or read_bytes > _MOST_BYTES:
-                raise Failure(f"{path}: more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB are before {NAME}", 5)
-            if member.isreg() and PurePosixPath(member.name).name == NAME:
-                file = archive.extractfile(member)
-                return file.read() if file else b""
+    for count, member in enumerate(archive):
+        read_bytes += member.size
+        if count >= _MOST_FILES or read_bytes > _MOST_BYTES:
+            raise Failure(f"{path}: more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB are before {NAME}", 5)
+        if member.isreg() and PurePosixPath(member.name).name == NAME:
+            file = archive.extractfile(member)
+            return b"".join(iter(partial(file.read, _PIECE), b"")) if file else b""
     raise Failure(f"{path} is an archive without {NAME}", 5)
 
 
