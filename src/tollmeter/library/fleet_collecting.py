@@ -114,6 +114,8 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
 def _imported(path: Path, found: Capture, run: Path) -> None:
     """In place whole or not at all: a full disk or a killed process leaves no part of a run."""
     request = request_of(path, found)
+    if run.parent.is_symlink():
+        raise Failure(f"{run.parent} is a link to another place", 5)
     run.parent.mkdir(parents=True, exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
     try:

@@ -141,4 +141,4 @@ def limits(machine: Machine) -> Table:
         "pages": ", ".join([*pages, *reserved]),
     }
     lines = [Line((name, value)) for name, value in said.items() if value]
-    return table("Limits", [Column("Limits"), Column("")], lines)
+    return table("Limits", [Column("Limits"), Column("value")], lines)
