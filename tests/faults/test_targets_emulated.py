@@ -186,10 +186,12 @@ def test_a_kernel_that_cannot_be_had_is_named(guest: Guest, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("name", "abi"), [("guest:x32", "x86_64"), ("guest:vexpress-a9", "arm-soft"), ("guest:malta", "mipsel")]
+    ("name", "abi", "same"),
+    [("guest:x32", "x86_64", SAME), ("guest:vexpress-a9", "arm-soft", SAME), ("guest:malta", "mipsel", 4 * SAME)],
 )
-def test_virtual_time_repeats(name: str, abi: str, tree: Path) -> None:
-    """However short the samples that are asked for: the timer's interrupts fall into each alike."""
+def test_virtual_time_repeats(name: str, abi: str, same: float, tree: Path) -> None:
+    """However short the samples that are asked for: the timer's interrupts fall into each alike. In guest:malta, whose
+    instructions take 32 ns, they take 32 times as large a share."""
     stands.need(BOARDS[name].emulator)
     executable = str(built(tree, abi) / "kernel.loop")
     target = Guest(name, stands.emulator_file(BOARDS[name].ours).parent)
@@ -198,7 +200,7 @@ def test_virtual_time_repeats(name: str, abi: str, tree: Path) -> None:
     target.close()
     assert {back.status for back in told} == {"ok"}, told[0].reason
     costs = [middle(back) for back in told]
-    assert max(costs) / min(costs) - 1 <= SAME, costs
+    assert max(costs) / min(costs) - 1 <= same, costs
 
 
 def middle(told: Outcome) -> float:

@@ -169,7 +169,7 @@ class Cluster:
             while not over.is_set():
                 for pid in self._found(host, program):
                     with contextlib.suppress(OSError):
-                        if b"--visit=" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        if b"--stay" in Path(f"/proc/{pid}/cmdline").read_bytes():
                             os.kill(pid, signal.SIGSEGV)
 
         thread = threading.Thread(target=crash)

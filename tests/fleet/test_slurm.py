@@ -119,8 +119,8 @@ def test_what_a_stalled_node_measured_is_kept_and_the_others_are_collected(clust
 
 
 def test_a_probe_that_fails_on_one_node_is_named_there(cluster: Cluster, tmp_path: Path) -> None:
-    submitted(cluster, tmp_path, "--budget", "5s", "--precision", "0.5%")
     with cluster.crashing("node2", "kernel.function_call"):
+        submitted(cluster, tmp_path, "--budget", "5s", "--precision", "0.5%")
         assert all_measured(cluster, tmp_path)
     rows = told(cluster, "collect", tmp_path)[1]
     assert "kernel.function_call" in rows["node2"]["remarks"]

@@ -89,7 +89,8 @@ function about(machines) {
 }
 
 function hierarchy(machines) {
-  const levels = [...new Set(machines.flatMap((one) => one.hierarchy.map((level) => level.level)))];
+  const found = [...new Set(machines.flatMap((one) => one.hierarchy.map((level) => level.level)))];
+  const levels = found.sort((one, other) => (one === "memory") - (other === "memory") || one.localeCompare(other));
   const rows = levels.map((name) => line(name, ...machines.flatMap((one) => {
     const level = one.hierarchy.find((each) => each.level === name);
     return [level?.size ? bytes(level.size) : "–", level?.ns ? time(level.ns) : "–", level?.read ? `${digits(level.read / 1e9)} GB/s` : "–"];
