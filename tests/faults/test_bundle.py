@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import trees
 from storm.uses import numbers
 from tollmeter.cli.main import main
 from tollmeter.library import places
@@ -26,6 +27,7 @@ from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select, Suite
 from tollmeter.plan import make
+from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
 from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.initramfs import archive
@@ -190,6 +192,44 @@ def test_its_points_are_those_that_this_machine_would_plan(tmp_path: Path) -> No
     catalog = places.made_ready([], [], ProbeRequest(suite.select))
     plan = make(suite, catalog, machine_of(catalog, ())[0], budget_seconds=1e6, seed=1, all_points=True)
     assert visited == set(plan.points())
+
+
+@pytest.mark.parametrize(
+    ("made", "cpus", "homes"),
+    [
+        (trees.XEON, [*range(15, 0, -1)], {0, 1}),  # 8 to 15 and 0 to 7 are threads of eight cores
+        (trees.HYBRID, [11, 9, 7, 5, 3, 1, 13, 12, 15, 10, 8, 6, 4, 2, 0], {0}),
+        (trees.SPARSE, [*range(7, 0, -1)], {0, 8, 252, 900}),
+    ],
+    ids=["threads", "kinds", "nodes"],
+)
+def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measured(
+    made: trees.Made, cpus: list[int], homes: set[int], tmp_path: Path
+) -> None:
+    probes = ("kernel.call_object", "memory.numa_latency")
+    assert main(["bundle", probes[0], "channel=pipe", probes[1], "-o", str(tmp_path / "t.tar.gz")]) == 0
+    subprocess.run(["tar", "xzf", tmp_path / "t.tar.gz", "-C", tmp_path], check=True)
+    root = made.write(tmp_path / "machine")
+    (runner,) = (tmp_path / "t").glob("*/toll-runner")
+    for probe in probes:
+        real = (runner.parent / probe).rename(tmp_path / probe)
+        (runner.parent / probe).write_text(f'#!/bin/sh\nTOLL_SYSTEM_ROOT={root} exec {real} "$@"\n')
+        (runner.parent / probe).chmod(0o755)
+    subprocess.run(
+        [runner, tmp_path / "t", "--budget", "2", "--out", tmp_path / "out"], capture_output=True, check=True
+    )
+    outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    given = {outcome.cpus for outcome in outcomes if outcome.point.probe == probes[0] and outcome.cpus}
+    assert given == {tuple(cpus)}
+    assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
+
+
+def test_every_suite_without_commands_of_this_machine_can_be_bundled() -> None:
+    suites = [suite for suite in places.suites().values() if not suite.workload]
+    catalog = places.made_ready([], [], ProbeRequest(tuple(select for suite in suites for select in suite.select)))
+    (abi, *_) = sorted({abi for _, abi in catalog.executables})
+    for suite in suites:
+        assert plan_text(suite, catalog, [abi], 60, 0.03).count("\nselect\t")
 
 
 FEW_CALLS = (

@@ -17,6 +17,7 @@ enum {
   MOST_VALUES = 512,
   MOST_POINTS = 4096,
   MOST_CPUS = 256,
+  MOST_NODES = 64,
   KEPT_VISITS = 24,
   LONGEST_LINE = 65536,
   WORDS_BYTES = 256,
@@ -51,12 +52,19 @@ struct point {
   float *values;  /* KEPT_VISITS for each metric of the probe */
 };
 
+struct node {
+  unsigned number;
+  bool has_cpus, has_memory;
+};
+
 struct machine {
   char architecture[32], host[80], cpu[128], kernel[96];
   uint64_t cache_bytes[10], last_bytes, memory_bytes;
   unsigned cpus;
   int allowed[MOST_CPUS];
   unsigned allowed_count;
+  struct node nodes[MOST_NODES];
+  unsigned node_count;
   double core_hz;
 };
 
@@ -82,8 +90,12 @@ bool text_of(const char *line, const char *key, char *text, size_t room);
 double now_s(void);
 bool is_there(const char *path); /* a file that can be read */
 
-/* ---- plan.c ---- */
+/* ---- machine.c ---- */
+/* line: a record `machine`, and a record `control` after it. */
 void machine_read(struct machine *machine, const char *line);
+unsigned nodes_with_memory(const struct machine *machine);
+
+/* ---- plan.c ---- */
 /* False with a sentence in error where the file is none. */
 bool plan_read(struct plan *plan, const char *folder, const struct machine *machine, double budget_s, char *error,
                size_t room);

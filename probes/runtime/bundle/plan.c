@@ -5,11 +5,13 @@
  *   suite   NAME BUDGET_S PRECISION
  *   probe   NAME REVISION one|all|pairs
  *   metric  NAME UNIT SOURCE MEANS TOLL                  of the probe before it
- *   select  SCOPE PROBE ARCHITECTURES ABI PARAMETER...   SCOPE: 0 every point, 1 curves, 2 the typical ones
+ *   select  SCOPE PROBE ARCHITECTURES NODES ABI PARAMETER...
+ *                                                        SCOPE: 0 every point, 1 curves, 2 the typical ones;
+ *                                                        NODES: the fewest memory nodes that a machine must have for it
  *
  * A PARAMETER is NAME;KIND;TYPICAL;VALUE,VALUE... A VALUE is a number, a choice, a size in terms of a cache (0.5xL1,
- * 4xLAST), a number of CPUs (2xCPUS), or a sweep FROM..TO/STEPS_IN_A_DOUBLING/COARSE_FROM; with COARSE_FROM only the
- * powers of two times that, and the last.
+ * 4xLAST), a number of CPUs (2xCPUS), `memory-nodes` or `cpu-nodes` (the numbers of the nodes with memory, or CPUs), or a
+ * sweep FROM..TO/STEPS_IN_A_DOUBLING/COARSE_FROM; with COARSE_FROM only the powers of two times that, and the last.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,41 +19,7 @@
 
 #include "bundle.h"
 
-enum { MOST_FIELDS = MOST_AXES + 5, SCOPES = 3, UNKNOWN_CACHE_BYTES = 32 << 20, LINE_BYTES = 64, LEAST_SHARE = 4 };
-
-/* ---- the machine ---- */
-
-static void caches_read(struct machine *machine, const char *line) {
-  const char *cache = value_of(line, "caches"), *stop = cache ? strchr(cache, ']') : NULL;
-  for (; cache && (cache = strchr(cache, '{')) && cache < stop; cache++) {
-    char kind[16];
-    const unsigned level = (unsigned)number_of(cache, "level", 0);
-    text_of(cache, "kind", kind, sizeof kind);
-    if (level == 0 || level > 9 || strcmp(kind, "instruction") == 0) continue;
-    machine->cache_bytes[level] = (uint64_t)number_of(cache, "size_bytes", 0);
-    if (machine->cache_bytes[level] > machine->last_bytes) machine->last_bytes = machine->cache_bytes[level];
-  }
-}
-
-void machine_read(struct machine *machine, const char *line) {
-  text_of(line, "architecture", machine->architecture, sizeof machine->architecture);
-  text_of(line, "host", machine->host, sizeof machine->host);
-  text_of(line, "cpu", machine->cpu, sizeof machine->cpu);
-  text_of(line, "kernel", machine->kernel, sizeof machine->kernel);
-  const char *control = strstr(line, "{\"k\":\"control\"");
-  if (control) machine->core_hz = number_of(control, "adds", 0) / number_of(control, "ns", 1) * 1e9;
-  machine->memory_bytes = (uint64_t)number_of(line, "memory_bytes", 0);
-  machine->cpus = (unsigned)number_of(line, "cpus", 1);
-  caches_read(machine, line);
-  if (!machine->last_bytes) machine->last_bytes = UNKNOWN_CACHE_BYTES;
-  const char *cpu = value_of(line, "allowed_cpus");
-  if (cpu) cpu++;
-  while (cpu && *cpu >= '0' && *cpu <= '9' && machine->allowed_count < MOST_CPUS) {
-    char *rest;
-    machine->allowed[machine->allowed_count++] = (int)strtol(cpu, &rest, 10);
-    cpu = *rest == ',' ? rest + 1 : rest;
-  }
-}
+enum { MOST_FIELDS = MOST_AXES + 6, SCOPES = 3, LINE_BYTES = 64, LEAST_SHARE = 4 };
 
 /* ---- values ---- */
 
@@ -104,6 +72,14 @@ static void sweep_add(struct values *values, const struct machine *machine, cons
   value_add(values, greatest);
 }
 
+/* Node 0 alone where the system reports none. */
+static void nodes_add(struct values *values, const struct machine *machine, bool with_cpus) {
+  for (unsigned i = 0; i < machine->node_count; i++)
+    if (with_cpus ? machine->nodes[i].has_cpus : machine->nodes[i].has_memory)
+      value_add(values, machine->nodes[i].number);
+  if (!values->count) value_add(values, 0);
+}
+
 /* list: VALUE,VALUE... */
 static void values_read(struct values *values, const struct machine *machine, const char *kind, char *list) {
   char *place = NULL;
@@ -111,6 +87,8 @@ static void values_read(struct values *values, const struct machine *machine, co
   for (char *text = strtok_r(list, ",", &place); text; text = strtok_r(NULL, ",", &place)) {
     if (strcmp(kind, "choice") == 0) {
       if (values->count < MOST_VALUES) snprintf(values->choice[values->count++], sizeof *values->choice, "%s", text);
+    } else if (strstr(text, "-nodes")) {
+      nodes_add(values, machine, *text == 'c');
     } else if (strstr(text, "..")) {
       sweep_add(values, machine, text, strcmp(kind, "size") == 0);
     } else {
@@ -250,10 +228,12 @@ static void line_read(struct plan *plan, const char *folder, const struct machin
     probe_read(plan, fields);
   } else if (is_first && strcmp(fields[0], "metric") == 0 && count == 6 && plan->metric_count < MOST_METRICS) {
     metric_read(plan, fields);
-  } else if (strcmp(fields[0], "select") == 0 && count >= 5 && strtoul(fields[1], NULL, 10) == scope) {
-    const int probe = probe_named(plan, fields[2]), abi = abi_of(plan, folder, fields[4], fields[2]);
+  } else if (strcmp(fields[0], "select") == 0 && count >= 6 && strtoul(fields[1], NULL, 10) == scope) {
+    const int probe = probe_named(plan, fields[2]), abi = abi_of(plan, folder, fields[5], fields[2]);
     if (probe < 0 || abi < 0 || !is_in(fields[3], machine->architecture)) return;
-    const struct selection of = {plan, machine, fields + 5, (unsigned)probe, (unsigned)abi, count - 5};
+    const unsigned long nodes = strtoul(fields[4], NULL, 10);
+    if (nodes > 1 && nodes_with_memory(machine) < nodes) return;
+    const struct selection of = {plan, machine, fields + 6, (unsigned)probe, (unsigned)abi, count - 6};
     product(&of, 0, &(struct draft){.is_typical = true});
   }
 }

@@ -216,19 +216,6 @@ static bool head_write(char *told, char *more) {
 
 /* ---- CPUs ---- */
 
-/* Interrupts land on low CPUs more often: the highest come first, and where there are more than two the lowest is left to
- * the system. */
-static void cpus_order(void) {
-  if (options.cpus) return;
-  const unsigned count = machine.allowed_count;
-  for (unsigned i = 0; i < count / 2; i++) {
-    const int cpu = machine.allowed[i];
-    machine.allowed[i] = machine.allowed[count - 1 - i];
-    machine.allowed[count - 1 - i] = cpu;
-  }
-  if (count > 2) machine.allowed_count--;
-}
-
 static void cpus_text(char *text, size_t room, enum placement placement, unsigned pair) {
   size_t used = 0;
   const unsigned count = machine.allowed_count;
@@ -460,7 +447,6 @@ static int run(int count, char **words) {
     say("--cpus %s: expected a list such as 0,2 or 4-7", options.cpus);
     return EXIT_USAGE;
   }
-  cpus_order();
   if (!plan_read(&plan, options.folder, &machine, options.budget_s, error, sizeof error)) {
     say("%s", error);
     return 6;

@@ -7,11 +7,12 @@ import itertools
 import random
 from collections.abc import Sequence
 from math import ceil
+from typing import Literal
 
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
 from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
 
-PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
+_PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node")
 MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
@@ -75,7 +76,7 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
 
 def is_by_relation(probe: Probe) -> bool:
     """Whether the probe's number is that of a line or word between two CPUs."""
-    return any(metric.means in (PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
+    return any(metric.means in (_PAIRWISE, _OF_PARTNER) for metric in probe.metrics) and bool(probe.roles)
 
 
 def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
@@ -84,6 +85,16 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
         return []
     told = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
     return [word(one) for one in RELATIONS if one in told - {relation(machine.topology, *cpus[:2])}]
+
+
+def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
+    """CPUs that a visit of the probe is given: one, all, each pair in turn, or one of the memory node that asks."""
+    means = {metric.means for metric in probe.metrics}
+    if means.intersection(_OF_NODE):
+        return "node"
+    if not probe.roles:
+        return "all" if probe.spreads else "one"
+    return "pairs" if _PAIRWISE in means else "all"
 
 
 class Placing:
@@ -95,14 +106,14 @@ class Placing:
 
     def placements(self, point: Point, probe: Probe, turn: int) -> list[tuple[int, ...]]:
         """One visit, or for a matrix of CPUs one for each pair of this turn."""
-        if any(metric.means in _OF_NODE for metric in probe.metrics):
+        layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
+        if layout == "node":
             return [self._on_node(point)]
-        if not probe.roles:
-            return [self._cpus if probe.spreads else self._cpus[:1]]
-        told = str(point.values().get(RELATION, ""))
-        if any(metric.means == PAIRWISE for metric in probe.metrics) and len(self._cpus) > 1:
-            return self._of_turn(told, turn)
-        return [self._beside(told)]
+        if layout == "one":
+            return [self._cpus[:1]]
+        if layout == "pairs" and len(self._cpus) > 1:
+            return self._of_turn(wanted, turn)
+        return [self._beside(wanted)]
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a matrix's point is about."""

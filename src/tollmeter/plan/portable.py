@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tollmeter.catalog import Catalog
 from tollmeter.model import Parameter, Probe, Select, Suite, Value
-from tollmeter.plan.placement import PAIRWISE
+from tollmeter.plan.placement import layout_of
 from tollmeter.plan.points import accepts, chosen
 from tollmeter.plan.values import portable
 
@@ -45,17 +45,10 @@ def _line(*words: str) -> str:
 
 
 def _probe_lines(probe: Probe) -> Iterator[str]:
-    yield _line("probe", probe.probe, f"{probe.revision}", _placement(probe))
+    layout = layout_of(probe)  # of all CPUs a probe takes one of the node itself
+    yield _line("probe", probe.probe, f"{probe.revision}", "all" if layout == "node" else layout)
     for metric in probe.metrics:
         yield _line("metric", metric.name, metric.unit, metric.source, metric.means or "-", metric.toll or "")
-
-
-def _placement(probe: Probe) -> str:
-    """The CPUs of a visit, as `Plan.placements` chooses them."""
-    if not probe.roles:
-        return "all" if probe.spreads else "one"
-    pairwise = any(metric.means == PAIRWISE for metric in probe.metrics)
-    return "pairs" if pairwise and not any(one.name == "pair" for one in probe.parameters) else "all"
 
 
 def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: int) -> Iterator[str]:
@@ -65,7 +58,7 @@ def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: 
         axes = [_axis(parameter, select, _SCOPES[scope]) for parameter in probe.parameters]
         for abi in abis:
             if (name, abi) in catalog.executables:
-                yield _line("select", f"{scope}", name, ",".join(select.cpu) or _ANY, abi, *axes)
+                yield _line("select", f"{scope}", name, ",".join(select.cpu) or _ANY, f"{select.nodes}", abi, *axes)
 
 
 def _axis(parameter: Parameter, select: Select, scope: str) -> str:
@@ -90,6 +83,8 @@ def _sweep(parameter: Parameter) -> list[str]:
         return list(parameter.choices)
     if parameter.values:
         return [f"{value}" for value in parameter.values]
+    if parameter.stop_scale in ("cpu-nodes", "memory-nodes"):
+        return [parameter.stop_scale]
     scale = {"absolute": "", "cpus": "xCPUS", "last-cache": "xLAST"}[parameter.stop_scale]
     return [_steps(parameter, f"{parameter.start}", f"{parameter.stop}{scale}")]
 
