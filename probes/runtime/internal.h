@@ -48,7 +48,7 @@ void toll_put_set(const char *key, const struct toll_set *set);
 bool toll_core_of(int cpu, struct toll_set *set);
 unsigned toll_online_cpus(void); /* 0: the system does not tell */
 /* The CPUs that /proc lets this process use, in place of the scheduler's own word: that of a folder's machine. */
-unsigned toll_told_cpus(int *cpus, unsigned room);
+unsigned toll_reported_cpus(int *cpus, unsigned room);
 /* The element `topology` of the machine's record; null where the system does not tell. */
 void toll_put_topology(void);
 

@@ -384,9 +384,9 @@ static void name_system(struct utsname *system) {
 void toll_machine(void) {
   static int cpus[TOLL_MOST_CPUS];
   unsigned count =
-      toll_system_is_folder() ? toll_told_cpus(cpus, TOLL_MOST_CPUS) : toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
-  unsigned told = toll_online_cpus();
-  long online = told ? (long)told : sysconf(_SC_NPROCESSORS_ONLN);
+      toll_system_is_folder() ? toll_reported_cpus(cpus, TOLL_MOST_CPUS) : toll_allowed_cpus(cpus, TOLL_MOST_CPUS);
+  unsigned online_cpus = toll_online_cpus();
+  long online = online_cpus ? (long)online_cpus : sysconf(_SC_NPROCESSORS_ONLN);
   char kernel[160];
   struct utsname system;
   name_system(&system);

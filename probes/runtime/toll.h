@@ -205,7 +205,7 @@ size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
 bool toll_share_core(int cpu, int other); /* hardware threads of one core, as the system says */
-/* Memory nodes, as the system numbers them, which may leave gaps; 0 nodes where it tells of none. */
+/* Memory nodes, as the system numbers them, which may leave gaps; 0 nodes where it reports none. */
 unsigned toll_node_count(void);
 bool toll_node_exists(unsigned node);
 bool toll_node_has(unsigned node, int cpu); /* whether the CPU is of the node */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How the CPUs and memory nodes of the machine relate to each other, as the system reports it in /sys and /proc. All CPUs
- * that are online are told, whether this process may use them or not. Numbers of CPUs and nodes may have gaps.
+ * that are online are reported, whether this process may use them or not. Numbers of CPUs and nodes may have gaps.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -111,7 +111,7 @@ static bool die_of(int cpu, struct toll_set *set) {
   return read_cpu_set(cpu, "topology/die_cpus_list", set);
 }
 
-/* CPUs that share the cache of the highest level, where the system tells of caches. */
+/* CPUs that share the cache of the highest level, where the system reports caches. */
 static bool last_cache_of(int cpu, struct toll_set *set) {
   char name[64];
   uint64_t level, highest = 0;
@@ -130,24 +130,25 @@ bool toll_share_core(int cpu, int other) {
   return toll_core_of(cpu, &core) && toll_set_has(&core, other);
 }
 
-static bool read_online(struct toll_set *online) {
+/* folder: of CPUs or of memory nodes. */
+static bool read_online(const char *folder, struct toll_set *online) {
   char path[64];
-  snprintf(path, sizeof path, "%s/online", cpu_folder);
+  snprintf(path, sizeof path, "%s/online", folder);
   return toll_read_set(path, online);
 }
 
 unsigned toll_online_cpus(void) {
   struct toll_set online;
-  return read_online(&online) ? size_of(&online) : 0;
+  return read_online(cpu_folder, &online) ? size_of(&online) : 0;
 }
 
-unsigned toll_told_cpus(int *cpus, unsigned room) {
+unsigned toll_reported_cpus(int *cpus, unsigned room) {
   static char text[LIST_BYTES];
   struct toll_set allowed, online;
   unsigned count = 0;
   if (!toll_find_field("/proc/self/status", "Cpus_allowed_list", text, sizeof text) || !read_set(text, &allowed))
     return 0;
-  if (!read_online(&online)) online = allowed;
+  if (!read_online(cpu_folder, &online)) online = allowed;
   for (unsigned i = next_in(&allowed, 0); i < TOLL_MOST_LISTED && count < room; i = next_in(&allowed, i + 1))
     if (toll_set_has(&online, (int)i)) cpus[count++] = (int)i;
   return count;
@@ -155,13 +156,13 @@ unsigned toll_told_cpus(int *cpus, unsigned room) {
 
 /* Each set that some CPU belongs to, once. */
 static void put_sets(const char *key, const struct toll_set *online, bool (*set_of)(int cpu, struct toll_set *set)) {
-  struct toll_set told = {{0}}, set;
+  struct toll_set listed = {{0}}, set;
   unsigned seen = 0;
   toll_put_open(key, '[');
   for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED && seen < TOLL_MOST_CPUS;
        cpu = next_in(online, cpu + 1), seen++) {
-    if (toll_set_has(&told, (int)cpu) || !set_of((int)cpu, &set)) continue;
-    add_all(&told, &set);
+    if (toll_set_has(&listed, (int)cpu) || !set_of((int)cpu, &set)) continue;
+    add_all(&listed, &set);
     toll_put_set(NULL, &set);
   }
   toll_put_close(']');
@@ -184,16 +185,16 @@ static void put_kind(const char *name, uint64_t capacity, const struct toll_set 
 
 /* By the scheduler's measure of their speed, 1024 for the fastest (Arm, RISC-V). False where the system has none. */
 static bool put_kinds_by_capacity(const struct toll_set *online) {
-  struct toll_set told = {{0}};
+  struct toll_set seen = {{0}};
   uint64_t capacity, other;
   bool any = false;
   for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1)) {
     struct toll_set alike = {{0}};
-    if (toll_set_has(&told, (int)cpu) || !read_cpu_number((int)cpu, "cpu_capacity", &capacity)) continue;
+    if (toll_set_has(&seen, (int)cpu) || !read_cpu_number((int)cpu, "cpu_capacity", &capacity)) continue;
     for (unsigned i = cpu; i < TOLL_MOST_LISTED; i = next_in(online, i + 1))
-      if (!toll_set_has(&told, (int)i) && read_cpu_number((int)i, "cpu_capacity", &other) && other == capacity)
+      if (!toll_set_has(&seen, (int)i) && read_cpu_number((int)i, "cpu_capacity", &other) && other == capacity)
         add(&alike, i, i);
-    add_all(&told, &alike);
+    add_all(&seen, &alike);
     put_kind("", capacity, &alike);
     any = true;
   }
@@ -234,20 +235,14 @@ static void put_core_kinds(const struct toll_set *online) {
 
 /* ---- memory nodes ---- */
 
-static bool read_nodes(struct toll_set *nodes) {
-  char path[64];
-  snprintf(path, sizeof path, "%s/online", node_folder);
-  return toll_read_set(path, nodes);
-}
-
 unsigned toll_node_count(void) {
   struct toll_set nodes;
-  return read_nodes(&nodes) ? size_of(&nodes) : 0;
+  return read_online(node_folder, &nodes) ? size_of(&nodes) : 0;
 }
 
 bool toll_node_exists(unsigned node) {
   struct toll_set nodes;
-  return read_nodes(&nodes) && toll_set_has(&nodes, (int)node);
+  return read_online(node_folder, &nodes) && toll_set_has(&nodes, (int)node);
 }
 
 static bool cpus_of_node(unsigned node, struct toll_set *cpus) {
@@ -279,7 +274,7 @@ static void put_distances(unsigned node) {
 
 static void put_nodes(void) {
   struct toll_set nodes, cpus;
-  const bool any = read_nodes(&nodes), near = any && size_of(&nodes) <= MOST_NODES_WITH_DISTANCES;
+  const bool any = read_online(node_folder, &nodes), near = any && size_of(&nodes) <= MOST_NODES_WITH_DISTANCES;
   toll_put_open("nodes", '[');
   for (unsigned node = any ? next_in(&nodes, 0) : TOLL_MOST_LISTED; node < TOLL_MOST_LISTED;
        node = next_in(&nodes, node + 1)) {
@@ -341,7 +336,7 @@ static void put_allowed_nodes(void) {
 
 void toll_put_topology(void) {
   struct toll_set online;
-  if (!read_online(&online)) {
+  if (!read_online(cpu_folder, &online)) {
     toll_put_null("topology");
     return;
   }

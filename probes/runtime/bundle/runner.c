@@ -198,12 +198,12 @@ static void machine_ask(char *text, size_t room, const char *own) {
   machine_read(&machine, text);
 }
 
-static bool head_write(char *told, char *more) {
+static bool head_write(char *answer_text, char *more) {
   struct stream head = {.room = 4 << 20};
   char end[60], *place = NULL;
   head.text = malloc(head.room);
   if (!head.text) return false;
-  for (char *line = strtok_r(told, "\n", &place); line; line = strtok_r(NULL, "\n", &place))
+  for (char *line = strtok_r(answer_text, "\n", &place); line; line = strtok_r(NULL, "\n", &place))
     if (strncmp(line, "{\"k\":\"end\"", 10) != 0 && line[0] == '{') stream_add(&head, line);
   records_of_file(&head, "request", more);
   records_of_file(&head, "head", "");
@@ -434,7 +434,7 @@ static int measured(void) {
 }
 
 static int run(int count, char **words) {
-  static char told[1 << 20], more[4096];
+  static char answer_text[1 << 20], more[4096];
   char error[1300];
   began_s = now_s();
   options.seed = mixed((uint64_t)time(NULL) ^ (uint64_t)getpid()) % 1000000;
@@ -442,7 +442,7 @@ static int run(int count, char **words) {
   signal(SIGINT, on_stop);
   signal(SIGTERM, on_stop);
   signal(SIGPIPE, SIG_IGN);
-  machine_ask(told, sizeof told, words[0]);
+  machine_ask(answer_text, sizeof answer_text, words[0]);
   if (options.cpus && !cpus_read(options.cpus)) {
     say("--cpus %s: expected a list such as 0,2 or 4-7", options.cpus);
     return EXIT_USAGE;
@@ -457,7 +457,7 @@ static int run(int count, char **words) {
   }
   if (options.out && !realpath(options.out, files)) files[0] = '\0';
   request_more(more, sizeof more);
-  if (!journal_open(options.out) || !head_write(told, more)) {
+  if (!journal_open(options.out) || !head_write(answer_text, more)) {
     say("cannot write the journal: %s; --out DIR names another folder", strerror(errno));
     return EXIT_WRITING;
   }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import add_summary, say, write
+from tollmeter.cli.printing import add_summary, print_blocks, say, write
 from tollmeter.files import plain
 from tollmeter.library.option_values import share
 from tollmeter.model import Failure
@@ -65,20 +65,9 @@ def _written(found: Compared, form: str, *, whole: bool) -> bytes:
 
 
 def _print(found: Compared, *, whole: bool) -> None:
-    from rich.console import Console
-
-    from tollmeter.report.columns import print_table, width_of, wrapped
     from tollmeter.report.compared import blocks
 
-    console = Console(highlight=False)
-    width = width_of(console)
-    for block in blocks(found, whole=whole):
-        if isinstance(block, str):
-            wrapped(console, block, width, hanging=2)
-        else:
-            console.print()
-            print_table(block, console, width)
-            console.print()
+    console = print_blocks(blocks(found, whole=whole))
     if found.machines and len(found.books) == 2:
         try:
             console.print(f"Page  {_page(found, None)}", soft_wrap=True, markup=False)

@@ -11,7 +11,7 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli import fleet_jobs
-from tollmeter.cli.printing import write
+from tollmeter.cli.printing import print_blocks, write
 
 if TYPE_CHECKING:
     from tollmeter.judgement.fleet import Judged
@@ -45,20 +45,9 @@ def report(
 
 
 def _print(models: list[Judged], *, whole: bool) -> None:
-    from rich.console import Console
-
-    from tollmeter.report.columns import print_table, width_of, wrapped
     from tollmeter.report.fleet import blocks
 
-    console = Console(highlight=False)
-    width = width_of(console)
-    for block in blocks(models, whole=whole):
-        if isinstance(block, str):
-            wrapped(console, block, width, hanging=2)
-        else:
-            console.print()
-            print_table(block, console, width)
-            console.print()
+    print_blocks(blocks(models, whole=whole))
 
 
 VERBS: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,11 @@ from tollmeter.catalog import unknown
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tollmeter.report.tables import Table
 
 WIDEST = 100_000
 
@@ -65,6 +70,24 @@ def _print_table(columns: TableColumns) -> None:
     console.print(table)
     for name, typed in columns.below:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
+
+
+def print_blocks(blocks: Iterable[str | Table]) -> Console:
+    """Sentences and tables to standard output."""
+    from rich.console import Console
+
+    from tollmeter.report.columns import print_table, width_of, wrapped
+
+    console = Console(highlight=False)
+    width = width_of(console)
+    for block in blocks:
+        if isinstance(block, str):
+            wrapped(console, block, width, hanging=2)
+        else:
+            console.print()
+            print_table(block, console, width)
+            console.print()
+    return console
 
 
 def add_summary(text: str) -> None:

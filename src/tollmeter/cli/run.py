@@ -114,9 +114,9 @@ def _planned(options: Options, resume: str | None) -> int:
 def _cpus(plan: Plan, point: Point) -> str:
     """The CPUs that a point's first visits may use, the timed worker's first; of a matrix the pairs of a round."""
     places = plan.placements(point)
-    told = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
-    left = len(told) - _MOST_CPUS
-    return ",".join(told[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
+    listed = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
+    left = len(listed) - _MOST_CPUS
+    return ",".join(listed[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
 
 
 def _plan(options: Options, resume: str | None) -> Plan:

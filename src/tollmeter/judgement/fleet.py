@@ -186,8 +186,8 @@ def _effects(model: HardwareModel, costs: Floats) -> Iterator[tuple[int, Effect]
             if abs(cost) > max(half, reach * (sd**2 + more) ** 0.5):
                 apart = costs[rows, node] - (whole[0, node] if level == "probe" else 0)
                 show = _showing(apart, cost) if level != "row" else np.ones(1, bool)
-                told = [tuple(np.array(rows)[some].tolist()) for some in (show, ~show)]
-                yield node, Effect(level, name, cost, half, sd, int(found.nodes[line]) - 1, told[0], told[1])
+                with_it, without = (tuple(np.array(rows)[some].tolist()) for some in (show, ~show))
+                yield node, Effect(level, name, cost, half, sd, int(found.nodes[line]) - 1, with_it, without)
 
 
 def _candidates(matrix: Floats, found: Spread, levels: int) -> Iterator[tuple[int, int, float]]:
@@ -228,7 +228,7 @@ def _alike(model: HardwareModel, found: Sequence[tuple[int, Effect]]) -> tuple[N
     for node, effects in of_nodes.items():
         effects.sort(key=lambda one: -abs(one.cost))
         large = [one for one in effects if abs(one.cost) > _SIMILAR * abs(effects[0].cost)]
-        rows = () if large[0].level == "node" else large[0].rows if large[0].level == "row" else ()
+        rows = large[0].rows if large[0].level == "row" else ()
         groups.setdefault(tuple(sorted({(one.level, one.name, one.cost > 0) for one in large})) + rows, []).append(
             (node, effects)
         )

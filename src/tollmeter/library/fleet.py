@@ -25,9 +25,12 @@ def report(names: Sequence[str]) -> list[Judged]:
     if len(names) == 1 and is_dataset(Path(names[0])):
         return _judged(read_fleet(Path(names[0])))
     with tempfile.TemporaryDirectory() as scratch:
-        failures = [failure for name in names if (failure := _added(name, Path(scratch)))]
-        if len(failures) == len(names):
-            raise failures[0]
+        failures = [(name, failure) for name in names if (failure := _added(name, Path(scratch)))]
+        none = len(failures) == len(names)
+        for name, failure in failures[none:]:
+            say(f"{name} is left out: {failure.sentence}")
+        if none:
+            raise failures[0][1]
         return _judged(read_fleet(Path(scratch)))
 
 
@@ -35,7 +38,6 @@ def _added(name: str, dataset: Path) -> Failure | None:
     try:
         add_run(places.find_run(name), dataset, ("rows", "machines"))
     except Failure as failure:
-        say(f"{name} is left out: {failure.sentence}")
         return failure
     return None
 
@@ -43,7 +45,7 @@ def _added(name: str, dataset: Path) -> Failure | None:
 def _judged(fleet: Fleet) -> list[Judged]:
     if not len(fleet.rows):
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
-    rows = [_row(told) for told in fleet.rows]
+    rows = [_row(cells) for cells in fleet.rows]
     of_models: dict[str, list[int]] = {}
     for column, (_, model) in enumerate(fleet.machines):
         of_models.setdefault(model, []).append(column)
@@ -57,11 +59,11 @@ def _judged(fleet: Fleet) -> list[Judged]:
     return found
 
 
-def _row(told: dict[str, object]) -> FleetRow:
+def _row(cells: dict[str, object]) -> FleetRow:
     """A dataset may come from elsewhere."""
     try:
-        parameters = json.loads(str(told["parameters"]))
+        parameters = json.loads(str(cells["parameters"]))
     except ValueError:
         parameters = {}
-    words = {name: str(told[name] or "") for name in ("probe", "metric", "abi", "target", "unit", "better", "state")}
+    words = {name: str(cells[name] or "") for name in ("probe", "metric", "abi", "target", "unit", "better", "state")}
     return FleetRow(parameters=parameters if isinstance(parameters, dict) else {}, **words)

@@ -37,7 +37,7 @@ _SKEW_S = 30.0
 """More than a slow node takes to unpack the bundle."""
 _SILENT_S = 60.0
 _LEAST_FREE_BYTES = 1 << 20
-_TOLD_BYTES = 1 << 16
+_LOG_BYTES = 1 << 16
 _MOST_FAILURES = 3
 
 
@@ -83,11 +83,10 @@ def states(folder: Path) -> list[NodeState]:
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
     scheduler = _scheduler(submission)
     found = {node: _attempts(folder / JOURNALS / node) for node in submission.nodes}
-    others = _other_versions({node: one for node, attempts in found.items() if (one := _counting(attempts))})
-    full = _is_full(folder)
-    return [
-        _state(node, submission, found[node], scheduler, [*others.get(node, ()), *full]) for node in submission.nodes
-    ]
+    whole = {node: one for node, attempts in found.items() if (one := _counting(attempts))}
+    others, full = _other_versions(whole), _is_full(folder)
+    remarks = {node: others.get(node, []) if node in whole else full for node in submission.nodes}
+    return [_state(node, submission, found[node], scheduler, remarks[node]) for node in submission.nodes]
 
 
 def collect(folder: Path, out: Path) -> list[NodeState]:
@@ -170,8 +169,8 @@ def _version(found: Capture) -> tuple[str, frozenset[str]]:
 
 def _requested(found: Capture) -> dict[str, object]:
     with contextlib.suppress(ValueError, RecursionError, StopIteration):
-        told = clean(msgspec.json.decode(next(line.text for line in found.first if line.kind == "request")))
-        return told if isinstance(told, dict) else {}
+        request = clean(msgspec.json.decode(next(line.text for line in found.first if line.kind == "request")))
+        return request if isinstance(request, dict) else {}
     return {}
 
 
@@ -195,7 +194,7 @@ def _failed(attempt: Attempt) -> list[str]:
 
 def _last_words(attempt: Attempt) -> Iterator[str]:
     with contextlib.suppress(OSError):
-        text = read_regular(attempt.folder / "log", _TOLD_BYTES).decode(errors="replace")
+        text = read_regular(attempt.folder / "log", _LOG_BYTES).decode(errors="replace")
         said = [line for line in text.splitlines() if line.startswith("bundle: ")]
         yield from [str(clean(line))[:200] for line in said[-1:]]
 
@@ -225,8 +224,7 @@ def _state(
     """remarks: what concerns a measured node (another bundle), or one that is not (a full disk)."""
     if whole := _counting(attempts):
         more = [f"{len(attempts)} attempts: the first whole one counts"] if len(attempts) > 1 else []
-        told = [remark for remark in remarks if "disk" not in remark]
-        return NodeState(node, MEASURED, whole, (*_failed(whole), *told, *_skew(whole, submission.submitted), *more))
+        return NodeState(node, MEASURED, whole, (*_failed(whole), *remarks, *_skew(whole, submission.submitted), *more))
     best = max(attempts, key=lambda one: one.visits, default=None)
     job = scheduler.jobs.get(node)
     if job and job.state in _RUNNING:
@@ -267,20 +265,22 @@ def _why_ended(node: str, submission: Submission, job: slurm.Job | None) -> Iter
 def _waits_for(job: slurm.Job, node: slurm.Node | None) -> Iterator[str]:
     yield f"job {job.number} waits: {job.reason}"
     if node and node.state != "idle":
-        yield _told(node)
+        yield _condition(node)
 
 
 def _unwell(node: slurm.Node | None) -> Iterator[str]:
     if node and (node.reason or node.state.rstrip("*~#!%$@^-") in ("down", "drained", "draining", "fail", "unknown")):
-        yield _told(node)
+        yield _condition(node)
 
 
-def _told(node: slurm.Node) -> str:
+def _condition(node: slurm.Node) -> str:
     return f"the node is {node.state}{f' ({node.reason})' if node.reason else ''}"
 
 
 def _silence(attempt: Attempt | None) -> Iterator[str]:
+    if attempt is None:
+        return
     with contextlib.suppress(OSError):
-        silent_s = time.time() - ((attempt.folder if attempt else Path("/nonexistent")) / JOURNAL).stat().st_mtime
+        silent_s = time.time() - (attempt.folder / JOURNAL).stat().st_mtime
         if silent_s > _SILENT_S:
             yield f"its journal has not grown for {silent_s:.0f} s"

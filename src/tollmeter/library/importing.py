@@ -58,9 +58,9 @@ def request_of(path: Path, found: Capture) -> Request:
             f"{path} does not say what was requested, as a bundle's journal does: of another run, copy the whole folder"
         )
     try:
-        told = msgspec.json.decode(line.text)
-        suite = clean_suite(told.pop("suite"))
-        fields = {key: value for key, value in clean(told).items() if key not in ("k", "n", "c")}
+        record = msgspec.json.decode(line.text)
+        suite = clean_suite(record.pop("suite"))
+        fields = {key: value for key, value in clean(record).items() if key not in ("k", "n", "c")}
         started = fields.pop("started", "") or datetime.now(UTC).isoformat(timespec="seconds")
         request = msgspec.convert({**fields, "started": started, "suite": suite, "id": ""}, Request)
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:

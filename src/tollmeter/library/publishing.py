@@ -25,16 +25,17 @@ def published(names: Sequence[str]) -> list[Published]:
     """Of runs, and of files that `toll publish` wrote; one machine's file that is given twice stands there once. What
     cannot be read is named and left out. Raises Failure where nothing can be read."""
     found: dict[str, Published] = {}
-    failures: list[Failure] = []
+    failures: list[tuple[str, Failure]] = []
     for name in names:
         try:
             one = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
             found.setdefault(one.id, one)
         except Failure as failure:
-            say(f"{name} is left out: {failure.sentence}")
-            failures.append(failure)
+            failures.append((name, failure))
+    for name, why in failures if found else failures[1:]:
+        say(f"{name} is left out: {why.sentence}")
     if not found:
-        raise failures[0]
+        raise failures[0][1]
     return list(found.values())
 
 

@@ -40,8 +40,8 @@ InferenceKind = Literal[
 Value = int | str
 UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
 Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
-Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
-"""Of a size that some machine has."""
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
+"""A number of bytes or pages that some machine has."""
 Portion = Annotated[float, msgspec.Meta(ge=0, le=1)]
 INDEX_FORMAT = 2
 """Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tollmeter.model.base import Better, Bytes, Record, Source, Unit, Value
+from tollmeter.model.base import Better, Record, Size, Source, Unit, Value
 from tollmeter.model.topology import Topology
 
 
@@ -86,7 +86,7 @@ class Cache(Record, frozen=True):
 
     level: int
     kind: Literal["data", "instruction", "unified"]
-    size_bytes: Bytes
+    size_bytes: Size
     line_bytes: int = 0
     ways: int = 0
     shared_cpus: str = ""
@@ -110,11 +110,11 @@ class Machine(Record, frozen=True):
     kernel: str
     hypervisor: str | None
     cpus: int
-    memory_bytes: Bytes
+    memory_bytes: Size
     caches: tuple[Cache, ...] = ()
     core_clock_hz: float | None = None
     allowed_cpus: tuple[int, ...] = ()
-    page_bytes: Bytes = 4096
+    page_bytes: Size = 4096
     architecture: str = ""
     facts: dict[str, str] = {}
     kinds: tuple[Kind, ...] = ()

@@ -40,8 +40,8 @@ _FOLDER = "/var/tmp"
 _SEEN = Witness.__struct_fields__
 _RATES = tuple(name for name in _SEEN if name.endswith("_hz"))
 _COUNTS = tuple(name for name in _SEEN if name not in _RATES)
-_TOLD = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
-MAYBE = (*_TOLD, "control_n", "control_2n")
+_REPORTED = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns")
+MAYBE = (*_REPORTED, "control_n", "control_2n")
 """Columns that the system, or a probe without a control, may leave out."""
 _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
@@ -101,7 +101,7 @@ class Columns:
 
     @cached_property
     def tells_all(self) -> bool:
-        return all(self.least(name) > NONE for name in _TOLD)
+        return all(self.least(name) > NONE for name in _REPORTED)
 
     def _held(self) -> tuple[Packed, Sequence[Lanes]]:
         if self.is_open():
@@ -120,7 +120,7 @@ class Columns:
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and len(whole):
-            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _TOLD)
+            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _REPORTED)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
             self._columns, self._lanes = {}, ()
@@ -289,7 +289,7 @@ class Samples(Sequence[Sample]):
 
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
     told: dict[str, Any] = dict(zip((*_WHOLE, *_RATES), values, strict=True))
-    seen: dict[str, Any] = {name: None if told[name] == NONE and name in _TOLD else told[name] for name in _SEEN}
+    seen: dict[str, Any] = {name: None if told[name] == NONE and name in _REPORTED else told[name] for name in _SEEN}
     body, control = (told["body_n"], told["body_2n"]), (told["control_n"], told["control_2n"])
     return Sample(
         **{name: told[name] for name in _ONCE}, body=body, control=None if control[0] == NONE else control,

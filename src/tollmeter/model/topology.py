@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from tollmeter.model.base import Bytes, PlaceRelation, Record
+from tollmeter.model.base import PlaceRelation, Record, Size
 
 
 class CoreKind(Record, frozen=True):
     """Cores of one kind. capacity: their speed as the scheduler rates it, 1024 for the fastest; max_khz: the highest
-    clock; 0 where not told. name: the system's, empty where it has none."""
+    clock; 0 where not reported. name: the system's, empty where
+    it has none."""
 
     cpus: str
     name: str = ""
@@ -22,25 +23,25 @@ class CoreKind(Record, frozen=True):
 
 class MemoryNode(Record, frozen=True):
     """cpus: empty for a node that has memory alone. distances: to each node, in the record's order; 10 is local; empty
-    where not told."""
+    where not reported."""
 
     node: int
     cpus: str = ""
-    memory_bytes: Bytes = 0
+    memory_bytes: Size = 0
     distances: tuple[int, ...] = ()
 
 
 class HugePages(Record, frozen=True):
     """Pages of one size that are reserved for programs that ask for them by name (hugetlb)."""
 
-    bytes: Bytes
-    pages: Bytes = 0
+    bytes: Size
+    pages: Size = 0
 
 
 class Topology(Record, frozen=True):
     """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
-    14. packages, dies, last_caches, cores: the CPUs of each; empty where not told. last_caches: that share the cache of
-    the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none.
+    14. packages, dies, last_caches, cores: the CPUs of each; empty where not reported. last_caches: that share the
+    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none.
     """
 
     online: str = ""
@@ -54,7 +55,7 @@ class Topology(Record, frozen=True):
     kinds: tuple[CoreKind, ...] = ()
     nodes: tuple[MemoryNode, ...] = ()
     allowed_nodes: str = ""
-    huge_page_bytes: Bytes = 0
+    huge_page_bytes: Size = 0
     hugetlb: tuple[HugePages, ...] = ()
 
 
@@ -115,8 +116,8 @@ def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
 
 def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
     """The farthest relation of the first CPU, which is the timed worker's, to the others; None where there are none."""
-    told = [relation(topology, cpus[0], other) for other in cpus[1:]]
-    return max(told, key=RELATIONS.index, default=None)
+    several = [relation(topology, cpus[0], other) for other in cpus[1:]]
+    return max(several, key=RELATIONS.index, default=None)
 
 
 RELATION = "relation"
@@ -135,7 +136,7 @@ def in_order(topology: Topology, cpus: Iterable[int]) -> tuple[int, ...]:
 
 
 def speed_ranks(topology: Topology) -> dict[int, int]:
-    """Of each CPU the place of its kind of core, 0 for the fastest; empty where the system tells of no kinds."""
+    """Of each CPU the place of its kind of core, 0 for the fastest; empty where the system reports no kinds."""
     ordered = sorted(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), reverse=True)
     return {cpu: rank for rank, kind in enumerate(ordered) for cpu in numbers(kind.cpus)}
 

@@ -92,13 +92,13 @@ def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: T
     several relations have the farthest of these."""
     if topology is None:
         return tuple(rows)
-    told: dict[str, list[PlaceRelation]] = defaultdict(list)
+    relations: dict[str, list[PlaceRelation]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.status == "ok" and (far := farthest(topology, outcome.workers)):
-            told[_named(outcome.point)].append(far)
+            relations[_named(outcome.point)].append(far)
     return tuple(
         msgspec.structs.replace(row, relation=max(several, key=RELATIONS.index)) if several else row
-        for row, several in ((row, told.get(_named(row), ())) for row in rows)
+        for row, several in ((row, relations.get(_named(row), ())) for row in rows)
     )
 
 

@@ -20,9 +20,9 @@ _MOST_OF_MATRIX = 512
 """CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
 
 
-def word(told: PlaceRelation) -> str:
+def word(place: PlaceRelation) -> str:
     """A relation as the value of a point's parameter."""
-    return told.replace(" ", "_")
+    return place.replace(" ", "_")
 
 
 def topology_of(machine: Machine) -> Topology:
@@ -83,8 +83,8 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
-    told = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
-    return [word(one) for one in RELATIONS if one in told - {relation(machine.topology, *cpus[:2])}]
+    found = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
+    return [word(one) for one in RELATIONS if one in found - {relation(machine.topology, *cpus[:2])}]
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
@@ -125,22 +125,22 @@ class Placing:
         own = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
         return tuple(cpu for cpu in self._cpus if cpu in own)[:1] or self._cpus[:1]
 
-    def _beside(self, told: str) -> tuple[int, ...]:
+    def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""
         worker, *others = self._cpus
-        if not told or self._topology is None:
+        if not wanted or self._topology is None:
             return self._cpus
         topology = self._topology
-        near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == told][:1]
+        near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == wanted][:1]
         return (worker, *near, *(cpu for cpu in others if cpu not in near))
 
-    def _of_turn(self, told: str, turn: int) -> list[tuple[int, ...]]:
-        pairs = self._pairs(told) or [self._cpus[:2]]
+    def _of_turn(self, wanted: str, turn: int) -> list[tuple[int, ...]]:
+        pairs = self._pairs(wanted) or [self._cpus[:2]]
         count = min(len(pairs), ceil(MOST_PAIRS / max(1, len(self._by_relation))))
         several = [pairs[(turn * count + place) % len(pairs)] for place in range(count)]
         return sorted(several, reverse=True)
 
-    def _pairs(self, told: str) -> list[tuple[int, ...]]:
+    def _pairs(self, wanted: str) -> list[tuple[int, ...]]:
         """Of one relation, by the seed; without one those of the default partner's, or all where none is known."""
         if not self._by_relation:
             several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
@@ -150,4 +150,4 @@ class Placing:
             for pairs in self._by_relation.values():
                 random.Random(self._seed).shuffle(pairs)
         default = word(relation(self._topology, *self._cpus[:2])) if self._topology and len(self._cpus) > 1 else ""
-        return self._by_relation.get(told or default, [])
+        return self._by_relation.get(wanted or default, [])

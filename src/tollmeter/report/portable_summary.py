@@ -32,13 +32,13 @@ def _cells(number: Number) -> Iterator[str]:
         yield "mhz" if number is mhz else "one"
     if not isinstance(number, partial):
         return
-    told = number.keywords
-    if "first" in told:
-        yield from _cells(told["first"])
-        yield from _cells(told["second"])
-    elif "name" in told:
-        yield f"level {told['name']}"
-    elif "probe" in told:
-        words = " ".join(f"{name}={value}" for name, value in told["parameters"].items())
+    given = number.keywords
+    if "first" in given:
+        yield from _cells(given["first"])
+        yield from _cells(given["second"])
+    elif "name" in given:
+        yield f"level {given['name']}"
+    elif "probe" in given:
+        words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
         kind = "largest" if number.func is of_largest else "row"
-        yield f"{kind} {told['unit']:g} {told['probe']} {told['metric']} {words}".strip()
+        yield f"{kind} {given['unit']:g} {given['probe']} {given['metric']} {words}".strip()

@@ -64,18 +64,18 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     _ending(book, console, width, page or tables.report_path(book))
 
 
-def machine(told: Machine, console: Console) -> None:
+def machine(shown: Machine, console: Console) -> None:
     """The machine's parts within parts, its memory nodes, and what limits a process on it."""
     width = width_of(console)
-    wrapped(console, " · ".join(tables.facts_of(told)), width, style="bold")
+    wrapped(console, " · ".join(tables.facts_of(shown)), width, style="bold")
     console.print()
-    drawn = list(topology.lines(topology.parts_of(told))) or ["The system does not report how its CPUs relate."]
+    drawn = list(topology.lines(topology.parts_of(shown))) or ["The system does not report how its CPUs relate."]
     for line in drawn:
         depth = len(line) - len(line.lstrip())
         wrapped(console, line.lstrip(), width, first=depth, hanging=depth + 2 * INDENT)
     console.print()
-    nodes = topology.node_table(told)
-    for table in (*([nodes] if nodes else []), topology.limits(told)):
+    nodes = topology.node_table(shown)
+    for table in (*([nodes] if nodes else []), topology.limits(shown)):
         print_table(table, console, width)
         console.print()
 

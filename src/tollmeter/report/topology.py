@@ -118,10 +118,10 @@ def node_table(machine: Machine) -> Table | None:
     return table("Memory node", columns, lines) if lines else None
 
 
-def _quota(told: str) -> str:
+def _quota(text: str) -> str:
     """Of a control group: microseconds of CPU time, and the period in which it may use them."""
-    used_us, _, period_us = told.partition(" ")
-    is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", told, re.ASCII)
+    used_us, _, period_us = text.partition(" ")
+    is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", text, re.ASCII)
     return f"{int(used_us) / int(period_us):g} CPUs" if is_limited else ""
 
 

@@ -111,7 +111,7 @@ def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
 def _found(path: Path, content: bytes) -> Capture:
     """Raises Failure (5) where the first stream is missing, or is no bundle's."""
     first: tuple[Line, ...] | None = None
-    told: Head | None = None
+    described: Head | None = None
     visits: dict[int, bytes] = {}
     failures: dict[str, str] = {}
     session = Session("interrupted", 0.0, "it ended without a word")
@@ -125,20 +125,20 @@ def _found(path: Path, content: bytes) -> Capture:
                 if outcome.status in _FAILED:
                     failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
                 session = session._replace(status="interrupted")
-            elif stream[0].kind == "machine" and told is None:
-                told, first = head(stream), stream
+            elif stream[0].kind == "machine" and described is None:
+                described, first = head(stream), stream
             elif stream[0].kind == "run":
                 session = _session(stream[0])
         except Damaged:
             lost += 1
-    if told is None or told.machine is None or first is None:
+    if described is None or described.machine is None or first is None:
         raise Failure(f"{path} holds no whole record of a machine: it is no journal of a bundle, or was cut short", 5)
     if session.status == "measuring":
         session = session._replace(status="interrupted", reason="it ended without a word")
     if lost:
         reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
         session = session._replace(reason=reason)
-    return Capture(first, told, tuple(visits.values()), session, lost, failures)
+    return Capture(first, described, tuple(visits.values()), session, lost, failures)
 
 
 def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:

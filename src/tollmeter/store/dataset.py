@@ -57,8 +57,8 @@ def write_run(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
                 made = Path(scratch, path.name)
-                told = flat_parameters(_keyed(table) if name == "rows" else table)
-                write_parquet(told, made, metadata(index))
+                flat = flat_parameters(_keyed(table) if name == "rows" else table)
+                write_parquet(flat, made, metadata(index))
                 os.replace(made, path)  # noqa: PTH105
     except OSError as error:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error

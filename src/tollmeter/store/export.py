@@ -85,9 +85,9 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 
     def judged() -> Iterator[list[Judged]]:
         for some in parts(outcomes):
-            yield [(told, why) for told, why in zip(some, judge(some), strict=True) if why]
+            yield [(outcome, why) for outcome, why in zip(some, judge(some), strict=True) if why]
 
-    lines = (_samples(told, hashes, why) for some in judged() for told, why in some)
+    lines = (_samples(outcome, hashes, why) for some in judged() for outcome, why in some)
     return Table(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged() if some))
 
 
@@ -112,13 +112,13 @@ def _place(outcome: Outcome, hashes: Mapping[tuple[str, str], str]) -> dict[str,
 
 
 def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> Arrays:
-    """The samples of several visits. A number that is not told is masked."""
+    """The samples of several visits. A number that the system does not report is masked."""
     import numpy as np
 
     from tollmeter.experiment.taken import Taken
 
-    taken = Taken([told.samples for told, _ in judged])
-    places = [_place(told, hashes) | {"parameters": _flat(told.point.values())} for told, _ in judged]
+    taken = Taken([outcome.samples for outcome, _ in judged])
+    places = [_place(outcome, hashes) | {"parameters": _flat(outcome.point.values())} for outcome, _ in judged]
     whole = taken.whole((*_RAW.values(), *Witness.__struct_fields__))
     seen = {name: np.ma.masked_equal(column, NONE) if name in MAYBE else column for name, column in whole.items()}
     own = np.where(whole["control_iterations"] != 0, whole["control_iterations"], whole["iterations"])

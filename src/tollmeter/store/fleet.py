@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FILES = 500
 """That are read at a time."""
 _MEMORY = "512MB"
-_TOLD = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
+_IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = (
     f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
     f" AND layouts >= {LEAST_LAYOUTS}"
@@ -36,7 +36,7 @@ _BATCH = "SELECT place, file, value, half FROM batch LEFT JOIN keys USING (key)"
 
 
 class Fleet(NamedTuple):
-    """machines: name and hardware model of each; rows: the columns of _TOLD of each; values: logarithm of each row
+    """machines: name and hardware model of each; rows: the columns of _IDENTITY of each; values: logarithm of each row
     (line) on each machine (column), NaN where there is none, and halves of its interval. Several runs of a machine are
     averaged."""
 
@@ -79,13 +79,13 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
 
 
 def _caches(text: str) -> str:
-    """In words. What is no list of caches is told as it is: it only has to be equal."""
+    """In words. What is no list of caches stays as it is: it only has to be equal."""
     try:
         caches = [
             (f"L{one['level']}{one['kind'][0] if one['kind'] != 'unified' else ''}", int(one["size_bytes"]))
             for one in json.loads(text)
         ]
-        return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not told"
+        return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not reported"
     except (ValueError, TypeError, KeyError, IndexError):
         return text
 
@@ -166,16 +166,16 @@ def _new_rows(db: duckdb.DuckDBPyConnection, files: Sequence[str], known: int) -
         " FROM batch ANTI JOIN keys USING (key) GROUP BY key"
     )
     named = sorted({int(at) for (at,) in db.execute("SELECT DISTINCT file FROM fresh").fetchall()})
-    told = db.execute(
-        f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _TOLD)})), key FROM"
-        f" (SELECT {', '.join(_TOLD)}, key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
+    new = db.execute(
+        f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key FROM"
+        f" (SELECT {', '.join(_IDENTITY)}, key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
         " ORDER BY any_value(probe), any_value(metric), any_value(parameters)",
         [[files[at] for at in named]],
     ).fetchall()
     import numpy as np
 
     db.register(
-        "told", {"key": np.array([key for _, key in told], np.int64), "place": np.arange(known, known + len(told))}
+        "added", {"key": np.array([key for _, key in new], np.int64), "place": np.arange(known, known + len(new))}
     )
-    db.execute("INSERT INTO keys FROM told")
-    return [row for row, _ in told]
+    db.execute("INSERT INTO keys FROM added")
+    return [row for row, _ in new]

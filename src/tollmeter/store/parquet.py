@@ -57,7 +57,7 @@ class Stretch(NamedTuple):
 
 class Arrays(NamedTuple):
     """Lines of several visits. shared: as of a Stretch, and the same in all Arrays of a table; of_visits: a cell for
-    each visit, and counts its lines; columns: a cell for each line, masked where it is not told."""
+    each visit, and counts its lines; columns: a cell for each line, masked where it is not reported."""
 
     shared: dict[str, Any]
     of_visits: Mapping[str, Sequence[Any]]
@@ -114,8 +114,8 @@ def _lines(table: Table, path: Path) -> str:
     with path.open("wb") as lines:
         lines.writelines(jsonl(table))
     types = ", ".join(f"{_name(name)}: {quoted(kind)}" for name, kind in column_types(table.columns).items())
-    told = f"columns = {{{types}}}, format = 'newline_delimited', maximum_object_size = {1 << 20}"
-    return f"FROM read_json({quoted(str(path))}, {told})"
+    options = f"columns = {{{types}}}, format = 'newline_delimited', maximum_object_size = {1 << 20}"
+    return f"FROM read_json({quoted(str(path))}, {options})"
 
 
 def _loaded(db: duckdb.DuckDBPyConnection, table: Table) -> str:

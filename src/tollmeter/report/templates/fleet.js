@@ -47,7 +47,7 @@ function draw(map) {
 function choose(map, y, x) {
   if (y < 0 || x < 0 || y >= map.lines.length || x >= map.columns.length) return;
   map.at = [y, x];
-  map.told.textContent = said(map, map.lines[y], map.columns[x]);
+  map.caption.textContent = said(map, map.lines[y], map.columns[x]);
 }
 
 function filter(map, text) {
@@ -63,7 +63,7 @@ maps.forEach((map, number) => {
   const bytes = atob(map.cells);
   map.steps = Int8Array.from({length: bytes.length}, (_, at) => bytes.charCodeAt(at));
   map.canvas = document.querySelector(`canvas[data-map="${number}"]`);
-  map.told = document.getElementById(`cell-${number}`);
+  map.caption = document.getElementById(`cell-${number}`);
   map.at = [0, 0];
   map.canvas.addEventListener("pointermove", (event) => {
     const box = map.canvas.getBoundingClientRect();

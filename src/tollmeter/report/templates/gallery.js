@@ -128,7 +128,7 @@ function cores(machines) {
     if (!one.pairs.length) return;
     const cpus = [...new Set(one.pairs.flatMap((pair) => pair.slice(0, 2)))].sort((a, b) => a - b);
     const canvas = make("canvas", {width: cpus.length, height: cpus.length, role: "img", "aria-label": `From core to core: ${one.name}`});
-    const context = canvas.getContext("2d"), told = make("figcaption");
+    const context = canvas.getContext("2d"), caption = make("figcaption");
     const between = new Map();
     for (const [a, b, ns] of one.pairs) {
       const shade = scale[Math.min(6, Math.max(0, Math.round((Math.log(ns) - low) / span * 6)))];
@@ -141,14 +141,14 @@ function cores(machines) {
     const ends = one.pairs.map((pair) => pair[2]).sort((x, y) => x - y);
     const usual = `${labels(machines)[place]}: ${cpus.length} CPUs, ${time(ends[0])} to ${time(ends.at(-1))}`;
     canvas.style.maxWidth = `${cpus.length * WIDEST_CELL}px`;
-    told.textContent = usual;
+    caption.textContent = usual;
     canvas.addEventListener("pointermove", (event) => {
       const box = canvas.getBoundingClientRect();
       const [x, y] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height].map((part) => cpus[Math.floor(part * cpus.length)]);
       const ns = between.get(`${x} ${y}`);
-      told.textContent = ns ? `CPU ${x} and CPU ${y}: ${time(ns)}` : usual;
+      caption.textContent = ns ? `CPU ${x} and CPU ${y}: ${time(ns)}` : usual;
     });
-    maps.append(make("figure", {}, canvas, told));
+    maps.append(make("figure", {}, canvas, caption));
   });
   return maps;
 }
