@@ -29,12 +29,13 @@ enum { SMALL_PAGES = 256, SOME_PAGES = 32, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
 
 struct region {
   char *start;
+  size_t pages;
   size_t next; /* page to be touched */
   bool kept;
 };
 struct faults {
   unsigned kind;
-  size_t pages, page_bytes;
+  size_t pages, page_bytes; /* of the known region, and of those that a check touches */
   struct region fresh, known;
   uint64_t sum;
 };
@@ -49,13 +50,13 @@ static int marked_file(const struct faults *faults) {
   return ftruncate(file, (off_t)(faults->pages * faults->page_bytes)) == 0 ? file : -1;
 }
 
-static size_t bytes_of(const struct faults *faults) {
-  return faults->pages * faults->page_bytes;
+static size_t bytes_of(const struct faults *faults, const struct region *region) {
+  return region->pages * faults->page_bytes;
 }
 
 static bool map_file(const struct faults *faults, struct region *region, int file) {
   const int sharing = faults->kind == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
-  region->start = mmap(NULL, bytes_of(faults), PROT_READ | PROT_WRITE, sharing, file, 0);
+  region->start = mmap(NULL, bytes_of(faults, region), PROT_READ | PROT_WRITE, sharing, file, 0);
   return region->start != MAP_FAILED;
 }
 
@@ -72,27 +73,30 @@ static enum toll_status map_files(struct toll_run *r, struct faults *faults) {
 /* Both regions side by side, without pages yet. */
 static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
   const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
-  char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = 2 * bytes_of(faults), .pages = pages});
+  const size_t fresh = bytes_of(faults, &faults->fresh), bytes = fresh + bytes_of(faults, &faults->known);
+  char *both = toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = pages});
   if (!both) return toll_refused(r);
   if (faults->kind == HUGE_PAGE && !toll_huge_bytes(both)) /* one of the pool is refused by SIGBUS */
     return toll_skip(r, "the system gave no transparent huge pages, which this is about");
-  madvise(both, 2 * bytes_of(faults), MADV_DONTNEED);
+  madvise(both, bytes, MADV_DONTNEED);
   faults->fresh.start = both;
-  faults->known.start = both + bytes_of(faults);
+  faults->known.start = both + fresh;
   return TOLL_OK;
 }
 
 /* Twice what the last caches hold: the page that was given back last is taken again first, and one of a smaller region
  * would be zeroed in the cache. */
 static size_t huge_pages(const struct toll_run *r) {
-  return 2 * toll_last_caches_bytes(r, r->cpu_count) / toll_huge_page_bytes() + 1;
+  const size_t pages = 2 * toll_last_caches_bytes(r, r->cpu_count) / toll_huge_page_bytes() + 1;
+  return pages > SOME_PAGES ? pages : SOME_PAGES;
 }
 
 static enum toll_status lay_out(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct faults *faults = r->state;
   faults->kind = toll_choice(r, "kind");
-  faults->pages = faults->kind == HUGE_PAGE ? huge_pages(r) : SMALL_PAGES;
+  faults->pages = faults->known.pages = faults->kind == HUGE_PAGE ? SOME_PAGES : SMALL_PAGES;
+  faults->fresh.pages = faults->kind == HUGE_PAGE ? huge_pages(r) : SMALL_PAGES;
   faults->page_bytes = faults->kind == HUGE_PAGE ? toll_huge_page_bytes() : toll_page_bytes();
   faults->known.kept = true;
   const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
@@ -104,12 +108,12 @@ static void start_again(const struct faults *faults, struct region *region) {
   region->next = 0;
   if (region->kept) return;
   toll_timer_pause();
-  madvise(region->start, bytes_of(faults), MADV_DONTNEED);
+  madvise(region->start, bytes_of(faults, region), MADV_DONTNEED);
   toll_timer_resume();
 }
 
 static inline volatile char *next_page(const struct faults *faults, struct region *region) {
-  if (region->next == faults->pages) start_again(faults, region);
+  if (region->next == region->pages) start_again(faults, region);
   return region->start + region->next++ * faults->page_bytes;
 }
 
@@ -122,7 +126,7 @@ static void touch(struct faults *faults, struct region *region, uint64_t pages) 
 
 static enum toll_status prepare(struct toll_run *r) {
   struct faults *faults = r->state;
-  if (lay_out(r) == TOLL_OK) touch(faults, &faults->known, faults->pages);
+  if (lay_out(r) == TOLL_OK) touch(faults, &faults->known, faults->known.pages);
   return toll_refused(r);
 }
 
@@ -142,14 +146,15 @@ static uint64_t faults_so_far(void) {
   return (uint64_t)usage.ru_minflt;
 }
 
-/* Gives the region back and touches all of it once, at every base page, counting faults. */
+/* Gives the region back and touches some of its pages once, at every base page, counting faults. */
 static uint64_t faults_of_round(struct faults *faults) {
   const size_t base = toll_page_bytes();
   start_again(faults, &faults->fresh);
   uint64_t before = faults_so_far();
   touch(faults, &faults->fresh, faults->pages);
   if (faults->kind == HUGE_PAGE)
-    for (size_t i = 0; i < bytes_of(faults); i += base) *(volatile char *)(faults->fresh.start + i) = OWN_MARK;
+    for (size_t i = 0; i < faults->pages * faults->page_bytes; i += base)
+      *(volatile char *)(faults->fresh.start + i) = OWN_MARK;
   return faults_so_far() - before;
 }
 

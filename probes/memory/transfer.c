@@ -25,6 +25,7 @@
  */
 #include <stdatomic.h>
 
+#include "flush.h"
 #include "large.h"
 
 #define POOL_BYTES ((size_t)4 << 20)
@@ -81,38 +82,6 @@ struct transfer {
   } own[3];
   struct node **nodes; /* in the order of the cycle */
 };
-
-/* ---- lines out of all caches ---- */
-
-#if defined(__x86_64__) || defined(__i386__)
-static bool can_flush(void) {
-  return toll_cpu_has("clflush");
-}
-static void flush(const void *line) {
-  __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
-}
-static void flushed(void) {
-  __asm__ volatile("mfence" : : : "memory");
-}
-#elif defined(__aarch64__)
-static bool can_flush(void) {
-  return true;
-}
-static void flush(const void *line) {
-  __asm__ volatile("dc civac, %0" : : "r"(line) : "memory");
-}
-static void flushed(void) {
-  __asm__ volatile("dsb ish" : : : "memory");
-}
-#else
-static bool can_flush(void) {
-  return false;
-}
-static void flush(const void *line) {
-  (void)line;
-}
-static void flushed(void) {}
-#endif
 
 /* ---- the steps ---- */
 

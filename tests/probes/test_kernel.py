@@ -83,8 +83,8 @@ BREAKS = (
     ),
     (
         "kernel/page_fault.c",
-        "region->start, bytes_of(faults), MADV_DONTNEED);",
-        "region->start, bytes_of(faults), MADV_NORMAL);",
+        "region->start, bytes_of(faults, region), MADV_DONTNEED);",
+        "region->start, bytes_of(faults, region), MADV_NORMAL);",
         {},
     ),
     ("kernel/switch.c", "    visit_footprint(ring, r->worker);\n", "", {"footprint": 4096}),
