@@ -91,6 +91,7 @@ def test_a_node_that_dies_is_named_and_the_requeued_job_counts_once(cluster: Clu
     ).stdout
     assert "2 attempts" in told(cluster, "collect", tmp_path)[1]["node2"]["remarks"]
     assert len(list(tmp_path.glob("journals/node2/*"))) == 2 and len(list((tmp_path / "runs").iterdir())) == 2
+    cluster.ask("scontrol", "reconfigure")  # Slurm 22.05 may count the CPU of a node that died as taken until then
 
 
 def test_a_restarted_controller_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:
