@@ -3,9 +3,9 @@
 
     python bench/gate.py RUN RUN [RUN...]
 
-Every ordered pair of the runs is a build without a change. Simulated builds split the visits of each row of the last
-run in two at random, by memory layouts, for the reference and the build; each half gets a between-run deviation from a
-normal distribution with the row's own standard deviation. Then a change is planted in the visits of one row."""
+Every ordered pair of the runs is a build without a change. Simulated builds, of each run in turn, split the visits of
+each row in two at random, by memory layouts, for the reference and the build; each half gets a between-run deviation
+from a normal distribution with the row's own standard deviation. Then a change is planted in the visits of one row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tollmeter.model import Book, Failure, Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.compared_rows import full_name
 
-BUILDS, PLANTED, LIMITS = 200, (0.03, 0.10, 0.25), (0.01, 0.05)
+BUILDS, PLANTED, LIMITS = 1000, (0.03, 0.10, 0.25), (0.01, 0.05)
 LEAST_EACH = 8
 """Visits of a row that is split in two."""
 Chance = np.random.Generator
@@ -97,17 +97,18 @@ def simulated(
     return decide(judged), full_name(known[slow][0])
 
 
-def report(book: Book) -> Iterator[str]:
-    known, chance = timed(book), np.random.default_rng(1)
+def report(books: Sequence[Book]) -> Iterator[str]:
+    known, chance = [rows for book in books if (rows := timed(book))], np.random.default_rng(1)
     for limit in LIMITS:
-        builds = [simulated(known, limit, 0.0, chance)[0] for _ in range(BUILDS)]
-        floors = sorted(one.least for decision in builds[:1] for one in decision.rows if not one.judged.reason)
+        builds = [simulated(known[number % len(known)], limit, 0.0, chance)[0] for number in range(BUILDS)]
+        floors = sorted(one.least for decision in builds for one in decision.rows if not one.judged.reason)
         yield (
-            f"limit {limit:.0%}, {len(known)} rows: {sum(not one.passes for one in builds)} of {BUILDS} simulated "
-            f"builds without a change fail; the rows show from {floors[0]:.0%}, half of them from {median(floors):.0%}"
+            f"limit {limit:.0%}, {' '.join(str(len(rows)) for rows in known)} rows: "
+            f"{sum(not one.passes for one in builds)} of {BUILDS} simulated builds without a change fail; "
+            f"the rows show from {floors[0]:.0%}, half of them from {median(floors):.0%}"
         )
         for planted in PLANTED:
-            found = [simulated(known, limit, planted, chance) for _ in range(BUILDS)]
+            found = [simulated(known[number % len(known)], limit, planted, chance) for number in range(BUILDS)]
             seen = sum(name in {one.judged.name for one in decision.of("slower")} for decision, name in found)
             yield f"  +{planted:.0%} in one row is seen in {seen} of {BUILDS} builds"
 
@@ -119,7 +120,7 @@ def main(runs: Sequence[str]) -> None:
     for limit in LIMITS:
         builds, failed = pairs(runs, limit)
         print(f"limit {limit:.0%}: {failed} of {builds} pairs of runs without a change fail")
-    for line in report(open_run(places.find_run(runs[-1]))):
+    for line in report([open_run(places.find_run(run)) for run in runs]):
         print(line, flush=True)
 
 

@@ -99,12 +99,18 @@ run() {
   fi
   "$runner" "$work" "$@" &
   child=$!
-  trap 'kill -INT $child 2>&-' INT TERM HUP
-  while :; do
+  # A signal ends `wait` with a code of its own, even if the child has ended; waiting once more gives the child's.
+  asked=
+  trap 'asked=yes; kill -INT $child 2>&-' INT TERM HUP
+  wait $child
+  code=$?
+  while [ -n "$asked" ]; do
+    asked=
     wait $child
-    code=$?
-    kill -0 $child 2>&- || return $code
+    again=$?
+    [ $again = 127 ] || code=$again
   done
+  return $code
 }
 
 main() {
