@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tollmeter.cli.main import main
-from tollmeter.library.gated_commands import gated_commands, two_commands
+from tollmeter.library.gating import gated_commands, two_commands
 from tollmeter.library.timed import TimeOptions
 from tollmeter.model import Failure, Opposed
 from tollmeter.report.gated_commands import sentences

@@ -11,7 +11,7 @@ import typer
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import add_summary, print_blocks, say, write
 from tollmeter.files import plain
-from tollmeter.library.option_values import share
+from tollmeter.library.options import share
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def compare(
 
 
 def _written(found: Compared, form: str, *, whole: bool) -> bytes:
-    from tollmeter.library.visit_values import visit_lines
+    from tollmeter.library.comparing import visit_lines
     from tollmeter.report import ci_cases, compared_formats
 
     if form == "json":

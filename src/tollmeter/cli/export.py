@@ -53,7 +53,7 @@ def export(
 
 def _write_dataset(names: Sequence[str], dataset: Path) -> int:
     """A run that cannot be read is named, and the others are written."""
-    from tollmeter.library.datasets import add_run
+    from tollmeter.library.derive import add_run
 
     code = lost = 0
     for name in names:

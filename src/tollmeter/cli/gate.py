@@ -57,8 +57,8 @@ def gate(
 
 
 def _measured(words: list[str], limit: float, budget: str | None) -> GatedCommands:
-    from tollmeter.library.gated_commands import gated_commands, two_commands
-    from tollmeter.library.option_values import seconds
+    from tollmeter.library.gating import gated_commands, two_commands
+    from tollmeter.library.options import seconds
 
     return gated_commands(*two_commands(words), limit, seconds(budget) if budget else None)
 

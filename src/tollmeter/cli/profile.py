@@ -10,7 +10,7 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import say, write
-from tollmeter.library.option_values import names, seconds
+from tollmeter.library.options import names, seconds
 from tollmeter.model import Failure, Profile
 
 BY = ("perf", "signal")

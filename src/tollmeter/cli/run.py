@@ -83,7 +83,7 @@ def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Mea
 
 def _observing(quiet: bool) -> Observing:
     from tollmeter.cli.watching import watching
-    from tollmeter.library.observing import unseen
+    from tollmeter.library.measure import unseen
 
     return unseen if quiet else watching
 

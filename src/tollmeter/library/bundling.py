@@ -19,12 +19,11 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
-from tollmeter.library.option_values import names, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, usual_precision
+from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan.portable import plan_text, used_probes
-from tollmeter.report.portable_summary import summary_text
+from tollmeter.report.lmbench import summary_text
 from tollmeter.store.request import FORMAT
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.abis import find

@@ -20,10 +20,18 @@ from tollmeter.experiment.runs_differ import EarlierRun, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
-from tollmeter.library.arguments import check_seed
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.library.options import (
+    DEFAULT_BUDGET,
+    Options,
+    check_seed,
+    names,
+    numbers,
+    priority_named,
+    seconds,
+    share,
+    usual_precision,
+)
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite

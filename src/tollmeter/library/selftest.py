@@ -21,8 +21,7 @@ from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.library.derive import open_run
 from tollmeter.library.lies import HONEST, IN_PROBES, Lie, told
-from tollmeter.library.measure import measured
-from tollmeter.library.observing import unseen
+from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, for_measuring, machine_of
 from tollmeter.model import Abi, Book, Failure, Priority, Select, Suite, Value
