@@ -98,12 +98,6 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
 
-def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
-    """The knees of every page mode's latency curve, for charts; nearest first."""
-    curves = latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages], pages, machine).knees for pages in curves}
-
-
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     """Data and unified caches as the operating system has them, one a level, nearest first."""
     levels: dict[int, Cache] = {}
@@ -119,11 +113,6 @@ def beyond_bytes(machine: Machine) -> float:
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
 
-def _page_bytes(pages: str, machine: Machine) -> int:
-    """Of which a walk's buffer is made: huge pages of a guest may be small ones of its host."""
-    return USUAL_PAGE if pages == "huge" else machine.page_bytes
-
-
 def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
     """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
     of single visits looks like one more boundary, and what lies behind that would be called memory.
@@ -135,7 +124,7 @@ def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
 
 def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
-    most, page_bytes = _most_levels(rows, machine), _page_bytes(pages, machine)
+    most, page_bytes = _most_levels(rows, machine), USUAL_PAGE if pages == "huge" else machine.page_bytes
     fit = _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit

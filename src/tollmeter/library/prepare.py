@@ -284,13 +284,11 @@ def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
         {"k": "machine", **msgspec.to_builtins(ready.machine)},
         {"k": "clock", **msgspec.to_builtins(ready.clock)},
     ]
-    records += [_probe_record(ready.plan, name) for name in probes]
+    records += [
+        {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(ready.plan.probes[name])} for name in probes
+    ]
     records += [{"k": "build", **msgspec.to_builtins(made.build)} for made in executables]
     return protocol.seal(records)
-
-
-def _probe_record(plan: Plan, name: str) -> dict[str, object]:
-    return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
 
 
 def check_machine(folder: Path, request: Request, contents: Contents) -> Machine:

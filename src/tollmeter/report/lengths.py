@@ -123,11 +123,7 @@ def _groups(book: Book) -> list[_Group]:
     groups = [_group(book, key, rows) for key, rows in found.items()]
     useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
     order = list(PLACES)
-    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -_weight(g)))
-
-
-def _weight(group: _Group) -> int:
-    return sum(len(series.rows) for series in group.series)
+    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
 
 
 def _group(book: Book, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:

@@ -448,17 +448,13 @@ def _section(index: Index, section: SummarySection) -> str:
     if not any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always):
         return ""
     cells = (_cell(column, number) for column, number in zip(section.columns, numbers, strict=True))
-    described = f" {_cut(_description(index.machine), 23)}" if section is DESCRIBED else ""
+    described = f" {_cut(index.machine.cpu, 23)}" if section is DESCRIBED else ""
     return f"{section.head}{_place(index.machine)}{described}{''.join(cells)}\n"
 
 
 def _place(machine: Machine) -> str:
     """The host, and its system: the first word of it and its release."""
     return f"{clean(machine.host)[:9]:<9} {_cut(' '.join(machine.kernel.split()[:2]), 13)}"
-
-
-def _description(machine: Machine) -> str:
-    return machine.cpu
 
 
 def _cut(text: str, width: int) -> str:

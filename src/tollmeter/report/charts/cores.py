@@ -85,7 +85,7 @@ def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
     others = bench.varying(rows, "pair")
     label = named_by(bench, rows, others)
-    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _cell_text(row)) for row in rows]
+    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), str(of_row(row))) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
     return Rungs((*rungs, *beside), rows[0].unit, "round trip, compared with loads on one CPU")
 
@@ -93,10 +93,6 @@ def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
 def _between(row: Row) -> str:
     pair = cpus_of(row)
     return f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
-
-
-def _cell_text(row: Row) -> str:
-    return str(of_row(row))
 
 
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
