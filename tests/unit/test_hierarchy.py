@@ -16,8 +16,7 @@ import pytest
 import caches
 from caches import KIB, MIB
 from made import metric, probe, row
-from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.parallel import parallelism
+from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Cache, Level, Machine, Row, State, Value
 

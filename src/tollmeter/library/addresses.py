@@ -22,7 +22,7 @@ from tollmeter.library.profiling import wanted_by
 from tollmeter.library.sampled import Over, ProfilePoint, read_profile
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Suite
 from tollmeter.plan.points import Ground
-from tollmeter.store.profile_files import keep_distances, keep_modelled, kept_distances
+from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets.profiling_visit import DISTANCES, MISSES, measure_distances, model_misses
 from tollmeter.toolchain.abis import open_here
 
@@ -40,7 +40,7 @@ def model_suite(folder: Path, cache: CacheModel, ground: Ground, over: Over, tel
         why = over()
         return _without(wanted, why) if why else model(wanted, cache)
 
-    _take(wanted_by(cache.select, ground), modelled, tell, partial(keep_modelled, folder))
+    _take(wanted_by(cache.select, ground), modelled, tell, partial(keep, folder, Modelled))
 
 
 def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
@@ -49,12 +49,12 @@ def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell:
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
     sizes = Counter(map(_program, every))
     every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
-    _take(every, partial(distances, over=over), tell, partial(keep_distances, folder))
+    _take(every, partial(distances, over=over), tell, partial(keep, folder, Distances))
 
 
 def _take(
     every: Sequence[ProfilePoint], take: Callable[[ProfilePoint], T], tell: Callable[[int, int], None],
-    keep: Callable[[list[T]], None],
+    store: Callable[[list[T]], None],
 ) -> None:  # fmt: skip
     taken: list[T] = []
     try:
@@ -63,7 +63,7 @@ def _take(
             taken.append(take(wanted))
     finally:
         if taken:
-            keep(taken)
+            store(taken)
 
 
 def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
@@ -104,12 +104,12 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:
         open_here(ROOT, point.target, (DISTANCES,)).close()
-        kept = _KEPT / _fingerprint(wanted)
-        if known := next(iter(_read(kept)), None):
+        stored = _KEPT / _fingerprint(wanted)
+        if known := next(iter(_read(stored)), None):
             return known
         if why := over():
             return msgspec.structs.replace(empty, reason=why)
-        return _measured(empty, wanted, kept)
+        return _measured(empty, wanted, stored)
     except (Failure, OSError) as error:
         return msgspec.structs.replace(empty, reason=error.sentence if isinstance(error, Failure) else str(error))
 
@@ -121,19 +121,19 @@ def _fingerprint(wanted: ProfilePoint) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*of, asked))).hexdigest()[:32]
 
 
-def _read(kept: Path) -> Sequence[Distances]:
+def _read(stored: Path) -> Sequence[Distances]:
     try:
-        return kept_distances(kept)
+        return kept(stored, Distances)
     except Failure:
         return ()
 
 
-def _measured(empty: Distances, wanted: ProfilePoint, kept: Path) -> Distances:
+def _measured(empty: Distances, wanted: ProfilePoint, stored: Path) -> Distances:
     measured = measure_distances(wanted.point.target, wanted.command(), _LASTS_MS, _EMULATOR)
     last, work = read_profile(measured.ended)
     operations = last.iterations * (work.operations or 1.0)
     loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in measured.loads)
     result = msgspec.structs.replace(empty, loads=loads)
-    kept.mkdir(parents=True, exist_ok=True)
-    keep_distances(kept, [result])
+    stored.mkdir(parents=True, exist_ok=True)
+    keep(stored, Distances, [result])
     return result

@@ -12,7 +12,21 @@ import msgspec
 
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
-from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
+from tollmeter.model import (
+    INDEX_FORMAT,
+    PRECISION,
+    Book,
+    Distances,
+    Failure,
+    Index,
+    Machine,
+    Modelled,
+    Outcome,
+    Probe,
+    Profile,
+    Row,
+    RunInfo,
+)
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
@@ -20,7 +34,7 @@ from tollmeter.store.export import derived_tables, of_run, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import Table
-from tollmeter.store.profile_files import kept, kept_distances, kept_modelled
+from tollmeter.store.profile_files import kept
 from tollmeter.store.request import Request, places_of, read_request
 
 if TYPE_CHECKING:
@@ -75,7 +89,7 @@ def _kept(folder: Path, made_of: str) -> Index | None:
     if found is None:
         return None
     run = msgspec.structs.replace(found.run, folder=str(folder))
-    return msgspec.structs.replace(found, run=run, modelled=tuple(kept_modelled(folder)))
+    return msgspec.structs.replace(found, run=run, modelled=kept(folder, Modelled))
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
@@ -84,9 +98,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.opposed import opposed
+    from tollmeter.judgement.opposed import opposed, uncompared
     from tollmeter.judgement.settlement import missing, sentence, settlement
-    from tollmeter.judgement.uncompared import uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
@@ -126,15 +139,15 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(rows, probes, levels, machine),
         tolls=tolls(native(rows, machine.architecture), probes, clock_hz),
-        opposed=ratios, profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
+        opposed=ratios, profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
     )  # fmt: skip
     return _judged(_book(contents.head, outcomes, request, derived))
 
 
 def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
     """Of a run that was not stopped: its budget and more time for visits. points: that stand against each other."""
+    from tollmeter.judgement.opposed import seconds_wanted
     from tollmeter.judgement.settlement import budget_beyond
-    from tollmeter.judgement.uncompared import seconds_wanted
 
     more_s = _MARGIN * seconds_wanted(outcomes, run.uncompared, points, run) - run.seconds
     return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
@@ -143,7 +156,7 @@ def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: 
 def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
     return Book(
         index=derived, probes=_probes(told), builds=told.builds, outcomes=outcomes, request=_asked(request),
-        suite=request.suite, distances=kept_distances(Path(derived.run.folder)),
+        suite=request.suite, distances=kept(Path(derived.run.folder), Distances),
     )  # fmt: skip
 
 

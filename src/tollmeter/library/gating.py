@@ -17,8 +17,7 @@ from tollmeter.library.options import share
 from tollmeter.library.timed import TimeOptions, ratios
 from tollmeter.model import Book, Failure, Opposed
 from tollmeter.report.compared_rows import Compared, full_name
-from tollmeter.report.gated import Gated
-from tollmeter.report.gated_commands import GatedCommands
+from tollmeter.report.gated import Gated, GatedCommands
 from tollmeter.report.timed import TIME
 
 NO_LIMIT = "none"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.model import PRECISION, RATIO_PRECISION, Failure, Priority
 
 DEFAULT_BUDGET = "110s"
@@ -76,8 +76,7 @@ def share(text: str, option: str = "--precision") -> float:
 def priority_named(text: str) -> Priority:
     """Raises Failure (2)."""
     known: dict[str, Priority] = {"real-time": "real-time", "normal": "normal"}
-    if text not in known:
-        raise unknown("priority", text, [*known])
+    check_known("priority", text, [*known])
     return known[text]
 
 

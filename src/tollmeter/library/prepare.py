@@ -112,7 +112,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         peer=options.peer or "",
         all_points=options.all_points,
     )
-    plan = _plan(request, catalog, machine)
+    plan = plan_of(request, catalog, machine)
     if plan.asked_s > plan.budget_seconds:
         planned_s = _budget_for(plan.asked_s, request)
         request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
@@ -149,7 +149,7 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(earlier, of_probes), widths=widths)
 
 
-def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
+def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     return make(
         request.suite,
         catalog,
@@ -326,7 +326,7 @@ def same_plan(
     folder: Path, request: Request, contents: Contents, ground: ResumedFrom
 ) -> tuple[Plan, dict[tuple[str, str], Executable]]:
     """The plan that the run had. Raises Failure (5) where an executable is another one now."""
-    plan = _plan(request, ground.catalog, ground.machine)
+    plan = plan_of(request, ground.catalog, ground.machine)
     executables = used(plan, ground.catalog)
     check_unchanged(executables.values())
     before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}

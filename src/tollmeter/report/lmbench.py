@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tollmeter.inference.hierarchy import beyond_bytes
 from tollmeter.model import Index, Level, Machine, Row, Value
 from tollmeter.model.base import InferenceKind
+from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.columns import clean
 
 Number = Callable[[Index], float | None]
@@ -89,14 +90,11 @@ def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value)
 def of_largest(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
     """Of the largest buffer that was measured; none where a cache may hold that one."""
     least = beyond_bytes(index.machine)
-    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and _size(row) >= least]
-    largest = max(rows, key=_size, default=None)
+    rows = [
+        row for row in _rows(index, probe, parameters) if row.metric == metric and whole_number(row, "size") >= least
+    ]
+    largest = max(rows, key=lambda row: whole_number(row, "size"), default=None)
     return (largest.median or 0.0) / unit if largest else None
-
-
-def _size(row: Row) -> int:
-    size = row.parameters.get("size")
-    return size if isinstance(size, int) else 0
 
 
 def _level(index: Index, name: str) -> Level | None:

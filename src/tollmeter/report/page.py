@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tollmeter.files import write_whole
-from tollmeter.inference.system_sizes import disagrees
+from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Failure
 from tollmeter.report import interleaved, look, tables, topology, ways_out, worth
 from tollmeter.report.attempts import listings

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from tollmeter.model import CacheModel, Failure
 from tollmeter.targets import native_loader
-from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import Child, Ended, leashed
 from tollmeter.targets.qemu_user import emulator_here
 from tollmeter.targets.temporary_folder import scratch
 
