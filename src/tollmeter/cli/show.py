@@ -12,7 +12,7 @@ import typer
 from tollmeter.catalog import check_known
 from tollmeter.cli.printing import write
 from tollmeter.library import places
-from tollmeter.library.derive import all_rows, open_index, open_run, raw_samples
+from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
 from tollmeter.store.export import written
 
@@ -112,7 +112,7 @@ def print_index(index: Index, form: str) -> None:
     if form == "json":
         write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
     else:
-        write(written(all_rows(index), form))
+        write(written(derived_table("rows", index), form))
 
 
 def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:

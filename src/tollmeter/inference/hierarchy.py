@@ -158,7 +158,8 @@ def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
     like = [fit for fit in others if len(fit.knees) == len(best.knees)]
     joined = []
     for place, knee in enumerate(best.knees):
-        same = [knee, *(fit.knees[place] for fit in like if _meet(fit.knees[place], knee))]
+        others_there = (fit.knees[place] for fit in like)
+        same = [knee, *(other for other in others_there if other.low <= knee.high and knee.low <= other.high)]
         weights = [1 / log(other.high / other.low) ** 2 for other in same]
         size, low, high = (
             float(np.exp(np.average(np.log(ends), weights=weights)))
@@ -180,10 +181,6 @@ def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) ->
         inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
         latencies.append(median(inside) if inside else latency)
     return CurveFit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
-
-
-def _meet(first: Knee, second: Knee) -> bool:
-    return first.low <= second.high and second.low <= first.high
 
 
 def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:

@@ -261,11 +261,6 @@ def _own_error(row: Row, runs_sd: float) -> float:
 TABLES = ("rows", "samples", "tolls", "findings", "machines")
 
 
-def all_rows(index: Index) -> Table:
-    """Every row of a run, with whose it is."""
-    return derived_table("rows", index)
-
-
 def derived_table(name: str, index: Index) -> Table:
     """One of TABLES but the samples, with whose it is."""
     return of_run(derived_tables(index)[name], index)

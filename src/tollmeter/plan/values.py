@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tollmeter.catalog import check_known
+from tollmeter.catalog import unknown
 from tollmeter.model import Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
@@ -85,7 +85,8 @@ def typical(parameter: Parameter, machine: Machine) -> Value:
 def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ...]:
     """The values that one written value means: several for a range. Raises Failure where it means none."""
     if parameter.kind == "choice":
-        check_known(f"{parameter.name}", str(text), parameter.choices)
+        if text not in parameter.choices:
+            raise unknown(f"{parameter.name}", str(text), parameter.choices)
         return (text,)
     if isinstance(text, int):
         return (text,)

@@ -58,7 +58,7 @@ def text(value: str) -> str:
 
 
 def _head(book: Book) -> str:
-    facts = tables.machine_facts(book)
+    facts = tables.facts_of(book.index.machine)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
     found_problems = problems(book)
     problem_line = f"**{text(found_problems.lead)}**{text(str(found_problems).removeprefix(found_problems.lead))}"

@@ -107,7 +107,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     index = book.index
     return {
         "run": index.run,
-        "facts": tables.machine_facts(book),
+        "facts": tables.facts_of(index.machine),
         "when": tables.when(book),
         "extent": tables.extent(book),
         "answer": headline(book),

@@ -92,10 +92,6 @@ def without_column(table: Table, gone: int) -> Table:
     return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
 
 
-def machine_facts(book: Book) -> tuple[str, ...]:
-    return facts_of(book.index.machine)
-
-
 def facts_of(machine: Machine) -> tuple[str, ...]:
     """CPU, number of CPUs, memory, kernel, hypervisor, measured clock: what the head line is joined from."""
     memory = machine.memory_bytes / (1 << 30)

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 from tollmeter import commands
-from tollmeter.files import write_whole
 from tollmeter.model import UNITS, Abi, Failure, Probe
 from tollmeter.protocol import Damaged, clean, description
 from tollmeter.targets import native_loader
@@ -33,7 +32,7 @@ def accept(root: Path, path: Path, abi: Abi) -> bool:
     if stream is None:
         return False
     check_description(root, path, abi, stream)
-    write_whole(description, stream)
+    write(description, stream)
     return True
 
 
@@ -90,3 +89,10 @@ def _describe(path: Path) -> bytes | None:
         said = clean(done.stderr.decode(errors="replace").strip())
         raise Failure(f"{name} {said or f'--describe ends with status {done.returncode}'}", 1)
     return done.stdout
+
+
+def write(path: Path, content: bytes) -> None:
+    """Whole or not at all: a reader never meets half a file. Safe in several threads."""
+    half = path.with_name(f"{path.name}.half")
+    half.write_bytes(content)
+    half.replace(path)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.files import read_regular, write_whole
+from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure, Record
 from tollmeter.saying import say
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.accepting import write
 from tollmeter.toolchain.build import accepted, locked
 from tollmeter.toolchain.ready import Wanted
 
@@ -39,7 +40,7 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
     for probe in sorted(built):
         shutil.copy2(root / "build" / abi.name / probe, folder / probe)
     manifest = _Manifest(_digest(root, abi), {probe: proven.fingerprint(folder / probe) for probe in sorted(built)})
-    write_whole(folder / proven.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    write(folder / proven.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return len(built)
 
 
@@ -68,7 +69,7 @@ def _is_taken(root: Path, abi: Abi, probe: str, brought: _Manifest) -> bool:
     try:
         if proven.fingerprint(source) != brought.probes[probe]:
             raise Failure("it is not what its manifest states", 5)
-        write_whole(target, source.read_bytes())
+        write(target, source.read_bytes())
         target.chmod(0o755)
         failure = accepted(root, target, abi)
     except OSError as error:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.files import write_whole
 from tollmeter.model import Abi
 from tollmeter.toolchain import libraries
+from tollmeter.toolchain.accepting import write
 
 MANIFEST, BROKEN, STAMP = "manifest.json", "broken.json", "stamp"
 _BEGUN = "stamp.begun"
@@ -72,7 +72,7 @@ def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, s
             if is_new
             else {name_: fingerprint_ for name_, fingerprint_ in _read(folder / name).items() if name_ not in others}
         )
-        write_whole(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**before, **more}.items())))))
+        write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**before, **more}.items())))))
     if is_new:
         (folder / _BEGUN).replace(folder / STAMP)
 

@@ -19,14 +19,13 @@ from pathlib import Path
 
 from tollmeter.counting import Counting
 from tollmeter.distribution import install_line
-from tollmeter.files import write_whole
 from tollmeter.model import Abi, Failure
 from tollmeter.saying import say
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig
 from tollmeter.toolchain.abis import find, make_beside, open_here
-from tollmeter.toolchain.accepting import check_description
+from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
 
 _DPKG = Path("/var/lib/dpkg/status")
@@ -140,7 +139,7 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str,
         with contextlib.suppress(OSError):
             if isinstance(compiler, Gap):
                 kept.parent.mkdir(exist_ok=True)
-                write_whole(kept, f"{gaps[name].sentence}\n".encode())
+                write(kept, f"{gaps[name].sentence}\n".encode())
             else:
                 kept.unlink(missing_ok=True)
 
@@ -175,7 +174,7 @@ def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[s
         for path in waiting:
             stream = target.describe(str(path))
             check_description(root, path, abi, stream)
-            write_whole(path.with_name(f"{path.name}.describe"), stream)
+            write(path.with_name(f"{path.name}.describe"), stream)
     finally:
         target.close()
     return name
