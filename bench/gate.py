@@ -22,9 +22,9 @@ from tollmeter.experiment.precision import LEAST_LAYOUTS, estimate
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, decide, of_change
 from tollmeter.library import places
+from tollmeter.library.comparing import VisitValues, visit_values
 from tollmeter.library.derive import open_run
 from tollmeter.library.gating import Limits, gated
-from tollmeter.library.visit_values import VisitValues, visit_values
 from tollmeter.model import Book, Failure, Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.compared_rows import full_name

@@ -177,6 +177,12 @@ def suites(folder: Path) -> dict[str, Suite]:
 # ---- names ------------------------------------------------------------------------------------------------------
 
 
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Raises Failure (2) for a name that is none of these, with the nearest."""
+    if name not in known:
+        raise unknown(kind, name, [*known])
+
+
 def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
     """One line for a name that does not exist, with the nearest names that do."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}

@@ -20,8 +20,7 @@ from noisy_line import noisy_line
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import qemu_system
-from tollmeter.targets.initramfs import archive
-from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, Guest
+from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, Guest, archive
 from tollmeter.targets.serial_line import SerialLine
 from tollmeter.toolchain.build import build_abi, find_compiler, read_abi
 from waiting import LONG_S

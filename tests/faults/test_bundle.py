@@ -30,8 +30,7 @@ from tollmeter.plan import make
 from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
 from tollmeter.targets.debian_kernel import cached
-from tollmeter.targets.initramfs import archive
-from tollmeter.targets.qemu_system import BOARDS
+from tollmeter.targets.qemu_system import BOARDS, archive
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
 from waiting import LONG_S, in_time

@@ -19,7 +19,7 @@ import stands
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
 from tollmeter.targets import debian_kernel, qemu_system
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import leashed
 from tollmeter.targets.qemu_system import BOARDS, Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.toolchain.build import build_abi, find_compiler, read_abi, read_abis

@@ -89,6 +89,6 @@ def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
 def test_a_probe_is_profiled_under_the_loader() -> None:
     probe = "datamodel.pointer_chase"
     build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    done = profiled("local", str(stands.ROOT / "build/x32" / probe), ["nodes=1024"], Asked(50), Path())
+    done = profiled("local", [str(stands.ROOT / "build/x32" / probe), "nodes=1024"], Asked(50), Path())
     assert done.ended.status == 0
     assert b'"k":"profile"' in done.ended.output

@@ -22,7 +22,7 @@ from model.streams import started
 from model.walks import CHASE, order
 from tollmeter.model import Book, Distances, Row
 from tollmeter.studies.attribution import Attribution, attributed
-from tollmeter.targets.distance_visit import LINE_BYTES, ONE_IN
+from tollmeter.targets.profiling_visit import LINE_BYTES, ONE_IN
 
 SMALL = Machine(
     caches=(Cache(32 * KIB, 8, 4), Cache(256 * KIB, 8, 14), Cache(2 * MIB, 16, 45)), memory_latency=250,

@@ -20,8 +20,7 @@ from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import CHAINS, Noise, chain_rows, crowded, described, description, latency_rows
 from model.random_machines import random_machine
 from model.recovery import Recovery, false_levels, recovered, sizes_right
-from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.parallel import parallelism
+from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.model import Level
 
 MACHINES = int(os.environ.get("MODEL_MACHINES", "8"))

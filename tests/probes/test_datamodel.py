@@ -12,7 +12,7 @@ import pytest
 
 from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Abi, Outcome
-from tollmeter.targets.distance_visit import DISTANCES, measure_distances
+from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
 from tollmeter.targets.qemu_user import lack
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.build import read_abi

@@ -10,7 +10,7 @@ import pytest
 from machines import catalog
 from tollmeter.cli.answer import exit_code, gravest
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.option_values import names, numbers, seconds
+from tollmeter.library.options import names, numbers, seconds
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
 from tollmeter.store.journal import Session
 

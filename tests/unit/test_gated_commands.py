@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from tollmeter.cli.main import main
-from tollmeter.library.gated_commands import gated_commands, two_commands
+from tollmeter.library.gating import gated_commands, two_commands
 from tollmeter.library.timed import TimeOptions
 from tollmeter.model import Failure, Opposed
-from tollmeter.report.gated_commands import sentences
+from tollmeter.report.gated import sentences_of_commands
 
 LIMIT = 0.05
 
@@ -49,7 +49,7 @@ def test_a_command_fails_that_is_slower_twice(several: list[Opposed], outcome: s
     found = gated_commands("base", "new", LIMIT, None, Measured(*several))
     assert found.outcome == outcome
     assert len(found.measured) == len(several)
-    assert len(sentences(found)) >= 1 + len(several)
+    assert len(sentences_of_commands(found)) >= 1 + len(several)
 
 
 def test_a_pair_without_a_ratio_is_no_pass() -> None:

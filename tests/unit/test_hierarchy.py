@@ -16,8 +16,7 @@ import pytest
 import caches
 from caches import KIB, MIB
 from made import metric, probe, row
-from tollmeter.inference.hierarchy import hierarchy, knees
-from tollmeter.inference.parallel import parallelism
+from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Cache, Level, Machine, Row, State, Value
 
@@ -244,12 +243,6 @@ def test_what_lies_at_the_end_of_a_short_sweep_is_the_last_cache_or_memory() -> 
     told = machine(48 * KIB, MIB, 6 * MIB)
     assert [level.level for level in hierarchy(walk(4 * MIB), PROBES, told)] == ["L1d", "L2", "L3 or memory"]
     assert [level.level for level in hierarchy(walk(512 * KIB), PROBES, told)] == ["L1d", "L2"]
-
-
-def test_knees_of_every_page_mode() -> None:
-    found = knees(walk(per_octave=8) + walk(pages="small", per_octave=8), PROBES, SOUND)
-    assert set(found) == {"huge", "small"}
-    assert all(len(of_mode) == 3 for of_mode in found.values())
 
 
 def test_read_bandwidth_is_of_the_fastest_kernel_inside_the_level() -> None:

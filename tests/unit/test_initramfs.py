@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollmeter.targets.initramfs import archive
+from tollmeter.targets.qemu_system import archive
 
 
 def entries(packed: bytes) -> list[tuple[str, int, bytes]]:

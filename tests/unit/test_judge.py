@@ -10,7 +10,7 @@ import pytest
 
 from machines import LATENCY
 from tollmeter.judgement.settle import visits_wanted
-from tollmeter.library.live_judge import AnalysisJudge
+from tollmeter.library.measure import AnalysisJudge
 from tollmeter.model import Outcome, Point, Sample, Suite, Witness
 from tollmeter.numbers import known
 from tollmeter.numbers.known import Known, Learned

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tollmeter.library import distances, interleaved_profiles, modelling
+from tollmeter.library import addresses, interleaved_profiles
 from tollmeter.library.looking import look
 from tollmeter.library.prepare import for_measuring, seconds_for_visits
 from tollmeter.library.profiling import profile_suite
 from tollmeter.library.sampled import SPENT, STOPPED, Over, ProfilePoint, Slice
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
-from tollmeter.store.profile_files import keep_distances, kept_modelled
+from tollmeter.store.profile_files import keep, kept
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="", select=(Select(probe="float.dot"),))
 
@@ -66,10 +66,10 @@ def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
     every: Any = wanted(16, 64, 256)
     ready: Any = Ready(Request(msgspec.structs.replace(SUITE, modelled=CACHE), 40.0))
     stopping: Any = Asked(asked)
-    monkeypatch.setattr(modelling, "wanted_by", lambda *_: every)
-    monkeypatch.setattr(modelling, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
+    monkeypatch.setattr(addresses, "wanted_by", lambda *_: every)
+    monkeypatch.setattr(addresses, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
     look(ready, tmp_path, time.monotonic() + left_s, stopping, quiet=True)
-    assert [one.reason for one in kept_modelled(tmp_path)] == [why] * 3
+    assert [one.reason for one in kept(tmp_path, Modelled)] == [why] * 3
 
 
 def test_profiles_end_with_a_ctrl_c_between_two_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -89,16 +89,16 @@ def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "program").write_bytes(b"it")
-    (tmp_path / distances.DISTANCES).write_bytes(b"what looks")
+    (tmp_path / addresses.DISTANCES).write_bytes(b"what looks")
     known, new = wanted(16, 64, path=str(tmp_path / "program"))
-    monkeypatch.setattr(distances, "_EMULATOR", tmp_path)
-    monkeypatch.setattr(distances, "_KEPT", tmp_path / "kept")
-    monkeypatch.setattr(distances, "open_here", lambda *_: io.StringIO())
-    monkeypatch.setattr(distances, "measure_distances", nobody_is_asked)
-    kept = tmp_path / "kept" / distances._fingerprint(known)
-    kept.mkdir(parents=True)
-    keep_distances(kept, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
-    assert [distances.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
+    monkeypatch.setattr(addresses, "_EMULATOR", tmp_path)
+    monkeypatch.setattr(addresses, "_KEPT", tmp_path / "kept")
+    monkeypatch.setattr(addresses, "open_here", lambda *_: io.StringIO())
+    monkeypatch.setattr(addresses, "measure_distances", nobody_is_asked)
+    stored = tmp_path / "kept" / addresses._fingerprint(known)
+    stored.mkdir(parents=True)
+    keep(stored, Distances, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
+    assert [addresses.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
 
 
 def nobody_is_asked(*_: object) -> None:

@@ -16,7 +16,7 @@ from tollmeter.model import Book, CacheModel, Modelled, Published, Select, Suite
 from tollmeter.report import markdown, page
 from tollmeter.report.lengths import sections
 from tollmeter.report.terminal import summary
-from tollmeter.store.profile_files import keep_modelled, kept_modelled
+from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
 from waiting import LONG_S
@@ -78,9 +78,9 @@ def test_every_output_names_them_modelled_with_what_is_assumed() -> None:
 
 
 def test_they_are_kept_beside_the_journal(tmp_path: Path) -> None:
-    assert kept_modelled(tmp_path) == ()
-    keep_modelled(tmp_path, [told("emulated", 16, 1.0)])
-    assert list(kept_modelled(tmp_path)) == [told("emulated", 16, 1.0)]
+    assert kept(tmp_path, Modelled) == ()
+    keep(tmp_path, Modelled, [told("emulated", 16, 1.0)])
+    assert list(kept(tmp_path, Modelled)) == [told("emulated", 16, 1.0)]
 
 
 @pytest.mark.parametrize(

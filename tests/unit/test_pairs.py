@@ -15,8 +15,7 @@ from rich.console import Console
 import books
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import opposed, visits_wanted
-from tollmeter.judgement.uncompared import seconds_wanted, uncompared
+from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, visits_wanted
 from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page

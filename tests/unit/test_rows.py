@@ -15,7 +15,7 @@ from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from pace import within_units
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known
-from tollmeter.numbers.plausible import judged, notes
+from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.rows import row_key, rows
 
 
@@ -313,11 +313,6 @@ def test_other_bounds(means: str, unit: str, sound: float, absurd: float) -> Non
 def test_emulated_rows_are_not_held_to_the_core_clock() -> None:
     emulated = row(0.01, parameters={"size": 1024}, clock="virtual")
     assert statuses(judged([emulated], LATENCY, {"local": 4e9})) == ["ok"]
-
-
-def test_a_first_cache_between_two_cycles_is_noted() -> None:
-    assert notes(size_rows({1024: 1.1, 2048: 1.1}), LATENCY, {"local": 4e9})
-    assert not notes(size_rows({1024: 1.005, 2048: 1.3}), LATENCY, {"local": 4e9})
 
 
 def test_rows_apply_the_rules() -> None:

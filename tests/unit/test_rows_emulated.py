@@ -7,7 +7,7 @@ import pytest
 
 from made import metric, outcome, probe, sample
 from tollmeter.judgement.verdict import is_known
-from tollmeter.library.live_judge import AnalysisJudge
+from tollmeter.library.measure import AnalysisJudge
 from tollmeter.model import Clock, Probe, Row, Suite, Work
 from tollmeter.numbers.known import Learned
 from tollmeter.numbers.rows import rows

@@ -9,7 +9,7 @@
 
 #include "bare.h"
 
-/* ---- the archive: `newc`, as src/tollmeter/targets/initramfs.py writes it ------------------------------------------- */
+/* ---- the archive: `newc`, as src/tollmeter/targets/qemu_system.py writes it ----------------------------------------- */
 
 enum { HEADER_BYTES = 110, SIZE_FIELD = 6, NAME_FIELD = 11 };
 

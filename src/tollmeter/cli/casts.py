@@ -11,11 +11,10 @@ import typer
 
 from tollmeter.catalog import unknown
 from tollmeter.cli.printing import TableColumns, print_columns, say
-from tollmeter.model import Abi, Failure
+from tollmeter.model import Abi
 
 if TYPE_CHECKING:
     from tollmeter.toolchain.misaligned_casts import Cast
-    from tollmeter.toolchain.symbols import Met
 
 STRICT = ("sparc64", "mipsel", "arm-soft")
 """ABIs whose CPUs trap on a misaligned access, or load other bytes; the first that can be compiled here is used."""
@@ -40,7 +39,12 @@ def casts(
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
     survey = found_casts(units, chosen, compiler)
-    rows = ranked(survey.casts, _met(by.split()) if by else None)
+    met = None
+    if by:
+        from tollmeter.library.profiling import lines_of
+
+        met = lines_of(by.split())
+    rows = ranked(survey.casts, met)
     if rows or form != "table":
         cells = [_cells(cast) for cast in rows]
         names = ("times", "place", "through", "source", "cast")
@@ -49,7 +53,8 @@ def casts(
         print_columns(shown, form)
     for file, trouble in survey.troubles.items():
         say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
-    read = _read_of(survey.units, len(survey.troubles))
+    unread = len(survey.troubles)
+    read = f"{survey.units - unread} of {survey.units}" if unread else str(survey.units)
     through = sum(cast.through_void for cast in rows)
     say(
         f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
@@ -63,17 +68,12 @@ def _cells(cast: Cast) -> tuple[str, ...]:
     return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.said
 
 
-def _read_of(units: int, troubles: int) -> str:
-    """How many files were read, and of how many where not all were."""
-    return f"{units - troubles} of {units}" if troubles else str(units)
-
-
 def _compiler(name: str | None) -> tuple[Abi, str]:
     """Raises Failure: 2 for a name that no file has, 5 where it cannot be compiled here."""
     from tollmeter.library.places import ROOT
     from tollmeter.toolchain.abis import find
-    from tollmeter.toolchain.build import Gap, find_compiler
-    from tollmeter.toolchain.packages import install
+    from tollmeter.toolchain.build import find_compiler
+    from tollmeter.toolchain.packages import brought
 
     known = find(ROOT).abis
     if name is not None and name not in known:
@@ -83,16 +83,4 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
         if isinstance(compiler, str):
             return known[candidate], compiler
     first = known[name or STRICT[0]]
-    gap = find_compiler(first)
-    if isinstance(gap, Gap) and install(ROOT, gap.packages):
-        gap = find_compiler(first)
-    if isinstance(gap, Gap):
-        raise Failure(f"{first.name} cannot be compiled here: {gap.reason}. {gap.mend}", 5)
-    return first, gap
-
-
-def _met(words: list[str]) -> Met:
-    """How often each line was met while a probe ran at some values. Raises Failure where it has no profile."""
-    from tollmeter.library.profiling import lines_of
-
-    return lines_of(words)
+    return first, brought(ROOT, {first.name: first})[first.name]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import add_summary, print_blocks, say, write
 from tollmeter.files import plain
-from tollmeter.library.option_values import share
+from tollmeter.library.options import share
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def compare(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
     """Compare runs with the first of them."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     if form == "benchfmt" and by:
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
     if machines and by:
@@ -49,7 +48,7 @@ def compare(
 
 
 def _written(found: Compared, form: str, *, whole: bool) -> bytes:
-    from tollmeter.library.visit_values import visit_lines
+    from tollmeter.library.comparing import visit_lines
     from tollmeter.report import ci_cases, compared_formats
 
     if form == "json":

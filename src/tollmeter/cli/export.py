@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import say, write
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples
@@ -36,10 +36,8 @@ def export(
     if len(names) > 1:
         raise Failure(f"one run is meant, and {len(names)} are given: --dataset DIR takes several")
     form, what = form or "csv", what or "rows"
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
-    if what not in TABLES:
-        raise unknown("table", what, TABLES)
+    check_known("format", form, FORMATS)
+    check_known("table", what, TABLES)
     folder = places.find_run(names[0])
     if what != "samples":
         index = open_index(folder)
@@ -53,7 +51,7 @@ def export(
 
 def _write_dataset(names: Sequence[str], dataset: Path) -> int:
     """A run that cannot be read is named, and the others are written."""
-    from tollmeter.library.datasets import add_run
+    from tollmeter.library.derive import add_run
 
     code = lost = 0
     for name in names:

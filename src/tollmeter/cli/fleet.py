@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tollmeter.catalog import unknown
-from tollmeter.cli import fleet_jobs
-from tollmeter.cli.printing import print_blocks, write
+from tollmeter.catalog import check_known, unknown
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, say, write
+from tollmeter.library.options import DEFAULT_BUDGET
+from tollmeter.model import Failure
+from tollmeter.root import typed
 
 if TYPE_CHECKING:
     from tollmeter.judgement.fleet import Judged
+    from tollmeter.library.fleet_collecting import NodeState
 
 FORMATS = ("table", "json", "html")
 
@@ -29,8 +32,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
     """Name the machines that differ from their peers, and how rows are distributed over machines."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     from tollmeter.library.fleet import report as found
 
     models = found(runs)
@@ -50,10 +52,97 @@ def _print(models: list[Judged], *, whole: bool) -> None:
     print_blocks(blocks(models, whole=whole))
 
 
+# ---- jobs -----------------------------------------------------------------------------------------------------------
+
+INCOMPLETE = 1
+_OWN = ("account", "constraint")
+
+
+def submit(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="suites, probes, globs, NAME=VALUE; after --, options of sbatch")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="a new folder that every node has at the same path")],
+    nodes: Annotated[str | None, typer.Option(help="node[1-3],node7, or how many [all of the partition]")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm's partition [the default one]")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm's account")] = None,
+    constraint: Annotated[str | None, typer.Option(help="features that a node must have")] = None,
+    limit: Annotated[str | None, typer.Option("--time", help="time limit of a job [the budget and 5 minutes]")] = None,
+    abi: Annotated[list[str] | None, typer.Option(help="ABIs of the nodes: x86_64,aarch64 [this CPU's]")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"wall time on each node [{DEFAULT_BUDGET}]")] = None,
+    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="over ssh, without Slurm: a file with one host in each line")
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="of --hosts: how many measure at a time")] = 8,
+    shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
+) -> None:
+    """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
+    from tollmeter.library import fleet_hosts, fleet_jobs
+    from tollmeter.library.bundling import Asked
+
+    first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
+    own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
+    asked = Asked(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
+    wishes = fleet_jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
+    if hosts:
+        if shown or partition or nodes or limit or wishes.more:
+            raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
+        found = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
+        ended = len(found.nodes) - len(found.refused)
+        say(f"{ended} of {len(found.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
+    elif shown:
+        print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
+    else:
+        made = fleet_jobs.submit(asked, out.resolve(), wishes)
+        say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
+    *,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> None:
+    """Print what each node has measured, and why another has not."""
+    from tollmeter.library.fleet_collecting import states
+
+    _print_nodes(states(folder.resolve()), form)
+
+
+def collect(
+    folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="folder of the runs, one for each node [FOLDER/runs]")] = None,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> int:
+    """Make a run of each node's whole journal, while jobs run and after."""
+    from tollmeter.library.fleet_collecting import collect as collected
+
+    runs = out or folder / "runs"
+    found = collected(folder.resolve(), runs.resolve())
+    _print_nodes(found, form)
+    whole = sum(state.run is not None for state in found)
+    say(f"{whole} of {len(found)} nodes have a run in {runs}")
+    return 0 if whole == len(found) else INCOMPLETE
+
+
+def _print_nodes(found: list[NodeState], form: str) -> None:
+    names = ("node", "state", "visits", "remarks", "journal", "run")
+    rows = [
+        (
+            state.node, state.state, str(state.attempt.visits if state.attempt else 0), "; ".join(state.remarks),
+            str(state.attempt.folder) if state.attempt else "", str(state.run or ""),
+        )
+        for state in found
+    ]  # fmt: skip
+    print_columns(TableColumns(names, rows, narrow=4, whole=names[:3]), form)
+
+
 VERBS: dict[str, Callable[..., Any]] = {
-    "submit": fleet_jobs.submit,
-    "status": fleet_jobs.status,
-    "collect": fleet_jobs.collect,
+    "submit": submit,
+    "status": status,
+    "collect": collect,
     "report": report,
 }
 """Of the group `toll fleet`."""

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import add_summary, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
     from tollmeter.judgement.gate import Decision
-    from tollmeter.report.gated import Gated
-    from tollmeter.report.gated_commands import GatedCommands
+    from tollmeter.report.gated import Gated, GatedCommands
 
 FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
@@ -35,8 +35,7 @@ def gate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
     """End with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     from tollmeter.library.gating import gated, read_limits
 
     if commands and (base or limits):
@@ -57,35 +56,35 @@ def gate(
 
 
 def _measured(words: list[str], limit: float, budget: str | None) -> GatedCommands:
-    from tollmeter.library.gated_commands import gated_commands, two_commands
-    from tollmeter.library.option_values import seconds
+    from tollmeter.library.gating import gated_commands, two_commands
+    from tollmeter.library.options import seconds
 
     return gated_commands(*two_commands(words), limit, seconds(budget) if budget else None)
 
 
 def _gate_commands(found: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
     """Raises Failure: 3 where the new command is slower, 4 with --strict where its interval holds the limit."""
-    from tollmeter.report.gated_commands import sentences
+    from tollmeter.report.gated import sentences_of_commands
 
-    told = "".join(f"{sentence}\n" for sentence in sentences(found))
-    write((told if form == "table" else _of_decision(found.decision, form, told)).encode(), out)
+    told = "".join(f"{sentence}\n" for sentence in sentences_of_commands(found))
+    if form == "github":
+        add_summary(f"## toll gate\n\n{told}\n")
+    if form == "json":
+        told = msgspec.json.format(msgspec.json.encode(found.decision)).decode() + "\n"
+    write((told if form in ("table", "json") else _cases(found.decision, (), form)).encode(), out)
     if found.outcome == "slower":
         raise Failure(f"slower by more than the limit: {found.new}", TRIPPED)
     if found.outcome == "inconclusive" and strict:
         raise Failure(f"inconclusive: {found.new}", CANNOT_TELL)
 
 
-def _of_decision(decision: Decision, form: str, told: str) -> str:
-    """Of two commands, whose decision is on one row. told: the sentences, which github has for its summary."""
+def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
     from tollmeter.report import ci_cases
-    from tollmeter.report import gated as words
+    from tollmeter.report.gated import annotated, cases
 
-    if form == "json":
-        return msgspec.json.format(msgspec.json.encode(decision)).decode() + "\n"
     if form == "github":
-        add_summary(f"## toll gate\n\n{told}\n")
-        return ci_cases.github(words.annotated(decision, ()))
-    several = words.cases(decision, ())
+        return ci_cases.github(annotated(decision, unlike))
+    several = cases(decision, unlike)
     return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
 
 
@@ -102,20 +101,16 @@ def _end(found: Gated, strict: bool) -> None:
 
 
 def _written(found: Gated, form: str) -> str:
-    from tollmeter.report import ci_cases
     from tollmeter.report import gated as words
     from tollmeter.report.compared_formats import as_markdown
 
     if form == "json":
         return words.document(found)
+    if form == "table":
+        return "".join(f"{sentence}\n" for sentence in words.sentences(found))
     if form == "github":
-        whole = words.markdown(found)
-        add_summary(whole + as_markdown(found.compared, whole=False))
-        return ci_cases.github(words.annotated(found.decision, found.unlike))
-    if form in ("junit", "ktap"):
-        several = words.cases(found.decision, found.unlike)
-        return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
-    return "".join(f"{sentence}\n" for sentence in words.sentences(found))
+        add_summary(words.markdown(found) + as_markdown(found.compared, whole=False))
+    return _cases(found.decision, found.unlike, form)
 
 
 def _print(found: Gated) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import say, write
 from tollmeter.library import places
 from tollmeter.model import Failure
@@ -53,8 +53,7 @@ def history(
     schedule: Annotated[bool, typer.Option("--schedule", help="print a cron line and a systemd timer")] = False,
 ) -> None:
     """Print rows over all runs of a machine, and when they changed."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     if schedule:
         toll = str(ROOT / COMMAND) if COMMAND.startswith("./") else COMMAND
         print(SCHEDULE.format(folder=places.RUNS.parent, toll=toll), end="")

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis
-from tollmeter.toolchain.build import Gap, build_layout, find_compiler
-from tollmeter.toolchain.packages import install
+from tollmeter.toolchain.build import build_layout
+from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 BREAKS = {"": "", "code": "~", "file": "!"}
@@ -28,10 +27,9 @@ def layout(
     only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
 ) -> None:
     """Lay the types of ABIs side by side, and mark what differs."""
-    if only not in ("all", "differences"):
-        raise unknown("choice", only, ("all", "differences"))
+    check_known("choice", only, ("all", "differences"))
     known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
-    compilers = _compilers(known)
+    compilers = brought(ROOT, known)
     layouts = {name: _facts(known[name], compilers[name]) for name in known}
     facts = table(layouts)
     apart = differences(facts)
@@ -48,22 +46,8 @@ def _known(name: str) -> Abi:
     known = abis.find(ROOT, [name])
     if name in known.refused:
         raise Failure(known.refused[name])
-    if name not in known.abis:
-        raise unknown("ABI", name, tuple(known.abis))
+    check_known("ABI", name, tuple(known.abis))
     return known.abis[name]
-
-
-def _compilers(known: Mapping[str, Abi]) -> dict[str, str]:
-    """Missing compilers are installed, all at once. Raises Failure (5) where one cannot be, with the command that
-    would."""
-    compilers = {name: find_compiler(abi) for name, abi in known.items()}
-    gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
-    if install(ROOT, [package for gap in gaps for package in gap.packages]):
-        compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
-    for name, compiler in compilers.items():
-        if isinstance(compiler, Gap):
-            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
-    return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, str)}
 
 
 def _facts(abi: Abi, compiler: str) -> dict[str, str]:

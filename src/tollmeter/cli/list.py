@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library import places
 from tollmeter.model import Failure
@@ -24,8 +24,7 @@ def list_(
 ) -> None:
     """List probes, suites, ABIs, runs or findings."""
     listed = {"probes": _probes, "suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
-    if what not in listed:
-        raise unknown("list", what, WHAT)
+    check_known("list", what, WHAT)
     print_columns(listed[what](), form)
 
 

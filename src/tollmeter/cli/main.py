@@ -9,13 +9,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
 import tollmeter
-from tollmeter import starting
+from tollmeter import commands, starting
 from tollmeter.cli import (
     bundle,
     casts,
@@ -39,9 +40,8 @@ from tollmeter.cli import (
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import say
-from tollmeter.library.commit import commit
 from tollmeter.model import Failure
-from tollmeter.root import typed
+from tollmeter.root import IS_CHECKOUT, ROOT, typed
 from tollmeter.saying import listen
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
@@ -164,3 +164,27 @@ def _exit_of(error: Failure | TyperException | OSError | MemoryError | ImportErr
 def _lost_output(error: BaseException) -> bool:
     """An error of writing without a file name is one of standard output."""
     return isinstance(error, OSError) and not error.filename and error.errno in _OUTPUT_IS_LOST
+
+
+# ---- the commit -----------------------------------------------------------------------------------------------------
+
+_STATED = Path(__file__).resolve().parents[1] / "commit"
+"""git writes it into an archive (.gitattributes); a wheel of that archive has it too."""
+_UNWRITTEN = "$"
+
+
+def commit() -> str | None:
+    """Shortened, with `-dirty` where a checkout has changes; None where neither an archive nor git states it."""
+    try:
+        stated = _STATED.read_text(encoding="utf-8").strip()
+        if not stated.startswith(_UNWRITTEN):
+            return stated or None
+        return _of_git() if IS_CHECKOUT and (ROOT / ".git").exists() else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _of_git() -> str | None:
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    done = commands.run("checkout", words, capture_output=True, text=True)
+    return done.stdout.strip() or None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import say
 from tollmeter.library import places
 from tollmeter.root import typed
@@ -22,8 +22,7 @@ def new(
     """Create the file of a new probe, which compiles and measures."""
     from tollmeter.library.new_probe import new_probe
 
-    if what not in WHAT:
-        raise unknown("new thing", what, WHAT)
+    check_known("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
     said = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
     say(f"{said}; docs/add-a-probe.md describes how a probe is written")

@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import say, write
-from tollmeter.library.option_values import names, seconds
+from tollmeter.library.options import names, seconds
 from tollmeter.model import Failure, Profile
 
 BY = ("perf", "signal")
@@ -31,10 +31,8 @@ def profile(
     from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiling_visit import Asked
 
-    if form not in ("table", "json"):
-        raise unknown("format", form, ("table", "json"))
-    if by not in BY:
-        raise unknown("sampler", by, BY)
+    check_known("format", form, ("table", "json"))
+    check_known("sampler", by, BY)
     took = seconds(lasting)
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")

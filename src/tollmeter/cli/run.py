@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli import show
 from tollmeter.cli.printing import TableColumns, print_columns, say
 from tollmeter.library.options import DEFAULT_BUDGET, Options
@@ -53,8 +53,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> int:
     """Measure this machine, print the answer, write the report."""
-    if form not in show.FORMATS:
-        raise unknown("format", form, show.FORMATS)
+    check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
@@ -83,7 +82,7 @@ def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Mea
 
 def _observing(quiet: bool) -> Observing:
     from tollmeter.cli.watching import watching
-    from tollmeter.library.observing import unseen
+    from tollmeter.library.measure import unseen
 
     return unseen if quiet else watching
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from tollmeter.catalog import unknown
+from tollmeter.catalog import check_known
 from tollmeter.cli.printing import write
 from tollmeter.library import places
-from tollmeter.library.derive import all_rows, open_index, open_run, raw_samples
+from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
 from tollmeter.store.export import written
 
@@ -37,8 +37,7 @@ def show(
     attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
 ) -> None:
     """Print a run's results."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     folder = places.find_run(run)
     if follow:
         from tollmeter.cli import watching
@@ -78,8 +77,7 @@ def print_attribution(book: Book, words: str, form: str) -> None:
     if len(abis) != 2 or abis[0] == abis[1]:
         raise Failure(f"--attribute {words}: two ABIs are meant, such as {','.join(known[:2])}")
     for abi in abis:
-        if abi not in known:
-            raise unknown("ABI of this run", abi, known)
+        check_known("ABI of this run", abi, known)
     attributions = attributed(book, *abis)
     if not attributions:
         raise Failure(_untimed(book, abis), exit_code=4)
@@ -114,7 +112,7 @@ def print_index(index: Index, form: str) -> None:
     if form == "json":
         write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
     else:
-        write(written(all_rows(index), form))
+        write(written(derived_table("rows", index), form))
 
 
 def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:

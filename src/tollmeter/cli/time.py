@@ -64,7 +64,7 @@ def time_(
     """Time commands, one against the other, interleaved."""
     if import_:
         return _imported(import_, commands or [])
-    from tollmeter.library.option_values import seconds, share
+    from tollmeter.library.options import seconds, share
     from tollmeter.library.timed import TimeOptions
     from tollmeter.library.typed_commands import NO_SHELL, commands_of, parameter_sets
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tollmeter.findings import neighbours_take_cache
-from tollmeter.inference.system_sizes import disagrees
+from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level
 from tollmeter.numbers.units import short
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from math import inf
 
 from tollmeter.inference.hierarchy import os_sizes
-from tollmeter.model import Book, Evidence, Finding, Level, Machine
+from tollmeter.model import Book, Evidence, Finding, Level
 from tollmeter.numbers.percent import in_percent
 
 LEAST_LEFT = 0.75
@@ -22,24 +22,11 @@ def find(book: Book) -> Iterable[Finding]:
         reported = level.os_size_bytes
         if (
             reported
-            and _is_last(level, machine)
-            and _others_there(machine)
-            and _most_left(level) < LEAST_LEFT * reported
+            and (level.os_size_bytes == os_sizes(machine)[-1].size_bytes)
+            and (machine.hypervisor is not None or len(machine.allowed_cpus) < machine.cpus)
+            and max(level.size_high or inf, level.reading_high or inf) < LEAST_LEFT * reported
         ):
             yield _finding(level, reported)
-
-
-def _most_left(level: Level) -> float:
-    """By latency or by reading, whichever finds more; without end where one of them was not measured."""
-    return max(level.size_high or inf, level.reading_high or inf)
-
-
-def _is_last(level: Level, machine: Machine) -> bool:
-    return level.os_size_bytes == os_sizes(machine)[-1].size_bytes
-
-
-def _others_there(machine: Machine) -> bool:
-    return machine.hypervisor is not None or len(machine.allowed_cpus) < machine.cpus
 
 
 def _finding(level: Level, reported: int) -> Finding:

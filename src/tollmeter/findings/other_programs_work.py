@@ -20,19 +20,15 @@ def find(book: Book) -> Iterable[Finding]:
     if seen is None or is_emulated(book.index.rows):
         return
     if seen.others is not None and seen.others >= LEAST_SHARE:
-        yield _working(seen.others)
+        yield Finding(
+            name="machine.other_programs_work",
+            severity="warning",
+            claim=f"other programs took {in_percent(seen.others)} of the measured CPUs' time",
+            evidence=(Evidence(what="CPU time of others, of all there was", value=seen.others, unit="ratio"),),
+            remedy="end them, or measure on CPUs that they do not use (--cpus)",
+        )
     elif seen.others is None and seen.pressure is not None and seen.pressure >= LEAST_SHARE:
         yield _waiting(seen.pressure)
-
-
-def _working(share: float) -> Finding:
-    return Finding(
-        name="machine.other_programs_work",
-        severity="warning",
-        claim=f"other programs took {in_percent(share)} of the measured CPUs' time",
-        evidence=(Evidence(what="CPU time of others, of all there was", value=share, unit="ratio"),),
-        remedy="end them, or measure on CPUs that they do not use (--cpus)",
-    )
 
 
 def _waiting(share: float) -> Finding:

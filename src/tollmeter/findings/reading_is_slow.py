@@ -20,14 +20,9 @@ def find(book: Book) -> Iterable[Finding]:
     """Each level whose best reading is under 40 % of its yardstick: load ports for L1d, lines under way elsewhere."""
     for held, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
         rate, share = (float(inference.value or 0) for inference in (held, reached))
-        wider = _times_as_wide(held)
+        wider = int(held.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
         if wider >= 1 and share * wider < LEAST_SHARE:
             yield _finding(held, share * wider, rate / wider)
-
-
-def _times_as_wide(held: Inference) -> float:
-    """The ratio of the required width to that of its loads; 1 where it is not about loads."""
-    return int(held.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
 
 
 def _finding(held: Inference, share: float, rate: float) -> Finding:

@@ -33,10 +33,6 @@ class YesOrNo(Record, frozen=True):
     why: str | None = None
 
 
-def answer(estimate: Estimate) -> InferredNumber:
-    return InferredNumber(value=estimate.value, low=estimate.low, high=estimate.high)
-
-
 def middle(row: Row) -> float:
     """The median of a row that has a number."""
     assert row.median is not None

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, takewhile
 from math import inf, log, sqrt
 from statistics import median
 
 import msgspec
 import numpy as np
 
-from tollmeter.inference.apart import blurred, why_merged
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
-from tollmeter.inference.parallel import parallelism
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
+from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import (
+    APART,
     are_few,
     best_pages,
     both_states,
     inside,
+    is_mixed,
     latency_rows,
     size_of,
     to_fit,
@@ -98,12 +100,6 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
 
-def knees(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine) -> dict[str, tuple[Knee, ...]]:
-    """The knees of every page mode's latency curve, for charts; nearest first."""
-    curves = latency_rows(native(rows, machine.architecture), probes)
-    return {pages: _fit(curves[pages], pages, machine).knees for pages in curves}
-
-
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     """Data and unified caches as the operating system has them, one a level, nearest first."""
     levels: dict[int, Cache] = {}
@@ -119,11 +115,6 @@ def beyond_bytes(machine: Machine) -> float:
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
 
-def _page_bytes(pages: str, machine: Machine) -> int:
-    """Of which a walk's buffer is made: huge pages of a guest may be small ones of its host."""
-    return USUAL_PAGE if pages == "huge" else machine.page_bytes
-
-
 def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
     """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
     of single visits looks like one more boundary, and what lies behind that would be called memory.
@@ -135,7 +126,7 @@ def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
 
 def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
-    most, page_bytes = _most_levels(rows, machine), _page_bytes(pages, machine)
+    most, page_bytes = _most_levels(rows, machine), USUAL_PAGE if pages == "huge" else machine.page_bytes
     fit = _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
@@ -167,7 +158,8 @@ def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
     like = [fit for fit in others if len(fit.knees) == len(best.knees)]
     joined = []
     for place, knee in enumerate(best.knees):
-        same = [knee, *(fit.knees[place] for fit in like if _meet(fit.knees[place], knee))]
+        others_there = (fit.knees[place] for fit in like)
+        same = [knee, *(other for other in others_there if other.low <= knee.high and knee.low <= other.high)]
         weights = [1 / log(other.high / other.low) ** 2 for other in same]
         size, low, high = (
             float(np.exp(np.average(np.log(ends), weights=weights)))
@@ -189,10 +181,6 @@ def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) ->
         inside = [row.median or 0.0 for row in sweep if low * FAR_FROM_KNEE <= size_of(row) <= high / FAR_FROM_KNEE]
         latencies.append(median(inside) if inside else latency)
     return CurveFit(knees=_joined(local, [small]).knees, latencies=tuple(latencies), spreads=local.spreads)
-
-
-def _meet(first: Knee, second: Knee) -> bool:
-    return first.low <= second.high and second.low <= first.high
 
 
 def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
@@ -343,3 +331,86 @@ def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
     middle = sqrt(max(within[0], 4096.0) * within[1])
     chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
     return [row for row in there if size_of(row) == chosen]
+
+
+# ---- loads under way at once ----------------------------------------------------------------------------------------
+
+
+def parallelism(rows: Sequence[Row]) -> float | None:
+    """L / g of the best fit of t(k) = max(L / k, g): one load's latency over the least gap between two loads.
+
+    Little's law (1961) with k chains of dependent loads. Never above the most chains tried: where the time still fell
+    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size.
+    """
+    points = {int(row.parameters["chains"]): float(row.median or 0) for row in rows if row.median and row.median > 0}
+    if 1 not in points or len(points) < 3:
+        return None
+    chains = np.array(sorted(points), float)
+    logs, widths = np.log([points[int(chain)] for chain in chains]), np.log(chains)
+    best = min(_splits(logs, widths), key=lambda split: split[0])
+    return float(np.clip(np.exp(best[1]), 1.0, chains[-1]))
+
+
+def _splits(logs: np.ndarray, widths: np.ndarray) -> list[tuple[float, float]]:
+    """For each number of counts on the falling side: the squares left, and log of L / g there."""
+    splits = []
+    for falling in range(1, len(logs) + 1):
+        latency = float((logs[:falling] + widths[:falling]).mean())
+        gap = float(logs[falling:].mean()) if falling < len(logs) else float(logs[-1])
+        fitted = np.maximum(latency - widths, gap)
+        splits.append((float(((logs - fitted) ** 2).sum()), latency - gap))
+    return splits
+
+
+# ---- knees that may merge two caches --------------------------------------------------------------------------------
+
+WIDER = 1.5
+TOO_FEW = f"fewer than {LEAST_VISITS} visits"
+BLURRED = "the cache use of other workloads hides the boundary"
+
+
+def why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
+    """Empty where this knee belongs to one cache. own: the size of that cache by the system, known: the sizes of all,
+    in bytes; the system's value withholds a size of few visits, and never makes one."""
+    knee = fit.knees[place]
+    if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * WIDER:
+        return TOO_FEW
+    return BLURRED if knee is fit.knees[-1] and blurred(fit, sweep) else ""
+
+
+def blurred(fit: CurveFit, sweep: Sequence[Row]) -> bool:
+    """Whether the latency before the last knee ends so early that another cache fits between, and visits of the sizes
+    there disagree. A knee before the last was separated from a cache that others may use, so it belongs to one cache.
+    """
+    if not fit.knees:
+        return False
+    knee, level = fit.knees[-1], APART * fit.latencies[-2]
+    near = _near(knee, sweep)
+    flat = len(list(takewhile(lambda row: (row.median or 0.0) < level, undisturbed_curve(near))))
+    reached = bool(flat) and knee.size_bytes >= LEAST_SIZE_RATIO * size_of(near[flat - 1])
+    return reached and any(is_mixed(row) for row in near[flat:])
+
+
+def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:
+    return [row for row in sweep if size_of(row) <= knee.high * WIDER]
+
+
+# ---- the system's sizes ---------------------------------------------------------------------------------------------
+
+TOLERATED = {"L1d": 0.15}
+TOLERATED_ELSEWHERE = 0.25
+_MOST_DOUBT = 3.0
+"""Ratio of a size's upper to its lower end: a size with a wider interval is not compared. Where too few visits resolve
+the second cache from the third, both look like one that ends anywhere between."""
+
+
+def disagrees(level: Level) -> bool:
+    """The system's size lies outside the measured interval, and further from it than is tolerated. False where either
+    size is missing."""
+    if not level.size_bytes or not level.os_size_bytes:
+        return False
+    low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
+    if high > _MOST_DOUBT * low:
+        return False
+    nearest = min(max(low, level.os_size_bytes), high)
+    return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)

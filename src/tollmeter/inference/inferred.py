@@ -19,7 +19,7 @@ from tollmeter.inference.prefetch import USUAL_LINE, prefetching
 from tollmeter.inference.scaling import ScalingShare, efficiency, slowdown
 from tollmeter.inference.tlb import translation
 from tollmeter.inference.write_policy import write_allocate, write_back
-from tollmeter.inference.yardsticks import Yardstick, widest_load_bytes, yardsticks
+from tollmeter.inference.yardsticks import widest_load_bytes, yardsticks
 from tollmeter.model import Inference, InferenceKind, Level, Machine, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.stats import Estimate
@@ -107,15 +107,11 @@ def _yardsticks(seen: _Inputs) -> Iterator[Inference]:
     widest = widest_load_bytes(seen.rows, seen.probes)
     for held in yardsticks(seen.levels, seen.machine.core_clock_hz, widest, seen.line_or_usual()):
         if held.bytes_per_second and held.share:
-            of = _made_of(held, widest, seen.line_or_usual())
+            of = {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": seen.line_or_usual()}
             name = f"reading {held.level} by {held.by}"
             rate, share = InferredNumber(value=held.bytes_per_second), InferredNumber(value=held.share)
             yield _of_answer(name, "yardstick", rate, "B/s", level=held.level, parameters=of)
             yield _of_answer(f"{name}, reached", "reading_share", share, "ratio", level=held.level, parameters=of)
-
-
-def _made_of(held: Yardstick, widest: int | None, line: int) -> dict[str, Value]:
-    return {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": line}
 
 
 def _several(seen: _Inputs) -> Iterator[Inference]:

@@ -168,11 +168,7 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
         return cycles
     if log(ratio.value) * log(cycles.value) < 0:
         return Estimate(value=1.0, low=min(ratio.low, cycles.low), high=max(ratio.high, cycles.high))
-    return min(ratio, cycles, key=_distance)
-
-
-def _distance(ratio: Estimate) -> float:
-    return abs(log(ratio.value))
+    return min(ratio, cycles, key=lambda one: abs(log(one.value)))
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, log
 
-from tollmeter.experiment.precision import LEAST_VISITS, Estimate, is_of_runs, visits_for
+from tollmeter.experiment.precision import LEAST_VISITS, is_of_runs, visits_for
 from tollmeter.model import Metric, Outcome, Probe
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
@@ -61,7 +61,7 @@ def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> floa
     seen = len(head.part.visits)
     if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
-    half = _half_width(head.estimate)
+    half = log(head.estimate.high / head.estimate.low) / 2 if head.estimate.low > 0 else head.estimate.half_width()
     wanted = visits_for(known.precision, seen, half, head.scatter)
     if wanted == inf and not sober and seen >= TELLING and is_of_runs(half, head.scatter):
         return visits
@@ -70,11 +70,6 @@ def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> floa
     return max(
         visits + 1, min(visits / seen * _believed(wanted, seen), _visits_for_uncontended(stated.series, visited))
     )
-
-
-def _half_width(estimate: Estimate) -> float:
-    """Half-width of a logarithm; a value whose interval includes zero has none, so it is a share of the value."""
-    return log(estimate.high / estimate.low) / 2 if estimate.low > 0 else estimate.half_width()
 
 
 def _believed(wanted: float, seen: int) -> float:

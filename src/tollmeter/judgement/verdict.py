@@ -91,12 +91,7 @@ def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
 
 def _is_blind(seen: Surroundings, rows: Sequence[Row]) -> bool:
     """Whether something that changes these numbers could not be looked for."""
-    return (is_unseen(seen) and not is_emulated(rows)) or bool(unread(seen, rows))
-
-
-def is_unseen(seen: Surroundings) -> bool:
-    """Whether there is no evidence about other workloads: that is not the same as no other workload."""
-    return seen.others is None and seen.pressure is None
+    return (seen.others is None and seen.pressure is None and not is_emulated(rows)) or bool(unread(seen, rows))
 
 
 def is_emulated(rows: Sequence[Row]) -> bool:

@@ -19,12 +19,11 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
-from tollmeter.library.option_values import names, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, usual_precision
+from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan.portable import plan_text, used_probes
-from tollmeter.report.portable_summary import summary_text
+from tollmeter.report.lmbench import summary_text
 from tollmeter.store.request import FORMAT
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.abis import find
@@ -76,7 +75,8 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     catalog = places.made_ready(abis, [], wanted)
     suite = _portable(suite_of_words(asked.words, places.suites(), catalog))
     files = {
-        "plan": _plan(asked, suite, catalog, abis), "summary": summary_text().encode(),
+        "plan": plan_text(suite, catalog, abis, _budget_s(asked, suite), _precision(asked)).encode(),
+        "summary": summary_text().encode(),
         **_records(asked, suite, catalog, abis),
     }  # fmt: skip
     executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
@@ -113,10 +113,6 @@ def _budget_s(asked: Asked, suite: Suite) -> float:
 
 def _precision(asked: Asked) -> float:
     return share(asked.precision) if asked.precision else usual_precision(())
-
-
-def _plan(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> bytes:
-    return plan_text(suite, catalog, abis, _budget_s(asked, suite), _precision(asked)).encode()
 
 
 def _records(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:

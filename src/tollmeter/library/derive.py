@@ -12,7 +12,21 @@ import msgspec
 
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
-from tollmeter.model import INDEX_FORMAT, PRECISION, Book, Failure, Index, Machine, Outcome, Probe, Row, RunInfo
+from tollmeter.model import (
+    INDEX_FORMAT,
+    PRECISION,
+    Book,
+    Distances,
+    Failure,
+    Index,
+    Machine,
+    Modelled,
+    Outcome,
+    Probe,
+    Profile,
+    Row,
+    RunInfo,
+)
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
@@ -20,11 +34,13 @@ from tollmeter.store.export import derived_tables, of_run, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import Table
-from tollmeter.store.profile_files import kept, kept_distances, kept_modelled
+from tollmeter.store.profile_files import kept
 from tollmeter.store.request import Request, places_of, read_request
 
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
+
+from tollmeter.store.dataset import write_run
 
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
@@ -73,7 +89,7 @@ def _kept(folder: Path, made_of: str) -> Index | None:
     if found is None:
         return None
     run = msgspec.structs.replace(found.run, folder=str(folder))
-    return msgspec.structs.replace(found, run=run, modelled=tuple(kept_modelled(folder)))
+    return msgspec.structs.replace(found, run=run, modelled=kept(folder, Modelled))
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
@@ -82,9 +98,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.opposed import opposed
+    from tollmeter.judgement.opposed import opposed, uncompared
     from tollmeter.judgement.settlement import missing, sentence, settlement
-    from tollmeter.judgement.uncompared import uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
@@ -124,15 +139,15 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=tuple(levels), lengths=fallen,
         inferred=inferred(rows, probes, levels, machine),
         tolls=tolls(native(rows, machine.architecture), probes, clock_hz),
-        opposed=ratios, profiles=tuple(kept(folder)), modelled=tuple(kept_modelled(folder)),
+        opposed=ratios, profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
     )  # fmt: skip
     return _judged(_book(contents.head, outcomes, request, derived))
 
 
 def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
     """Of a run that was not stopped: its budget and more time for visits. points: that stand against each other."""
+    from tollmeter.judgement.opposed import seconds_wanted
     from tollmeter.judgement.settlement import budget_beyond
-    from tollmeter.judgement.uncompared import seconds_wanted
 
     more_s = _MARGIN * seconds_wanted(outcomes, run.uncompared, points, run) - run.seconds
     return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
@@ -141,7 +156,7 @@ def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: 
 def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
     return Book(
         index=derived, probes=_probes(told), builds=told.builds, outcomes=outcomes, request=_asked(request),
-        suite=request.suite, distances=kept_distances(Path(derived.run.folder)),
+        suite=request.suite, distances=kept(Path(derived.run.folder), Distances),
     )  # fmt: skip
 
 
@@ -246,11 +261,6 @@ def _own_error(row: Row, runs_sd: float) -> float:
 TABLES = ("rows", "samples", "tolls", "findings", "machines")
 
 
-def all_rows(index: Index) -> Table:
-    """Every row of a run, with whose it is."""
-    return derived_table("rows", index)
-
-
 def derived_table(name: str, index: Index) -> Table:
     """One of TABLES but the samples, with whose it is."""
     return of_run(derived_tables(index)[name], index)
@@ -349,3 +359,13 @@ def _fingerprint(folder: Path) -> str:
         read_request(folder)
         read(folder)
         raise
+
+
+# ---- datasets -------------------------------------------------------------------------------------------------------
+
+
+def add_run(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
+    """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
+    book = open_run(folder)
+    tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in names)
+    write_run(dataset, book.index, tables)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library import places
-from tollmeter.library.datasets import add_run
+from tollmeter.library.derive import add_run
 from tollmeter.model import Failure
 from tollmeter.saying import say
 from tollmeter.store.fleet import Fleet, is_dataset, read_fleet

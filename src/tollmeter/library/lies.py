@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tollmeter.model import Book, Row, Value
+from tollmeter.model import Book, Value
 
 WALKED_BYTES = 64 << 20
 COARSE_NS = 20_000
@@ -62,13 +62,9 @@ HONEST: dict[str, dict[str, Value]] = {
 """Measured beside them: what catches everything catches nothing."""
 
 
-def _rows(book: Book, probe: str) -> list[Row]:
-    return [row for row in book.index.rows if row.probe == probe]
-
-
 def refused(book: Book, probe: str) -> Found:
     """All rows of the probe lack a number. Rows that say why nothing was measured are no rows of a lie."""
-    rows = _rows(book, probe)
+    rows = [row for row in book.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
         return Found(None)
     told = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]

@@ -26,8 +26,7 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
     def over() -> str | None:
         return STOPPED if stopping.asked else SPENT if time.monotonic() >= until_s else None
 
-    from tollmeter.library.distances import take_distances
-    from tollmeter.library.modelling import model_suite
+    from tollmeter.library.addresses import model_suite, take_distances
     from tollmeter.library.profiling import profile_suite, wanted_by
     from tollmeter.plan.points import Ground
 

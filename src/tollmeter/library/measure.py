@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
@@ -16,12 +17,11 @@ import msgspec
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to, realtime_priority
 from tollmeter.conduct.prestaging import beside
+from tollmeter.judgement import opposed, settle
 from tollmeter.library import places
 from tollmeter.library.derive import learned
-from tollmeter.library.live_judge import AnalysisJudge
 from tollmeter.library.looking import look
-from tollmeter.library.option_values import names
-from tollmeter.library.options import Options
+from tollmeter.library.options import Options, names
 from tollmeter.library.peer import serving
 from tollmeter.library.prepare import (
     LONGEST_FOLDER,
@@ -39,12 +39,14 @@ from tollmeter.library.prepare import (
 from tollmeter.library.reuse import Reused, reused
 from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
-from tollmeter.model import Failure, Machine, Outcome
-from tollmeter.numbers.known import Learned
+from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
+from tollmeter.numbers.known import Known, Learned
+from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
 from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
+from tollmeter.studies import attempts
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clocked
 
@@ -273,3 +275,69 @@ def _left_s(plan: Plan, began: float) -> float:
     """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
     least = min(_LEAST_S, plan.budget_seconds / 2)
     return max(least, plan.budget_seconds - (time.monotonic() - began))
+
+
+# ---- the judge of a run in progress ---------------------------------------------------------------------------------
+
+
+class AnalysisJudge:
+    """Implements conduct.Judge."""
+
+    def __init__(self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite) -> None:
+        self._probes = probes
+        self._suite = suite
+        self._learned = learned
+        self._known = Known(learned=learned, precision=precision)
+        self._numbers: dict[tuple[Point, int], float | None] = {}
+
+    def look(self, outcomes: Sequence[Outcome]) -> None:
+        self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
+        self._numbers.clear()
+
+    def read(self, outcomes: Sequence[Outcome]) -> None:
+        good = self._known.unread([outcome for outcome in outcomes if outcome.status == "ok"])
+        if good:
+            self._known.read(good, [self._probes[outcome.point.probe] for outcome in good])
+
+    def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
+        return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
+
+    def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
+        return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
+
+    def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
+        return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
+
+    def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
+        """By the first metric that is drawn over a parameter, which is the probe's first."""
+        numbers = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        return settle.refine([(value, number) for value, number in numbers if number is not None], list(grid))
+
+    def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
+        """Of a cost the least, since other workloads only ever add; of a rate the median. Kept for as long as the point
+        has no further visit."""
+        place = outcomes[0].point, len(outcomes)
+        if place not in self._numbers:
+            row = rows_of_point(list(outcomes), probe, self._known)[0]
+            number = row.minimum if row.better == "less" else row.median
+            self._numbers[place] = number if row.status == "ok" else None
+        return self._numbers[place]
+
+
+# ---- an observer that does nothing ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def unseen(plan: Plan, machine: Machine) -> Iterator[Observer]:
+    del plan, machine
+    yield Blind()
+
+
+class Blind:
+    """Implements conduct.Observer for --quiet, and for programs."""
+
+    def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
+        del visit, fraction, seconds_left
+
+    def outcome(self, outcome: Outcome) -> None:
+        del outcome

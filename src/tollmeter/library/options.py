@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.model import PRECISION, RATIO_PRECISION
+from tollmeter.catalog import check_known
+from tollmeter.model import PRECISION, RATIO_PRECISION, Failure, Priority
 
 DEFAULT_BUDGET = "110s"
 
@@ -40,3 +42,106 @@ class Options(NamedTuple):
     peer: str | None = None
     all_points: bool = False
     trust: tuple[Path, ...] = ()
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
+_LONGEST_S = 30 * 86400
+_LONGEST_TOLD = 60
+
+
+def seconds(text: str) -> float:
+    """30, 30s, 500ms, 2m, 1h. Raises Failure (2)."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
+    unit = _SECONDS.get(match[2].lower()) if match else None
+    asked_s = float(match[1]) * unit if match and unit else 0.0
+    if not 0 < asked_s <= _LONGEST_S:
+        raise Failure(f"--budget {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
+    return asked_s
+
+
+def _short(text: str) -> str:
+    return text if len(text) < _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}..."
+
+
+def share(text: str, option: str = "--precision") -> float:
+    """3%, 0.5 %. Raises Failure (2)."""
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
+    if not match or not 0 < float(match[1]) <= 100:
+        raise Failure(f"{option} {_short(text)}: expected a share such as 2%")
+    return float(match[1]) / 100
+
+
+def priority_named(text: str) -> Priority:
+    """Raises Failure (2)."""
+    known: dict[str, Priority] = {"real-time": "real-time", "normal": "normal"}
+    check_known("priority", text, [*known])
+    return known[text]
+
+
+def numbers(text: str | None) -> tuple[int, ...]:
+    """CPUs: 0,2 or 4-7. Raises Failure (2)."""
+    cpus: list[int] = []
+    for part in text.split(",") if text is not None else ():
+        span = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part)
+        first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
+        if first > last:
+            raise Failure(f"--cpus {_short(text or '')}: numbers such as 0,2 or 4-7 are meant")
+        cpus += range(first, last + 1)
+    return tuple(cpus)
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Of ABIs or targets. Raises Failure (2) for an empty one: a script's variable that is not set."""
+    parts = () if text is None else tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise Failure(f"{text!r}: a name is missing")
+    return parts
+
+
+# ---- arguments of measure() -----------------------------------------------------------------------------------------
+
+LARGEST_SEED = 2**63 - 1
+
+
+def text(name: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise Failure(f"{name}={value!r}: expected text, as for `toll run --{name}`")
+
+
+def texts(name: str, value: object) -> tuple[str, ...]:
+    """One text, or several."""
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
+        raise Failure(f"{name}={value!r}: expected text or a list of texts")
+    return tuple(several)
+
+
+def joined(name: str, value: object) -> str | None:
+    """Names of ABIs or targets."""
+    return text(name, value) if value is None or isinstance(value, str) else ",".join(texts(name, value))
+
+
+def budget_text(value: object) -> str | None:
+    """A number is one of seconds."""
+    return f"{value:.3f}s" if isinstance(value, int | float) else text("budget", value)
+
+
+def cpus_text(value: object) -> str | None:
+    if isinstance(value, Sequence) and all(isinstance(cpu, int) for cpu in value):
+        return ",".join(map(str, value))
+    return text("cpus", value)
+
+
+def path_of(name: str, value: object) -> Path | None:
+    """None and empty text: not given."""
+    if value is not None and not isinstance(value, str | Path):
+        raise Failure(f"{name}={value!r}: expected a path")
+    return Path(value) if value else None
+
+
+def check_seed(value: object) -> None:
+    if value is not None and not (isinstance(value, int) and 0 <= value <= LARGEST_SEED):
+        raise Failure(f"--seed {value}: expected a number from 0 to {LARGEST_SEED}")

@@ -304,7 +304,7 @@ def find_run(name: str) -> Path:
             return shown(folder.resolve()) if name == LAST else folder
     if Path(name).is_dir():
         raise Failure(f"{name} is not a run: it has no {JOURNAL}")
-    known = run_names()
+    known = [folder.name for folder in run_folders()]
     if name == LAST or not known:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
         raise Failure(f"no run is called {name!r}: there is none in {where} yet")
@@ -319,11 +319,6 @@ def _before_last(number: int) -> Path:
     if number > len(earlier):
         raise Failure(f"no run is called {LAST}~{number}: {len(earlier)} runs are older than {LAST}")
     return shown(earlier[-number].resolve()) if number else shown(last)
-
-
-def run_names() -> list[str]:
-    """Of all runs that are found by their names, the oldest first."""
-    return [folder.name for folder in run_folders()]
 
 
 def run_folders() -> list[Path]:

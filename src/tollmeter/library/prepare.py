@@ -20,10 +20,18 @@ from tollmeter.experiment.runs_differ import EarlierRun, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL
 from tollmeter.judgement.settlement import BUDGETS_S, budget_text
 from tollmeter.library import places
-from tollmeter.library.arguments import check_seed
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.option_values import names, numbers, priority_named, seconds, share
-from tollmeter.library.options import DEFAULT_BUDGET, Options, usual_precision
+from tollmeter.library.options import (
+    DEFAULT_BUDGET,
+    Options,
+    check_seed,
+    names,
+    numbers,
+    priority_named,
+    seconds,
+    share,
+    usual_precision,
+)
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
@@ -104,7 +112,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         peer=options.peer or "",
         all_points=options.all_points,
     )
-    plan = _plan(request, catalog, machine)
+    plan = plan_of(request, catalog, machine)
     if plan.asked_s > plan.budget_seconds:
         planned_s = _budget_for(plan.asked_s, request)
         request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
@@ -141,7 +149,7 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(earlier, of_probes), widths=widths)
 
 
-def _plan(request: Request, catalog: Catalog, machine: Machine) -> Plan:
+def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     return make(
         request.suite,
         catalog,
@@ -276,13 +284,11 @@ def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
         {"k": "machine", **msgspec.to_builtins(ready.machine)},
         {"k": "clock", **msgspec.to_builtins(ready.clock)},
     ]
-    records += [_probe_record(ready.plan, name) for name in probes]
+    records += [
+        {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(ready.plan.probes[name])} for name in probes
+    ]
     records += [{"k": "build", **msgspec.to_builtins(made.build)} for made in executables]
     return protocol.seal(records)
-
-
-def _probe_record(plan: Plan, name: str) -> dict[str, object]:
-    return {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(plan.probes[name])}
 
 
 def check_machine(folder: Path, request: Request, contents: Contents) -> Machine:
@@ -320,7 +326,7 @@ def same_plan(
     folder: Path, request: Request, contents: Contents, ground: ResumedFrom
 ) -> tuple[Plan, dict[tuple[str, str], Executable]]:
     """The plan that the run had. Raises Failure (5) where an executable is another one now."""
-    plan = _plan(request, ground.catalog, ground.machine)
+    plan = plan_of(request, ground.catalog, ground.machine)
     executables = used(plan, ground.catalog)
     check_unchanged(executables.values())
     before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}

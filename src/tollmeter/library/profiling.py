@@ -61,7 +61,7 @@ def profile_suite(
     try:
         turns.take(tell, over)
     finally:
-        keep(folder, turns.profiles())
+        keep(folder, Profile, turns.profiles())
 
 
 def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile]:

@@ -11,7 +11,7 @@ from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Failure
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
-from tollmeter.report.charts.load_chart import beside
+from tollmeter.report.charts.memory import beside
 from tollmeter.saying import say
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 

@@ -19,7 +19,7 @@ from tollmeter.library.command_words import DEFAULT
 from tollmeter.library.prepare import Prepared
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.protocol import head, outcome
-from tollmeter.store.journal import NAME, Stream, streams
+from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import read_request
 from tollmeter.store.tail import is_written
 
@@ -88,13 +88,9 @@ def _of_run(folder: Path, ready: Prepared, executables: Mapping[tuple[str, str],
         (seen.point.probe, seen.point.abi) in same and seen.at_ns <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     ]  # fmt: skip
     minutes = (time.time() - (folder / NAME).stat().st_mtime) / 60
-    taken = tuple(_bytes(stream) for stream, _ in kept), tuple(seen for _, seen in kept)
+    taken = tuple(stream.text for stream, _ in kept), tuple(seen for _, seen in kept)
     return Reused(folder.name, minutes, *taken) if kept else None
 
 
 def _same(then: Machine, now: Machine) -> bool:
     return (then.host, then.cpu, then.kernel) == (now.host, now.cpu, now.kernel)
-
-
-def _bytes(stream: Stream) -> bytes:
-    return stream.text

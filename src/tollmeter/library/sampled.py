@@ -82,11 +82,13 @@ class ProfilePoint(NamedTuple):
     point: Point
     executable: Executable
 
+    def command(self) -> list[str]:
+        return [self.executable.path, *(f"{name}={value}" for name, value in self.point.parameters)]
+
 
 def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
     """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
-    words = [f"{name}={value}" for name, value in wanted.point.parameters]
-    visit = profiled(wanted.point.target, wanted.executable.path, words, sampling, _emulator(wanted.point.target))
+    visit = profiled(wanted.point.target, wanted.command(), sampling, _emulator(wanted.point.target))
     last, work = read_profile(visit.ended)
     records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
     return Slice(last, work, visit.counted or dict(hit for record in records for hit in record.hits))

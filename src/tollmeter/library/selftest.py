@@ -21,13 +21,11 @@ from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.library.derive import open_run
 from tollmeter.library.lies import HONEST, IN_PROBES, Lie, told
-from tollmeter.library.measure import measured
-from tollmeter.library.observing import unseen
+from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import Prepared, for_measuring, machine_of
+from tollmeter.library.prepare import Prepared, machine_of, plan_of
 from tollmeter.model import Abi, Book, Failure, Priority, Select, Suite, Value
 from tollmeter.numbers.percent import in_percent
-from tollmeter.plan import make
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
@@ -168,16 +166,7 @@ def _measured(
         tollmeter=VERSION, priority=priority,
         precision=_NEVER_REACHED,
     )  # fmt: skip
-    plan = make(
-        request.suite,
-        built,
-        machine,
-        budget_seconds=for_measuring(seconds),
-        seed=_SEED,
-        precision=_NEVER_REACHED,
-        priority=priority,
-    )
-    ready = Prepared(request, built, machine, clock, plan)
+    ready = Prepared(request, built, machine, clock, plan_of(request, built, machine))
     options = Options((), None, None, None, None, folder, "table", quiet=True, began=time.monotonic(), beside=True)
     measured(ready, options, unseen, stopping, in_passing=True)
     if stopping.asked:

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
 PENALTY = 15.0
 """Loss that a change point must save. Of modelled series of 20 to 100 values without a change less than 1 in 100 has
 one (bench/changes.py)."""

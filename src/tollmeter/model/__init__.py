@@ -6,88 +6,14 @@ Units are last in a name; a rate is per second; a size is in bytes; a time is in
 
 from __future__ import annotations
 
-from tollmeter.model.base import (
-    INDEX_FORMAT,
-    PRECISION,
-    RATIO_PRECISION,
-    REAL_CLOCKS,
-    UNITS,
-    Better,
-    ClaimVerdict,
-    Clock,
-    Condition,
-    Failure,
-    InferenceKind,
-    OpposedVerdict,
-    PlaceRelation,
-    Portion,
-    Priority,
-    Record,
-    Relation,
-    RunVerdict,
-    Severity,
-    Source,
-    StateName,
-    Status,
-    Unit,
-    Value,
-)
-from tollmeter.model.derived import (
-    Book,
-    Claim,
-    Evidence,
-    Fall,
-    Finding,
-    Index,
-    Inference,
-    Lengths,
-    Level,
-    Opposed,
-    Relative,
-    Row,
-    State,
-    Study,
-    Tally,
-    Toll,
-)
-from tollmeter.model.described import Abi, Build, Cache, Kind, Machine, Metric, Parameter, Probe, Role
-from tollmeter.model.measured import (
-    ClockReading,
-    Counted,
-    Marks,
-    Outcome,
-    RunInfo,
-    Sample,
-    Surroundings,
-    Uncompared,
-    Witness,
-    Work,
-)
-from tollmeter.model.profiled import Distances, Modelled, Profile, Share
-from tollmeter.model.requested import (
-    Archive,
-    Bend,
-    Beside,
-    BreakEven,
-    CacheModel,
-    FigureLine,
-    FigureMark,
-    Listed,
-    Option,
-    Pair,
-    Point,
-    Program,
-    Published,
-    PublishedShare,
-    RowOf,
-    Select,
-    StudyFigure,
-    Suite,
-    Visit,
-    Workload,
-)
-from tollmeter.model.samples import Columns, Lanes, Room, Samples
-from tollmeter.model.topology import CoreKind, HugePages, MemoryNode, Topology
+from tollmeter.model.base import *
+from tollmeter.model.derived import *
+from tollmeter.model.described import *
+from tollmeter.model.measured import *
+from tollmeter.model.profiled import *
+from tollmeter.model.requested import *
+from tollmeter.model.samples import *
+from tollmeter.model.topology import *
 
 __all__ = [
     "INDEX_FORMAT", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi", "Archive", "Bend", "Beside",

@@ -53,6 +53,12 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
     return metric.means if whole else None
 
 
+def whole_number(row: Row, name: str) -> int:
+    """A parameter that is a size or a count; 0 where there is none."""
+    value = row.parameters.get(name)
+    return value if isinstance(value, int) else 0
+
+
 def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *wanted: str) -> list[Row]:
     """The rows that have a number and mean one of `wanted`, in their order."""
     return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in wanted]

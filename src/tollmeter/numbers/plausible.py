@@ -66,20 +66,6 @@ def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: in
     return tuple(_refuse(row, broken[id(row)]) if id(row) in broken else row for row in rows)
 
 
-def notes(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks) -> tuple[str, ...]:
-    """What is odd but possible. A load that hits the first cache takes a whole number of cycles on every core that
-    is clocked, so the smallest buffer's latency tells whether the core clock is right."""
-    said = []
-    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
-        smallest, clock = group[0], core_clocks_hz.get(group[0].target)
-        if clock and smallest.median and smallest.unit == "ns" and smallest.clock in REAL_CLOCKS:
-            cycles = smallest.median * clock / 1e9
-            if abs(cycles - round(cycles)) > 0.03 * cycles:
-                said.append(f"the first cache answers after {cycles:.2f} cycles ({smallest.abi}), not a whole number: "
-                            "the core clock moved between this measurement and the control loop")  # fmt: skip
-    return tuple(said)
-
-
 def _refuse(row: Row, sentence: str) -> Row:
     empty = {"median": None, "low": None, "high": None, "minimum": None, "quartiles": (), "modes": ()}
     return msgspec.structs.replace(row, status="unstable", reason=sentence, **empty)

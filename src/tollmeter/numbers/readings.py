@@ -109,7 +109,7 @@ def _reading(
         body=body,
         control_iterations=control_iterations,
         control=control if len(control) and (control[:, 0] >= 0).all() else None,
-        lane_rates=np.array([_lane_rate(some) for some in lanes]) if in_company else None,
+        lane_rates=np.array([sum(done / ns for done, ns in some if ns > 0) for some in lanes]) if in_company else None,
         workers=len(lanes[0]) if in_company else 0,
         states=seen,
         set_aside=tuple(why for place in against.tolist() if (why := REASONS[place])),
@@ -121,11 +121,6 @@ def _lanes(samples: Samples, kept: NDArray[np.bool_]) -> list[Lanes]:
     """Of the samples that are used; none where no sample has any."""
     every = samples.lanes()
     return [some for some, is_used in zip(every, kept.tolist(), strict=True) if is_used] if any(every) else []
-
-
-def _lane_rate(lanes: Lanes) -> float:
-    """Iterations a nanosecond of all background companions together."""
-    return sum(done / ns for done, ns in lanes if ns > 0)
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:

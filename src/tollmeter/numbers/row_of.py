@@ -197,16 +197,14 @@ def _breaks_physics(found: Estimate, metric: Metric) -> str | None:
     """Nothing takes no time, and a part takes no longer than the whole."""
     if found.value > 0:
         lost = found.low <= 0 and metric.source != "difference"
-        return f"its time is not resolved from zero: {_reach(found, metric)}" if lost else None
+        return (
+            f"its time is not resolved from zero: {span(found.low, found.high, _cost_unit(metric))}" if lost else None
+        )
     if metric.source != "difference":
         return f"twice the work took no longer: {short(found.value, _cost_unit(metric))} for one"
     if found.high < 0:
         return f"the control took longer than the whole, by {short(-found.value, _cost_unit(metric))}"
     return f"not resolved from zero: at most {short(found.high, _cost_unit(metric))}"
-
-
-def _reach(found: Estimate, metric: Metric) -> str:
-    return span(found.low, found.high, _cost_unit(metric))
 
 
 def _cost_unit(metric: Metric) -> str:

@@ -9,7 +9,7 @@ from functools import reduce
 
 import msgspec
 
-from tollmeter.catalog import Catalog, unknown
+from tollmeter.catalog import Catalog, check_known, unknown
 from tollmeter.model import Failure, Machine, Point
 from tollmeter.plan import values
 
@@ -54,8 +54,7 @@ def _names(probe: str, catalog: Catalog) -> list[str]:
 
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
-    if name not in parameters:
-        raise unknown(f"parameter of {point.probe}", name, [*parameters])
+    check_known(f"parameter of {point.probe}", name, [*parameters])
     (value, *more) = values.read(parameters[name], written, machine)
     if more:
         raise Failure(f"--against {name}={written}: expected one value")

@@ -125,7 +125,8 @@ def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart],
         question=probe.question if probe else "",
         seen=tuple(part for part in seen if part),
         gaps=tuple(
-            MissingRows(status.replace("_", " "), reason, _rows(number)) for status, reason, number in gaps(rows)
+            MissingRows(status.replace("_", " "), reason, f"{number} row{'' if number == 1 else 's'}")
+            for status, reason, number in gaps(rows)
         ),
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
@@ -133,10 +134,6 @@ def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart],
         places=places,
         rows=tuple(_line(row, parameters, _sizes(probe)) for row in with_number),
     )
-
-
-def _rows(number: int) -> str:
-    return f"{number} row{'' if number == 1 else 's'}"
 
 
 def _anchor(name: str) -> str:

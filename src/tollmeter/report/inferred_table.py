@@ -21,15 +21,11 @@ def inferred_table(book: Book) -> Table | None:
     lines = [
         _line(book, inference)
         for inference in book.index.inferred
-        if inference.kind not in BEHIND or _has_no_gain(book, inference)
+        if inference.kind not in BEHIND
+        or (inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None)
     ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
     return table("Inferred", columns, lines) if lines else None
-
-
-def _has_no_gain(book: Book, inference: Inference) -> bool:
-    """Whether a direction was not timed, so that no line of its gain states the reason."""
-    return inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None
 
 
 def _line(book: Book, inference: Inference) -> Line:

@@ -12,9 +12,8 @@ from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
 from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
-from tollmeter.model import Book, Fall, Lengths, Parameter, Row, Value
+from tollmeter.model import Book, Fall, Lengths, Modelled, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
-from tollmeter.report.modelled import modelled_of, modelled_said, modelled_table
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 
@@ -124,11 +123,7 @@ def _groups(book: Book) -> list[_Group]:
     groups = [_group(book, key, rows) for key, rows in found.items()]
     useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
     order = list(PLACES)
-    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -_weight(g)))
-
-
-def _weight(group: _Group) -> int:
-    return sum(len(series.rows) for series in group.series)
+    return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
 
 
 def _group(book: Book, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
@@ -330,3 +325,48 @@ def _of_clock(group: _Group) -> str:
         unseen = f"; what a kernel does for a trap is not among them, so the {TRAPS} way is left out"
         return f"{said}{unseen if TRAPS in group.ways else ''}."
     return ""
+
+
+# ---- what a study's cache would miss --------------------------------------------------------------------------------
+
+
+def modelled_of(book: Book, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
+    return tuple(
+        model
+        for model in book.index.modelled
+        if (model.probe, model.target, model.parameters.get("precision", "")) == (probe, target, precision)
+    )
+
+
+def modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
+    """Misses of an operation by length, a line for each way of each ABI."""
+    known = [model for model in models if model.reason is None]
+    lengths = sorted({int(str(model.parameters[AXIS])) for model in known})
+    by_name: dict[str, dict[int, Modelled]] = {}
+    for model in known:
+        name = " ".join(filter(None, (model.abi, str(model.parameters.get("way", "")))))
+        by_name.setdefault(name, {})[int(str(model.parameters[AXIS]))] = model
+    lines = [
+        Line((name, *(_misses(by_length[n]) if n in by_length else DASH for n in lengths)))
+        for name, by_length in by_name.items()
+    ]
+    columns = [Column(f"N = {n:,}" if n == lengths[0] else f"{n:,}", True) for n in lengths]
+    title = f"{kernel}, modelled misses an operation"
+    return table(title, [Column(title), *columns], lines) if lines else None
+
+
+def modelled_said(book: Book, models: Sequence[Modelled]) -> str:
+    """What the model is, and why a part of it is missing."""
+    cache = book.suite.modelled if book.suite else None
+    if not models or cache is None:
+        return ""
+    reasons = dict.fromkeys(model.reason for model in models if model.reason)
+    missing = f" Not modelled: {'; '.join(filter(None, reasons))}." if reasons else ""
+    return (
+        f"Modelled, not measured: lines that a data cache of {size(cache.bytes)} would load, {cache.line} bytes each "
+        f"in {cache.ways} ways, told the program's own addresses, and emptied at each trap. {cache.assumed}{missing}"
+    )
+
+
+def _misses(model: Modelled) -> str:
+    return plain(model.misses) if model.misses else "0"

@@ -37,7 +37,7 @@ MOST_CHARACTERS = 60_000
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, rows, gaps and the command to run again. Where all of it is longer than
     MOST_CHARACTERS, rows are left out."""
-    parts = [_head(book), _interleaved(book), *_study(book)]
+    parts = [_head(book), _listed(interleaved.below_the_headline(book)), *_study(book)]
     parts += [
         grid_of(table)
         for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
@@ -51,25 +51,19 @@ def render(book: Book) -> str:
 
 def text(value: str) -> str:
     """Words that stay words: nothing in them is markup but a command, and nothing ends the line."""
-    return "".join(_code(piece) if command else SPECIAL.sub(r"\\\1", piece) for piece, command in parts(clean(value)))
-
-
-def _code(command: str) -> str:
-    """In a table's cell, too, where a bar would end it."""
-    return f"`{command.replace('|', _BAR)}`"
+    return "".join(  # a bar would end a table's cell, in a command too
+        f"`{piece.replace('|', _BAR)}`" if command else SPECIAL.sub(r"\\\1", piece)
+        for piece, command in parts(clean(value))
+    )
 
 
 def _head(book: Book) -> str:
-    facts = tables.machine_facts(book)
+    facts = tables.facts_of(book.index.machine)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
     found_problems = problems(book)
     problem_line = f"**{text(found_problems.lead)}**{text(str(found_problems).removeprefix(found_problems.lead))}"
     worthy = (text(headline(book)), problem_line, text(tables.upper(worth.verdict(book))))
     return "\n\n".join([*lines, *filter(None, worthy)])
-
-
-def _interleaved(book: Book) -> str:
-    return _listed(interleaved.below_the_headline(book))
 
 
 def _study(book: Book) -> list[str]:
@@ -88,7 +82,9 @@ def _study(book: Book) -> list[str]:
         grid_of(claims_table(answered.answers)),
         *said,
         *listed,
-        *_programs(book),
+        *map(grid_of, program_tables(book)),
+        *attribution(largest(book)),
+        *map(text, program_remarks(book)),
         *_answer(book, suite),
     ]
 
@@ -101,11 +97,6 @@ def _answer(book: Book, suite: Suite) -> list[str]:
         for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
                      *map(text, block.said))
     ]  # fmt: skip
-
-
-def _programs(book: Book) -> list[str]:
-    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
-    return [*map(grid_of, program_tables(book)), *attribution(largest(book)), *map(text, program_remarks(book))]
 
 
 def attribution(attributions: Sequence[Attribution]) -> list[str]:

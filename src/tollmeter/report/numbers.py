@@ -242,9 +242,3 @@ def clock_face(seconds: float) -> str:
     """Time left as m:ss."""
     whole = max(0, round(seconds))
     return f"{whole // 60}:{whole % 60:02d}"
-
-
-def parameter(name: str, value: int | str, sizes: frozenset[str] | set[str]) -> str:
-    """`size 384 KiB`, `chains 4`, `pages huge`: sizes names the parameters that are in bytes."""
-    text = str(size(value)) if name in sizes and isinstance(value, int) else str(value)
-    return f"{name} {text}"

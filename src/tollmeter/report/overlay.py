@@ -127,7 +127,7 @@ def _side(book: Book, letter: str, label: str) -> Side:
     run, memory = book.index.run, tables.memory_table(book)
     return Side(
         letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(book)} · {tables.extent(book)}",
-        facts=tables.machine_facts(book), verdict=f"{worth.word(run)}: {worth.meaning(book)}",
+        facts=tables.facts_of(book.index.machine), verdict=f"{worth.word(run)}: {worth.meaning(book)}",
         unfinished="" if run.verdict == "interrupted" else tables.unfinished(book),
         memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(book),
     )  # fmt: skip

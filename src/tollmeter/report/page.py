@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tollmeter.files import write_whole
-from tollmeter.inference.system_sizes import disagrees
+from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Failure
 from tollmeter.report import interleaved, look, tables, topology, ways_out, worth
 from tollmeter.report.attempts import listings
@@ -107,7 +107,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     index = book.index
     return {
         "run": index.run,
-        "facts": tables.machine_facts(book),
+        "facts": tables.facts_of(index.machine),
         "when": tables.when(book),
         "extent": tables.extent(book),
         "answer": headline(book),

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Machine, Point, Probe, Row, Suite
-from tollmeter.numbers.meanings import meaning, native, with_meaning
+from tollmeter.numbers.meanings import meaning, native, whole_number, with_meaning
 from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
@@ -169,19 +169,14 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
     by_level: dict[str, str] = {}
     below = 0
     for cache in sorted(caches, key=lambda cache: cache.level):
-        inside = [row for row in rows if below < _bytes(row) <= cache.size_bytes * 0.75]
+        inside = [row for row in rows if below < whole_number(row, "size") <= cache.size_bytes * 0.75]
         if inside:
             name = f"L{cache.level}d" if cache.kind == "data" else f"L{cache.level}"
             middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
-            by_level[name] = _value(min(inside, key=lambda row: abs(math.log(_bytes(row) / middle))))
+            by_level[name] = _value(min(inside, key=lambda row: abs(math.log(whole_number(row, "size") / middle))))
         below = cache.size_bytes
-    beyond = [row for row in rows if below and _bytes(row) >= 2 * below]
-    return by_level | ({"memory": _value(max(beyond, key=_bytes))} if beyond else {})
-
-
-def _bytes(row: Row) -> int:
-    value = row.parameters.get("size", 0)
-    return value if isinstance(value, int) else 0
+    beyond = [row for row in rows if below and whole_number(row, "size") >= 2 * below]
+    return by_level | ({"memory": _value(max(beyond, key=lambda row: whole_number(row, "size")))} if beyond else {})
 
 
 def _value(row: Row) -> str:

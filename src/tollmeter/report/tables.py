@@ -16,8 +16,8 @@ import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
+from tollmeter.inference.hierarchy import disagrees
 from tollmeter.inference.nodes import slowest_remote
-from tollmeter.inference.system_sizes import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
 from tollmeter.report.doubt import (
@@ -90,10 +90,6 @@ def without_column(table: Table, gone: int) -> Table:
     """The same less one column, by its place."""
     rows = [replace(row, cells=(*row.cells[:gone], *row.cells[gone + 1 :])) for row in table.rows]
     return replace(table, columns=(*table.columns[:gone], *table.columns[gone + 1 :]), rows=tuple(rows))
-
-
-def machine_facts(book: Book) -> tuple[str, ...]:
-    return facts_of(book.index.machine)
 
 
 def facts_of(machine: Machine) -> tuple[str, ...]:

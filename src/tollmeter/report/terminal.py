@@ -139,7 +139,8 @@ def _left_out(book: Book, console: Console, width: int) -> None:
 
 
 def _heading(book: Book, console: Console, width: int) -> None:
-    wrapped(console, " · ".join([*tables.machine_facts(book), duration(book.index.run.seconds)]), width, style="dim")
+    facts = (*tables.facts_of(book.index.machine), duration(book.index.run.seconds))
+    wrapped(console, " · ".join(facts), width, style="dim")
     console.print()
 
 

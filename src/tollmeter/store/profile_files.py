@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,43 +13,19 @@ from tollmeter.files import read_regular, write_whole
 from tollmeter.model import Distances, Failure, Modelled, Profile, Record
 from tollmeter.protocol import clean
 
-KEPT, MODELLED, DISTANCES = "profiles.json", "modelled.json", "distances.json"
+KEPT = "profiles.json"
+_NAMES: dict[type[Record], str] = {Profile: KEPT, Modelled: "modelled.json", Distances: "distances.json"}
 _MOST_BYTES = 64 << 20
 T = TypeVar("T", bound=Record)
 
 
-def keep(folder: Path, profiles: Iterable[Profile]) -> None:
-    _keep(folder / KEPT, profiles)
+def keep(folder: Path, form: type[T], records: Iterable[T]) -> None:
+    write_whole(folder / _NAMES[form], msgspec.json.encode(tuple(records)))
 
 
-def keep_modelled(folder: Path, modelled: Iterable[Modelled]) -> None:
-    _keep(folder / MODELLED, modelled)
-
-
-def keep_distances(folder: Path, distances: Iterable[Distances]) -> None:
-    _keep(folder / DISTANCES, distances)
-
-
-def _keep(path: Path, records: Iterable[Record]) -> None:
-    write_whole(path, msgspec.json.encode(tuple(records)))
-
-
-def kept(folder: Path) -> Sequence[Profile]:
+def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
     """None were taken: empty. Raises Failure (5) where the file is damaged."""
-    return _kept(folder / KEPT, Profile)
-
-
-def kept_modelled(folder: Path) -> Sequence[Modelled]:
-    """Likewise."""
-    return _kept(folder / MODELLED, Modelled)
-
-
-def kept_distances(folder: Path) -> Sequence[Distances]:
-    """Likewise."""
-    return _kept(folder / DISTANCES, Distances)
-
-
-def _kept(path: Path, form: type[T]) -> tuple[T, ...]:
+    path = folder / _NAMES[form]
     try:
         records = clean(msgspec.json.decode(read_regular(path, _MOST_BYTES)))
         return tuple(msgspec.convert(records, list[form]))  # type: ignore[valid-type]

@@ -3,33 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import inf
-
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import refused
+from tollmeter.targets.child import Ended
+from tollmeter.targets.exit_reasons import Asking
 
 
-class Absent:
+class Absent(Asking):
     """Implements targets.Target."""
 
     def __init__(self, name: str, failure: Failure) -> None:
         self.name = name
         self._failure = failure
-
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Nothing to prepare it in."""
-
-    def close(self) -> None:
-        """Nothing was opened."""
-
-    def describe(self, executable: str) -> bytes:
-        del executable
-        raise self._failure
-
-    def machine(self, executable: str) -> bytes:
-        del executable
-        raise self._failure
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         del executable
@@ -37,3 +22,10 @@ class Absent:
 
     def interrupt(self) -> None:
         """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def _answered(self, executable: str, option: str) -> Ended:
+        del executable, option
+        raise self._failure

@@ -357,3 +357,13 @@ def _drain(pipe: int, output: bytearray) -> bool:
             return False
         output += chunk
     return True
+
+
+# ---- a process that ends with this one ------------------------------------------------------------------------------
+
+_SAME_PARENT = '[ "$PPID" = "$0" ] && exec "$@"'
+
+
+def leashed(command: Sequence[str]) -> list[str]:
+    """The command to start instead. To be started by this process, from a thread that lives as long as it does."""
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _SAME_PARENT, str(os.getpid()), *command]

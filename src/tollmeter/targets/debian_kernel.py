@@ -14,7 +14,7 @@ import shutil
 import struct
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -92,9 +92,6 @@ def _locked(folder: Path) -> Iterator[None]:
 def _download(wanted: KernelChoice, folder: Path) -> None:
     """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
     state = cache_folder() / f"apt-{wanted.architecture}"
-    for name in ("lists/partial", "archives/partial"):
-        (state / name).mkdir(parents=True, exist_ok=True)
-    (state / "status").touch()
     why = ""
     ways: list[Callable[[KernelChoice, Path], str | None]] = [_of_installer, _of_system]
     for way in ways if wanted.installer else [_of_system]:
@@ -146,26 +143,38 @@ def _got(wanted: KernelChoice, state: Path, package: str, folder: Path) -> str:
 def _apt(
     wanted: KernelChoice, state: Path, words: Sequence[str], folder: Path | None = None
 ) -> commands.CompletedProcess[str]:
-    settings = {
-        "APT::Architecture": wanted.architecture,
-        "APT::Architectures::": wanted.architecture,
-        "APT::Sandbox::User": "",
-        "Dir::State": str(state),
-        "Dir::State::status": str(state / "status"),
-        "Dir::Cache": str(state),
-        "Acquire::Languages": "none",
-    }
+    own = {"APT::Architecture": wanted.architecture, "APT::Architectures::": wanted.architecture}
+    lists = own_lists(state)
     if (state / _SOURCES).is_file():
-        settings |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
-    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+        own |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
+    missing = "guests run Debian's kernels, and there is no apt here to download one"
+    return run_apt([words[0], "-q", *options_of(own), *lists, *words[1:]], folder, missing)
+
+
+def own_lists(state: Path) -> list[str]:
+    """Options of apt for lists of our own in a folder: the system's lists and packages stay as they are."""
+    for name in ("lists/partial", "archives/partial"):
+        (state / name).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    return options_of({
+        "APT::Sandbox::User": "", "Dir::State": state, "Dir::State::status": state / "status", "Dir::Cache": state,
+        "Acquire::Languages": "none",
+    })  # fmt: skip
+
+
+def options_of(settings: Mapping[str, object]) -> list[str]:
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands.CompletedProcess[str]:
+    """Raises Failure (5) where it does not answer; missing: the sentence where there is no apt."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         return commands.run(
-            "checkout", [words[0], "-q", *options, *words[1:]],
-            capture_output=True, text=True, timeout=_APT_S, cwd=folder, env=environment,
-        )  # fmt: skip
+            "checkout", words, capture_output=True, text=True, timeout=_APT_S, cwd=folder, env=environment
+        )
     except FileNotFoundError as error:
-        raise Failure("guests run Debian's kernels, and there is no apt here to download one", 5) from error
+        raise Failure(missing, 5) from error
     except commands.TimeoutExpired as error:
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 

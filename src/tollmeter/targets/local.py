@@ -7,17 +7,15 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 
-from tollmeter.model import Failure, Visit
+from tollmeter.model import Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets import native_loader
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble, trouble_of_visit
+from tollmeter.targets.exit_reasons import Asking, later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
 from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupQueue, SetupSchedule
 
-_ASKING_S = 20.0
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
 
@@ -42,7 +40,7 @@ def _setup_request(visit: Visit, cpu: int) -> str:
     return " ".join((*words(visit), f"--ahead={cpu}"))
 
 
-class Local:
+class Local(Asking):
     """Implements targets.Target. One resident process serves all visits of a layout."""
 
     name: str = "local"
@@ -57,12 +55,6 @@ class Local:
         )
         self._residents = Residents()
         self._held_bytes: dict[LayoutKey, int] = {}
-
-    def describe(self, executable: str) -> bytes:
-        return self._ask(executable, "--describe")
-
-    def machine(self, executable: str) -> bytes:
-        return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
@@ -182,9 +174,6 @@ class Local:
             self._held_bytes[key] = resident.bytes
         self._residents.keep(key, resident)
 
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Does nothing: the executables are here."""
-
     def close(self) -> None:
         """Ends resident processes and set-ups."""
         self._setups.close()
@@ -195,15 +184,8 @@ class Local:
         if self._child:
             self._child.signal(signal.SIGINT)
 
-    def _ask(self, executable: str, option: str) -> bytes:
-        try:
-            ended = self._finish(self._command(executable, (option,)), _ASKING_S)
-        except OSError as error:
-            raise Failure(f"{executable} {option}: {not_started(error)[1]}", exit_code=5) from error
-        ill = trouble(ended, int(_ASKING_S * 1000))
-        if ill:
-            raise Failure(f"{executable} {option}: {ill[1]}", exit_code=5)
-        return ended.output
+    def _answered(self, executable: str, option: str) -> Ended:
+        return self._finish(self._command(executable, (option,)), self.asking_s)
 
     def _command(self, executable: str, arguments: Sequence[str]) -> list[str]:
         return [*native_loader.command(executable), *arguments]

@@ -17,7 +17,7 @@ from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import leashed
 from tollmeter.targets.temporary_folder import scratch
 
 CONFIGURATION = "TOLL_SSH_CONFIG"

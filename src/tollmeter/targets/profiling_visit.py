@@ -10,15 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.model import Failure
+from tollmeter.model import CacheModel, Failure
 from tollmeter.targets import native_loader
-from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import Child, Ended, leashed
 from tollmeter.targets.qemu_user import emulator_here
 from tollmeter.targets.temporary_folder import scratch
 
+DISTANCES, MISSES = "distances.so", "misses.so"
+"""Plugins of build/emulator that see the address of each access."""
+LINE_BYTES = 64
+ONE_IN = 2
+"""One line in this many is observed. Of the 512 lines of a first cache 64 would be too few: counts near its size would
+be random (docs/decisions/0024)."""
 BESIDE_S, TIMES = 30.0, 6
-_PAGE_BYTES = 65536
+_PAGE_BYTES, _LIMIT_S = 65536, 60.0
 
 
 class Asked(NamedTuple):
@@ -38,20 +43,20 @@ class ProfiledVisit(NamedTuple):
     counted: dict[int, int]
 
 
-def profiled(target: str, executable: str, words: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
+def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
     """emulator: build/emulator, with its plugins. Raises Failure (6) where a place has no sampler, OSError where the
     executable cannot be started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
-        return ProfiledVisit(Child([*native_loader.command(executable), *words], environment).finish(limit_s), {})
+        return ProfiledVisit(Child([*native_loader.command(command[0]), *command[1:]], environment).finish(limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
-    return _counted(place, [executable, *words], asked, emulator, limit_s)
+    return _counted(place, command, asked, emulator, limit_s)
 
 
-def _counted(place: str, command: list[str], asked: Asked, emulator: Path, limit_s: float) -> ProfiledVisit:
+def _counted(place: str, command: Sequence[str], asked: Asked, emulator: Path, limit_s: float) -> ProfiledVisit:
     held = scratch("toll-profile-")
     try:
         page, hits = held.path / "page", held.path / "hits"
@@ -81,3 +86,58 @@ def _read_hits(path: Path) -> dict[int, int]:
         address, count = line.split()
         hits[int(address)] = hits.get(int(address), 0) + int(count)
     return hits
+
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+class MeasuredDistances(NamedTuple):
+    """loads: by size in bytes, how many loads a prefetcher would have foreseen, and how many others, of all that was
+    timed."""
+
+    ended: Ended
+    loads: tuple[tuple[float, int, int], ...]
+
+
+class ModelledMisses(NamedTuple):
+    """Of the timed part: lines that were fetched, and how often the cache was flushed."""
+
+    ended: Ended
+    misses: int
+    flushes: int
+
+
+def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> MeasuredDistances:
+    """The stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
+    command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
+    ended, told = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
+    lines = (line.split() for line in told.splitlines())
+    return MeasuredDistances(
+        ended, tuple((LINE_BYTES * float(held), int(foreseen), int(others)) for held, foreseen, others in lines)
+    )
+
+
+def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
+    """The misses of a model of a cache (emulator/misses.c). Raises Failure as `_observed`, and where the plugin told
+    nothing."""
+    shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
+    ended, told = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
+    numbers = told.split()
+    if len(numbers) != 3:
+        raise Failure(f"the model of a cache under {target} told nothing", 6)
+    return ModelledMisses(ended, int(numbers[1]), int(numbers[2]))
+
+
+def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> tuple[Ended, str]:
+    """Runs one visit under a plugin, and returns what the plugin told too. plugin: its path in build/emulator, and its
+    own arguments. Raises Failure (6) where the target reports no addresses."""
+    kind, _, place = target.partition(":")
+    if kind != "qemu-user":
+        raise Failure(f"{target} does not report addresses: qemu-user does", 6)
+    held = scratch("toll-addresses-")
+    try:
+        page, output = held.path / "page", held.path / "told"
+        ended = beside_counter(place, command, asked, page, f"{plugin},gate={page},told={output}", limit_s=_LIMIT_S)
+        return ended, output.read_text(encoding="ascii") if output.is_file() else ""
+    finally:
+        held.close()

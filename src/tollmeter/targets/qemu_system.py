@@ -18,7 +18,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -31,13 +31,11 @@ from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import KernelChoice
-from tollmeter.targets.exit_reasons import not_started, patience_s, trouble, trouble_of_visit
-from tollmeter.targets.initramfs import archive
+from tollmeter.targets.exit_reasons import Asking, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.temporary_folder import scratch
 from tollmeter.targets.wire import Gone, Slow, Wire
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
-_ASKING_S = 20.0
 _SLOWNESS, _GRACE_S = 5.0, 5.0
 """A deadline passes in virtual time, of which an emulator on a busy machine may make a fifth of a second a second."""
 
@@ -137,7 +135,7 @@ def clock_here(name: str) -> Clock:
     return "hardware" if board and board.cpu and not kvm.lack(board.cpu) else "virtual"
 
 
-class Guest:
+class Guest(Asking):
     """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its files while it lives.
 
     Raises Failure where the board is not known or its emulator is not here.
@@ -175,12 +173,6 @@ class Guest:
             self._stop()
             with contextlib.suppress(Failure):
                 self._awake(limit_s).sleep()
-
-    def describe(self, executable: str) -> bytes:
-        return self._ask(executable, "--describe")
-
-    def machine(self, executable: str) -> bytes:
-        return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
@@ -220,15 +212,8 @@ class Guest:
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
-    def _ask(self, executable: str, option: str) -> bytes:
-        try:
-            ended = self._finish(executable, [option], _ASKING_S * _SLOWNESS)
-        except OSError as error:
-            raise Failure(f"{executable} {option}: {not_started(error)[1]}", exit_code=5) from error
-        ill = trouble(ended, int(_ASKING_S * 1000))
-        if ill:
-            raise Failure(f"{executable} {option}: {ill[1]}", exit_code=5)
-        return ended.output
+    def _answered(self, executable: str, option: str) -> Ended:
+        return self._finish(executable, [option], self.asking_s * _SLOWNESS)
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
         """Raises OSError where the executable cannot be read or started, Failure where there is no guest."""
@@ -346,3 +331,36 @@ def _limit(gone: Gone) -> Trouble:
 def _siblings(executable: Path) -> list[str]:
     """All executables of its folder, which later visits of this guest may request."""
     return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]
+
+
+# ---- the first file system of a Linux guest -------------------------------------------------------------------------
+
+_MAGIC = b"070701"
+_FOLDER, _PROGRAM = 0o040755, 0o100755
+_LAST = "TRAILER!!!"
+
+
+def archive(programs: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
+    """Executables by their absolute path, with every folder on the way to one, and others that are to be there."""
+    needed = {parent for path in programs for parent in _parents(path)} | {folder.strip("/") for folder in folders}
+    parts = [_entry(number, folder, _FOLDER, b"") for number, folder in enumerate(sorted(needed), 1)]
+    for number, (path, content) in enumerate(sorted(programs.items()), len(parts) + 1):
+        parts.append(_entry(number, path.strip("/"), _PROGRAM, content))
+    return b"".join([*parts, _entry(0, _LAST, 0, b"")])
+
+
+def _parents(path: str) -> list[str]:
+    steps = path.strip("/").split("/")[:-1]
+    return ["/".join(steps[: count + 1]) for count in range(len(steps))]
+
+
+def _entry(inode: int, name: str, mode: int, content: bytes) -> bytes:
+    spelled = name.encode() + b"\0"
+    links, nobody = 1, 0
+    numbers = (inode, mode, nobody, nobody, links, 0, len(content), 0, 0, 0, 0, len(spelled), 0)
+    header = _MAGIC + b"".join(b"%08x" % number for number in numbers)
+    return _padded(header + spelled) + _padded(content)
+
+
+def _padded(text: bytes) -> bytes:
+    return text + bytes(-len(text) % 4)

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from tollmeter.distribution import install_line
 from tollmeter.model import Failure
-from tollmeter.targets.child import Ended
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import Ended, leashed
 from tollmeter.targets.local import Local
 from tollmeter.targets.temporary_folder import scratch
 

@@ -15,7 +15,6 @@ import re
 import select
 import time
 from collections.abc import Sequence
-from math import inf
 from pathlib import Path
 
 import msgspec
@@ -23,13 +22,13 @@ import msgspec
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
 from tollmeter.targets.child import Ended
-from tollmeter.targets.exit_reasons import not_started, trouble
+from tollmeter.targets.exit_reasons import Asking, not_started, trouble
 from tollmeter.targets.external_clock import timed_over
 from tollmeter.targets.lines import Port
 
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ATTEMPTS = 3
-_ASKING_S, _GRACE_S = 20.0, 5.0
+_GRACE_S = 5.0
 _QUIET_S = 0.3
 """Behind a whole stream: how the program ended, if the line lets it through."""
 _MOST_BYTES = 2 * 1024 * 1024
@@ -38,7 +37,7 @@ _ITS_OUTPUT = "-"
 """Where a program over there makes its marks."""
 
 
-class SerialLine:
+class SerialLine(Asking):
     """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there.
 
     timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again.
@@ -50,15 +49,6 @@ class SerialLine:
         self._port = Port(name.partition("+")[0].removeprefix("serial:"))
         self._stamps: list[Stamp] = []
         self._silent: Failure | None = None
-
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Nothing to do: what the board has was put there before it started."""
-
-    def describe(self, executable: str) -> bytes:
-        return self._printed(executable, "--describe")
-
-    def machine(self, executable: str) -> bytes:
-        return self._printed(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
@@ -88,16 +78,12 @@ class SerialLine:
     def close(self) -> None:
         self._port.close()
 
-    def _printed(self, executable: str, option: str) -> bytes:
-        """Raises Failure where no whole stream came."""
-        try:
-            ended = self._run_with_retries([_over_there(executable), option], _ASKING_S)
-        except OSError as error:
-            raise Failure(f"{executable} {option}: {not_started(error)[1]}", 5) from error
-        ill = trouble(ended, int(_ASKING_S * 1000))
-        if ill or not _is_whole(ended.output):
-            raise Failure(f"{executable} {option}: {ill[1] if ill else 'its records did not arrive whole'}", 5)
-        return ended.output
+    def _answered(self, executable: str, option: str) -> Ended:
+        """Raises Failure too where no whole stream came."""
+        ended = self._run_with_retries([_over_there(executable), option], self.asking_s)
+        if not _is_whole(ended.output) and not trouble(ended, 0):
+            raise Failure(f"{executable} {option}: its records did not arrive whole", 5)
+        return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
         """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure

@@ -13,18 +13,16 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from math import inf
 from pathlib import Path
 
 from tollmeter import commands
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.exit_reasons import patience_s, trouble, trouble_of_visit
+from tollmeter.targets.exit_reasons import Asking, patience_s, trouble_of_visit
 from tollmeter.targets.openssh import LOST, Connection
 from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script
 
-_ASKING_S = 30.0
 _GRACE_S = 10.0
 _MOST_BLOCKS = 40_000
 """Of 512 bytes, in the file that takes what a probe prints: more than the host would read."""
@@ -55,12 +53,14 @@ exec env -i PATH="$PATH" LC_ALL=C TOLL_SERVE=1 {there}"""
 _CLOSE = f': > "$folder"/closed; {_END}'
 
 
-class Ssh:
+class Ssh(Asking):
     """Implements targets.Target for one host. options: more words for ssh. Raises Failure for what is no host."""
+
+    asking_s = 30.0
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         self._connection = Connection(host, options)
-        self.name = f"ssh:{host}"
+        self.name, self.where = f"ssh:{host}", f" on {host}"
         self._host = host
         self._held: TemporaryFolder | None = None
         self._copied: dict[str, str] = {}
@@ -71,15 +71,6 @@ class Ssh:
         atexit.register(self.close)
 
     # ---- what a target offers ------------------------------------------------------------------------------------
-
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Does nothing: each executable is copied at its first visit."""
-
-    def describe(self, executable: str) -> bytes:
-        return self._ask(executable, "--describe")
-
-    def machine(self, executable: str) -> bytes:
-        return self._ask(executable, "--machine")
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         usual_s = visit.deadline_ms / 1000 + _GRACE_S
@@ -125,14 +116,11 @@ class Ssh:
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
-    def _ask(self, executable: str, option: str) -> bytes:
-        ended = self._finish(executable, [option], _ASKING_S)
+    def _answered(self, executable: str, option: str) -> Ended:
+        ended = self._finish(executable, [option], self.asking_s)
         if ended.status == LOST and not ended.limit:
             raise self._connection.lost(ended.output)
-        ill = trouble(ended, int(_ASKING_S * 1000))
-        if ill:
-            raise Failure(f"{executable} {option} on {self._host}: {ill[1]}", exit_code=5)
-        return ended.output
+        return ended
 
     def _finish(self, executable: str, arguments: Sequence[str], limit_s: float) -> Ended:
         """Raises Failure where the other machine cannot be reached, written to, or cannot run it."""
@@ -154,7 +142,7 @@ class Ssh:
 
     def _quietly(self, script: str) -> None:
         try:
-            self._connection.run(script, b"", _ASKING_S)
+            self._connection.run(script, b"", self.asking_s)
         except (OSError, Failure):
             return
 
@@ -183,7 +171,7 @@ class Ssh:
         template = '"${TMPDIR:-/tmp}/toll.XXXXXXXXXX"'
         try:
             command = self._connection.command(folder_script(template, _CLOSE))
-            held = TemporaryFolder(command, self._connection.environment, _ASKING_S, origin="typed")
+            held = TemporaryFolder(command, self._connection.environment, self.asking_s, origin="typed")
         except Failure as failure:
             raise Failure(f"{self._host} has no folder for the probes: {failure.sentence}", 5) from failure
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+/toll\.[A-Za-z0-9]+", str(held.path)):
@@ -199,7 +187,7 @@ class Ssh:
             raise Failure(f"{executable}: {error.strerror}", 5) from error
         # The hash in its name keeps probes of one name for several ABIs apart.
         there = f"{folder}/{hashlib.sha256(content).hexdigest()[:16]}.{Path(executable).name}"
-        done = self._connection.run(_COPY.format(there=shlex.quote(there)), content, _ASKING_S)
+        done = self._connection.run(_COPY.format(there=shlex.quote(there)), content, self.asking_s)
         if done.returncode == _CANNOT_RUN:
             self._foreign.add(executable)
             raise Failure(f"the kernel of {self._host} cannot run it", 5)

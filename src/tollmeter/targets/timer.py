@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from tollmeter import commands
 from tollmeter.model import Failure
@@ -18,7 +18,6 @@ Input = Literal["n", "m"]
 """Of a run: the file of all commands, or what the last command wrote to memory."""
 Output = Literal["n", "m", "p", "i", "f"]
 """Of a run: nowhere, memory, a pipe, inherited, a file."""
-OUTPUTS: tuple[Output, ...] = get_args(Output)
 
 
 class Words(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tollmeter import commands
-from tollmeter.targets.leash import leashed
+from tollmeter.targets.child import leashed
 
 MOST_BYTES = 2 * 1024 * 1024
 """An emulated serial line is slow: at half a megabyte a second, this is seconds."""

@@ -20,6 +20,7 @@ from tollmeter.targets import Target, native_loader
 from tollmeter.targets.qemu_system import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
+from tollmeter.toolchain.making import outside_make
 from tollmeter.toolchain.trusted import complaint
 
 _TRIAL = "int main(void) { return 0; }"
@@ -165,7 +166,7 @@ def make_beside(root: Path, need: str) -> None:
     """Makes a file of build/emulator where it is missing or stale. Raises Failure (5)."""
     done = commands.run(
         "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
-        cwd=root, capture_output=True, text=True, env=_outside_make(),
+        cwd=root, capture_output=True, text=True, env=outside_make(),
     )  # fmt: skip
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
@@ -177,8 +178,3 @@ def needs(target: str) -> tuple[str, ...]:
     if target.startswith("qemu-user:"):
         return ("count.so",)
     return (BOARDS[target].ours,) if target in BOARDS else ()
-
-
-def _outside_make() -> dict[str, str]:
-    """A make that started this process has options of its own, which mean nothing to another."""
-    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}

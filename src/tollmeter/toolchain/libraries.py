@@ -25,9 +25,10 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Failure, Record
+from tollmeter.targets.debian_kernel import own_lists, run_apt
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
-_APT_S = 300
+_MISSING = "there is no apt here to bring it with"
 _NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
@@ -198,7 +199,7 @@ def _fetch(library: Library, folder: Path) -> None:
 
 def _download(library: Library, address: str, packed: Path) -> None:
     words = [APT_HELPER, "-o", "APT::Sandbox::User=", "download-file", address, f"{packed}", f"SHA256:{library.sha256}"]
-    done = _apt(words, packed.parent)
+    done = run_apt(words, packed.parent, _MISSING)
     if done.returncode != 0 or not packed.is_file():
         raise Failure(f"{library.title} cannot be fetched: {_first_error(done.stderr)}", 5)
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()
@@ -245,8 +246,8 @@ def _address(library: Library, scratch: Path) -> str:
     """Where it lies, by the system's lists; where these do not know the package, by our own."""
     address, said = _looked_up(library, scratch, [])
     if address is None:
-        own = _own_lists(scratch / "apt")
-        _apt(["apt-get", "-q", *own, "update"], scratch)
+        own = own_lists(scratch / "apt")
+        run_apt(["apt-get", "-q", *own, "update"], scratch, _MISSING)
         address, said = _looked_up(library, scratch, own)
     if address is None:
         raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {said}", 5)
@@ -256,30 +257,9 @@ def _address(library: Library, scratch: Path) -> str:
 def _looked_up(library: Library, scratch: Path, options: Sequence[str]) -> tuple[str | None, str]:
     """The address, or apt's error. An archive lies where the packages that are built from it lie."""
     exact = f"{library.package}={library.version}" if library.version else library.package
-    done = _apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch)
+    done = run_apt(["apt-get", "-q", *options, "download", "--print-uris", exact], scratch, _MISSING)
     match = re.search(r"^'([^']+)/([^/']+)'", done.stdout, re.MULTILINE)
     return f"{match[1]}/{library.archive or match[2]}" if match else None, _first_error(done.stderr)
-
-
-def _own_lists(state: Path) -> list[str]:
-    for name in ("lists/partial", "archives/partial"):
-        (state / name).mkdir(parents=True, exist_ok=True)
-    (state / "status").touch()
-    settings = {"Dir::State": state, "Dir::State::status": state / "status", "Dir::Cache": state,
-                "APT::Sandbox::User": "", "Acquire::Languages": "none"}  # fmt: skip
-    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-
-
-def _apt(words: Sequence[str], folder: Path) -> commands.CompletedProcess[str]:
-    environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        return commands.run(
-            "checkout", words, capture_output=True, text=True, timeout=_APT_S, cwd=folder, env=environment
-        )
-    except FileNotFoundError as error:
-        raise Failure("there is no apt here to bring it with", 5) from error
-    except commands.TimeoutExpired as error:
-        raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 
 def _first_error(text: str) -> str:

@@ -79,7 +79,7 @@ def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[
             cwd=root,
             stdout=commands.PIPE,
             stderr=said,
-            env=_environment(),
+            env={"GLIBC_TUNABLES": _HUGE_PAGES, **outside_make(), "LC_ALL": "C"},  # in one language, since it is read
             text=True,
             errors="replace",
         )
@@ -128,7 +128,6 @@ def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
     return ["make", *options, *(f"{name}={value}" for name, value in variables.items()), *goals]
 
 
-def _environment() -> dict[str, str]:
-    """In one language, since it is read. A make that started this one has options of its own, which mean nothing."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    return {"GLIBC_TUNABLES": _HUGE_PAGES, **kept, "LC_ALL": "C"}
+def outside_make() -> dict[str, str]:
+    """A make that started this process has options of its own, which mean nothing to another."""
+    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}

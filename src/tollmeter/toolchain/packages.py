@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -45,6 +45,19 @@ def install_for(root: Path, wanted: Wanted, targets: Sequence[str], machine: str
         if not install(root, packages):
             return
         tried.update(packages)
+
+
+def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
+    """The compilers of some ABIs. Missing ones are installed, all at once. Raises Failure (5) where one cannot be, with
+    the command that would."""
+    compilers = {name: find_compiler(abi) for name, abi in known.items()}
+    gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
+    if install(root, [package for gap in gaps for package in gap.packages]):
+        compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
+    for name, compiler in compilers.items():
+        if isinstance(compiler, Gap):
+            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
+    return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, str)}
 
 
 def missing_anywhere(root: Path) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from altair.utils.schemapi import debug_mode
@@ -20,14 +21,10 @@ from tollmeter.report.charts import (
     distribution_chart,
     generic,
     kernel,
-    load_chart,
     memory,
-    programs,
-    published,
     redrawn,
     sentences,
     steadiness,
-    transfer,
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.charts.chart_files import pictures
@@ -37,29 +34,29 @@ __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     redrawn.redrawn,
-    published.published,
+    redrawn.published,
     answer.profiles,
     answer.break_even,
     memory.latency,
     memory.bandwidth,
     kernel.ladder,
     cores.core_to_core,
-    transfer.transfer,
+    cores.transfer,
     memory.parallelism,
-    load_chart.load,
+    memory.load,
     memory.stride,
     memory.line,
     kernel.hand_off,
     kernel.switches,
-    kernel.traps,
-    kernel.faults,
+    partial(kernel.of_subject, subject=kernel.TRAPS),
+    partial(kernel.of_subject, subject=kernel.FAULTS, x_title="one fault"),
     arithmetic.flops,
     arithmetic.speed_up,
     alignment.access,
     alignment.copy,
-    programs.attribution,
-    memory.latency_by_abi,
-    memory.bandwidth_by_abi,
+    answer.attribution,
+    partial(memory.by_abi, subject=memory.LATENCY_BY_ABI),
+    partial(memory.by_abi, subject=memory.BANDWIDTH_BY_ABI),
     memory.bandwidth_by_kernel,
     abis_chart.abi_ratios,
 )
@@ -68,7 +65,7 @@ OF_ALL = (
     kernel.ladder,
     abis_chart.abi_ratios,
     redrawn.redrawn,
-    published.published,
+    redrawn.published,
     answer.profiles,
     answer.break_even,
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tollmeter.model import Row
+from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread
 from tollmeter.report.charts.curves_chart import Curves, Name, charted, named_by, panel_by
 from tollmeter.report.charts.heat import Cells, Heat
@@ -46,8 +47,8 @@ def copy(bench: Bench) -> Iterator[Chart]:
     rows = [row for row in bench.own(bench.meaning(COPY_MEANS)) if _has_both_ends(row)]
     if not rows:
         return
-    length = min((_length(row) for row in rows), key=lambda seen: abs(seen - SHOWN_LENGTH_BYTES))
-    rows = [row for row in rows if _length(row) == length]
+    length = min((whole_number(row, "bytes") for row in rows), key=lambda seen: abs(seen - SHOWN_LENGTH_BYTES))
+    rows = [row for row in rows if whole_number(row, "bytes") == length]
     if min(_values(rows, "source"), _values(rows, "target")) < LEAST_FOR_SQUARE:
         yield from dotted(bench, rows, _copy(length), bench.axis_title(rows, "bytes copied in a second"))
         return
@@ -85,8 +86,3 @@ def _cell(row: Row, panel: Name | None) -> Datum:
 
 def _has_both_ends(row: Row) -> bool:
     return all(isinstance(row.parameters.get(end), int) for end in ("source", "target"))
-
-
-def _length(row: Row) -> int:
-    length = row.parameters.get("bytes", 0)
-    return length if isinstance(length, int) else 0

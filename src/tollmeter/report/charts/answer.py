@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import altair as alt
 
 from tollmeter.model import Profile, Row
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import by_width, finished, hover, series_colour, values
-from tollmeter.report.numbers import time
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Subject
+from tollmeter.report.charts.marks import BESIDE_WORDS, by_width, finished, hover, series_colour, values, words_axis
+from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import title_of, verdict
+from tollmeter.report.programs import named
 from tollmeter.report.ways_out import in_words
+from tollmeter.studies.attribution import Attribution, Part, largest
 from tollmeter.studies.choices import Even, break_evens, pairs
 
 STEP, BAR = 44, 16
@@ -108,3 +110,51 @@ def _numbers() -> list[float]:
 def _both(even: Even, number: float) -> Iterator[Datum]:
     for name, cost in (("each", number * even.each_ns), ("once", max(even.once_ns, 0.01))):
         yield {"x": number, "y": round(cost, 3), "series": name, "value": str(time(cost))}
+
+
+# ---- what a difference is made of -----------------------------------------------------------------------------------
+
+_STEP, _ROOM = 40, 20
+MEANS = ("cpu-time",)
+TIPS = (("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of"))
+
+
+def attribution(bench: Bench) -> Iterator[Chart]:
+    """Of the place in which the programs were timed."""
+    told = [one for one in largest(bench.book) if one.target == bench.target and bench.clock == "hardware"]
+    if not told:
+        return
+    first, second = told[0].abis
+    yield Chart(
+        "attribution",
+        f"What {second} saves against {first}, and by what",
+        f"Does {second} save instructions, page faults or waiting for caches?",
+        Picture(_bars(told)),
+        MEANS,
+        tuple(sorted({one.probe for one in told})),
+    )
+
+
+def _bars(told: Sequence[Attribution]) -> dict[str, object]:
+    order = [part.name for part in told[0].parts]
+    rows = [_datum(one, part, place) for one in told for place, part in enumerate(one.parts) if part.ns]
+    bar = alt.Chart(values(rows)).mark_bar(height=16)
+    bars = bar.encode(
+        alt.X("share:Q", title="saved, % of the first's CPU time", stack="zero", axis=alt.Axis(**BESIDE_WORDS)),
+        alt.Y("label:N", title=None, sort=None, axis=words_axis()),
+        order="place:Q",
+        tooltip=[alt.Tooltip(field=name, type="nominal", title=title) for name, title in TIPS],
+        color=series_colour("part", order, "made of")["color"],
+    )
+    return finished(bars, len(told) * _STEP + _ROOM)
+
+
+def _datum(one: Attribution, part: Part, place: int) -> Datum:
+    return {
+        "label": named(one),
+        "part": part.name,
+        "place": place,
+        "share": 100 * (part.ns or 0.0) / one.first_ns,
+        "said": str(quantity(part.ns, "ns")),
+        "whole": str(quantity(one.first_ns, "ns")),
+    }

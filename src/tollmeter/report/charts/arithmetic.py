@@ -85,13 +85,11 @@ def _speed(row: Row, series: str, panel: str) -> Datum:
     """speed: operations a nanosecond, or an instruction where these are counted; least and most: its interval."""
     n = row.parameters[AXIS]
     ends = [row.median if end is None else end for end in (row.low, row.median, row.high)]
-    least, speed, most = sorted(_inverse(row, end) for end in ends if end is not None)
+    least, speed, most = sorted(
+        float(f"{1 / cost_ns(msgspec.structs.replace(row, median=end)):.6g}") for end in ends if end is not None
+    )
     return {"x": n, "at": f"{n:,}", "series": series, "panel": panel, "least": least, "speed": speed, "most": most,
             **sure(row)}  # fmt: skip
-
-
-def _inverse(row: Row, value: float) -> float:
-    return float(f"{1 / cost_ns(msgspec.structs.replace(row, median=value)):.6g}")
 
 
 def _usual(data: Sequence[Datum]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from tollmeter.model import Level, Row
+from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.charts.chart import Bench, Datum
 from tollmeter.report.charts.marks import values
 from tollmeter.report.numbers import size
@@ -59,7 +60,7 @@ def _knee(level: Level, turn: int) -> Datum:
 
 def _reach(rows: Sequence[Row], axis: str) -> int:
     """The largest value on the axis."""
-    return max((value for row in rows if isinstance(value := row.parameters.get(axis), int)), default=0)
+    return max((whole_number(row, axis) for row in rows), default=0)
 
 
 def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from tollmeter.model import Outcome, Point, Row
+from tollmeter.model import Outcome, Row
 from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
@@ -20,6 +20,7 @@ from tollmeter.report.charts.heat import Cells, Heat
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import quantity, time
+from tollmeter.studies.attempts import outcomes_of
 
 CELLS_WITH_TEXT = 12
 LEAST_CPUS_FOR_MATRIX = 3
@@ -64,15 +65,11 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     if "pair" in row.parameters or probe is None:
         return [row]
     groups: dict[tuple[int, ...], list[Outcome]] = {}
-    for outcome in bench.outcomes:
-        if outcome.status == "ok" and len(outcome.cpus) > 1 and _is_of(outcome.point, row):
+    for outcome in outcomes_of(bench.book, row):
+        if len(outcome.cpus) > 1:
             groups.setdefault(tuple(sorted(outcome.cpus[:2])), []).append(outcome)
     made = [_of_pair(row, pair, rows_of_point(visits, probe)) for pair, visits in sorted(groups.items())]
     return made or [row]
-
-
-def _is_of(point: Point, row: Row) -> bool:
-    return (point.probe, point.abi, point.target, point.values()) == (row.probe, row.abi, row.target, row.parameters)
 
 
 def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
@@ -85,7 +82,7 @@ def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
     others = bench.varying(rows, "pair")
     label = named_by(bench, rows, others)
-    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), _cell_text(row)) for row in rows]
+    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), str(of_row(row))) for row in rows]
     beside = level_rungs(bench) if rows[0].unit == "ns" else []
     return Rungs((*rungs, *beside), rows[0].unit, "round trip, compared with loads on one CPU")
 
@@ -93,10 +90,6 @@ def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
 def _between(row: Row) -> str:
     pair = cpus_of(row)
     return f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
-
-
-def _cell_text(row: Row) -> str:
-    return str(of_row(row))
 
 
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
@@ -173,3 +166,43 @@ def _spans(cpus: Sequence[int]) -> str:
     starts = [cpu for cpu in cpus if cpu - 1 not in cpus]
     ends = [cpu for cpu in cpus if cpu + 1 not in cpus]
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True))
+
+
+# ---- lines by their state -------------------------------------------------------------------------------------------
+
+LEAST_STATES = 2
+HOMES = {"timed": "pages of the timed CPU", "partner": "pages of its partner"}
+
+TRANSFER = Subject(
+    "transfer",
+    "Lines from another core, by state",
+    "What does a line cost that another core's cache holds?",
+    ("transfer-of-state",),
+)
+
+
+def transfer(bench: Bench) -> Iterator[Chart]:
+    """A row a state, a column an access, a panel for the CPUs and for where the pages live."""
+    rows = [row for row in bench.own(bench.meaning(*TRANSFER.means)) if {"state", "access"} <= set(row.parameters)]
+    if len({row.parameters["state"] for row in rows}) < LEAST_STATES:
+        return
+    panels = {_panel(row) for row in rows}
+    want = Heat(
+        rows="a",
+        columns="b",
+        titles=("state of the line", "access"),
+        unit=rows[0].unit,
+        tips=(("a", "state"), ("b", "access"), ("panel", "where")),
+        panel=len(panels) > 1,
+    )
+    yield TRANSFER.chart(Cells(tuple(_cell(row) for row in rows), want), rows)
+
+
+def _cell(row: Row) -> Datum:
+    place = {"a": row.parameters["state"], "b": row.parameters["access"]}
+    return datum(row, **place, panel=_panel(row), said=str(quantity(row.median, row.unit)))
+
+
+def _panel(row: Row) -> str:
+    home = HOMES.get(str(row.parameters.get("home")), "")
+    return ", ".join(text for text in (row.relation or "", home) if text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 
-from tollmeter.model import Outcome, Row, Toll
+from tollmeter.model import Row, Toll
 from tollmeter.numbers.meanings import meaning, metric_of
 from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import Told
@@ -17,6 +17,7 @@ from tollmeter.report.charts.marks import finished, linear_y, series_colour, val
 from tollmeter.report.charts.steadiness import NAMES
 from tollmeter.report.doubt import of_row
 from tollmeter.report.numbers import time
+from tollmeter.studies.attempts import outcomes_of
 
 MOST_POINTS = 600
 LEAST_POINTS = 4
@@ -67,7 +68,7 @@ def _line(bench: Bench, row: Row) -> str:
 
 def _samples(bench: Bench, row: Row) -> list[Datum]:
     """Costs in ns as read off the clock, with the core's state; the batches of n and 2n of a sample are two."""
-    group = [visited for visited in bench.outcomes if _is_of(visited, row)]
+    group = outcomes_of(bench.book, row)
     metric, probe = metric_of(row, bench.book.probes), bench.probe(row)
     visited = usable_visits(group, probe, bench.known) if group and probe else None
     if not isinstance(visited, Told) or metric is None:
@@ -81,11 +82,6 @@ def _samples(bench: Bench, row: Row) -> list[Datum]:
         for cost in of_sample.tolist()
     ]  # fmt: skip
     return costs_[:: -(-len(costs_) // MOST_POINTS) or 1]
-
-
-def _is_of(outcome: Outcome, row: Row) -> bool:
-    point = outcome.point
-    return (point.probe, point.abi, point.values()) == (row.probe, row.abi, row.parameters)
 
 
 def _sentence(name: str, row: Row, data: Sequence[Datum]) -> str:

@@ -82,12 +82,8 @@ def _where(placement: str, map_: str) -> str:
     return ", ".join(filter(None, (_OTHER_END.get(map_, map_), _PLACED.get(placement, placement))))
 
 
-def traps(bench: Bench) -> Iterator[Chart]:
-    yield from dotted(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
-
-
-def faults(bench: Bench) -> Iterator[Chart]:
-    yield from dotted(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
+def of_subject(bench: Bench, subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
+    yield from dotted(bench, bench.own(bench.meaning(*subject.means)), subject, x_title)
 
 
 def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:

@@ -10,9 +10,10 @@ import altair as alt
 
 from tollmeter.model import Row
 from tollmeter.report.charts.boundaries import knees_found, reported_lines, reported_sizes
-from tollmeter.report.charts.chart import Bench, Chart, Subject
-from tollmeter.report.charts.curves_chart import Curves, charted, named_by, panel_by
-from tollmeter.report.charts.marks import values
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
+from tollmeter.report.charts.curves_chart import Curves, Lines, charted, named_by, panel_by
+from tollmeter.report.charts.marks import datum, label_of, values
+from tollmeter.report.numbers import quantity
 
 PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, page-local order"}
 OPERATIONS = ("read", "write", "copy", "update")
@@ -69,10 +70,6 @@ def latency(bench: Bench) -> Iterator[Chart]:
     yield from charted(bench, rows, LATENCY, curves)
 
 
-def latency_by_abi(bench: Bench) -> Iterator[Chart]:
-    yield from _by_abi(bench, LATENCY_BY_ABI)
-
-
 def stride(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*STRIDE.means))
     curves = Curves(
@@ -127,10 +124,6 @@ def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
     yield from charted(bench, rows, BANDWIDTH_BY_KERNEL, curves)
 
 
-def bandwidth_by_abi(bench: Bench) -> Iterator[Chart]:
-    yield from _by_abi(bench, BANDWIDTH_BY_ABI)
-
-
 def parallelism(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*PARALLELISM.means))
     curves = Curves(
@@ -175,7 +168,7 @@ def line(bench: Bench) -> Iterator[Chart]:
     yield from charted(bench, rows, LINE, curves)
 
 
-def _by_abi(bench: Bench, subject: Subject) -> Iterator[Chart]:
+def by_abi(bench: Bench, subject: Subject) -> Iterator[Chart]:
     """A panel for each ABI on shared axes, where there are at least two."""
     rows = bench.by_abi(bench.meaning(*subject.means))
     if len({row.abi for row in rows}) < 2:
@@ -209,3 +202,51 @@ def _in_order(bench: Bench, rows: Sequence[Row]) -> list[Row]:
 def _y_title(rows: Sequence[Row], what: str) -> str:
     counted = {"instruction": "instructions of ", "cycle": "core cycles of ", "ns": "time of "}
     return counted.get(rows[0].unit, "") + what if rows else what
+
+
+# ---- latency under load ---------------------------------------------------------------------------------------------
+
+LOAD = Subject(
+    "load",
+    "Latency under load",
+    "How much longer does a load wait while other CPUs use the memory?",
+    ("latency-of-traffic", "traffic-beside"),
+)
+X_TITLE = "traffic of the other CPUs per second"
+
+
+def load(bench: Bench) -> Iterator[Chart]:
+    """One line a mix of reads and writes. Each point has its own traffic, measured beside the latency."""
+    pairs = beside(bench)
+    data = tuple(_datum(row, traffic) for row, traffic in pairs)
+    if len(data) < 2:
+        return
+    rows, traffics = zip(*pairs, strict=True)
+    curves = Curves("delay", _mix, "one dependent load", X_TITLE, log=False, banded=False)
+    tips = ("series", "traffic"), ("beside", "background traffic")
+    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, tips), [*rows, *traffics])
+
+
+def beside(bench: Bench) -> list[tuple[Row, Row]]:
+    """Each latency with the traffic beside it."""
+    traffic = {_point(row): row for row in bench.meaning("traffic-beside")}
+    rows = bench.own(bench.meaning("latency-of-traffic"))
+    return [(row, traffic[_point(row)]) for row in rows if _point(row) in traffic]
+
+
+def _x(_: Sequence[float]) -> alt.X:
+    axis, scale = alt.Axis(labelExpr=label_of("B/s"), grid=False), alt.Scale(zero=True, nice=True)
+    return alt.X("x:Q", title=X_TITLE, axis=axis, scale=scale)
+
+
+def _mix(row: Row) -> str:
+    return str(row.parameters.get("mix", "traffic"))
+
+
+def _point(row: Row) -> tuple[object, ...]:
+    return row.probe, row.abi, tuple(sorted((name, str(value)) for name, value in row.parameters.items()))
+
+
+def _datum(row: Row, beside: Row) -> Datum:
+    moved = quantity(beside.median, beside.unit, beside.low, beside.high)
+    return datum(row, x=beside.median, beside=str(moved), series=_mix(row))

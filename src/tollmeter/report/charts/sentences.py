@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tollmeter.inference.system_sizes import disagrees
+from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level
 from tollmeter.report.charts.chart import Bench, Chart, Datum
 from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, size_of_level
