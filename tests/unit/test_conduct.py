@@ -16,7 +16,6 @@ import pytest
 from machines import MACHINE, two_packages
 from rigs import Rig
 from streams import whole
-from tollmeter import conduct as conduct_module
 from tollmeter.conduct import pinned_to, quiet, realtime_priority
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit
@@ -165,25 +164,7 @@ def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(ri
     rig.visits_to_settle = VISITS_WANTED + 2
     plan = msgspec.structs.replace(rig.plan(ENTER), effort=Effort(samples=12))
     rig.go(plan)
-    assert samples_by_round(rig) == [12] * VISITS_WANTED + [EFFORTS[0].samples]
-    assert Counter(visit.round for visit in rig.visits)[VISITS_WANTED] == 2 * len(plan.points())
-
-
-@pytest.mark.parametrize(("brief_s", "rounds"), [(0.5, VISITS_WANTED + 3), (0.0, VISITS_WANTED + 6)])
-def test_few_points_that_were_visited_often_come_several_times_a_round(
-    rig: Rig, brief_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As often as a layout serves: between two rounds the host takes half as long as such a visit."""
-    monkeypatch.setattr(conduct_module, "_BRIEF_S", brief_s)
-    rig.visits_to_settle = VISITS_WANTED + 6
-    plan = rig.plan(ENTER)
-    rig.go(plan)
-    assert Counter(visit.point for visit in rig.visits) == dict.fromkeys(plan.points(), VISITS_WANTED + 6)
-    made: dict[Point, dict[int, set[int]]] = {}
-    for visit in rig.visits:
-        made.setdefault(visit.point, {}).setdefault(visit.round, set()).add(visit.seed)
-    assert all(len(of_point) == rounds for of_point in made.values())
-    assert all(len(seeds) == 1 for of_point in made.values() for seeds in of_point.values()), "one layout a round"
+    assert samples_by_round(rig) == [12] * VISITS_WANTED + [EFFORTS[0].samples] * 2
 
 
 def test_settled_points_are_left_alone(rig: Rig) -> None:

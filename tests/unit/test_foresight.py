@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -151,12 +150,12 @@ def test_nobody_is_left_over_where_the_budget_may_end_too_soon_for_that(
 
 def test_nobody_is_left_over_for_longer_than_ten_seconds(rig: Foreseeing) -> None:
     """What is prepared beside calm visits would never be ready where none of the rest is calm."""
-    rig.prepared_after, rig.visits_to_settle, rig.visit_s = 10**9, 30, 0.5
+    rig.prepared_after, rig.visits_to_settle, rig.visit_s = 10**9, 120, 0.025
     plan = rig.plan(LATENCY, ENTER)
     rig.go(plan)
     first = next(visit for visit in rig.visits if visit.point in slow_of(plan.points()))
-    left, last = (sum(visit.round < end for visit in rig.visits) * 0.5 for end in (1, first.round))
-    before_last = sum(visit.round < first.round - 1 for visit in rig.visits) * 0.5
+    left, last = (sum(visit.round < end for visit in rig.visits) * rig.visit_s for end in (1, first.round))
+    before_last = sum(visit.round < first.round - 1 for visit in rig.visits) * rig.visit_s
     assert before_last < left + 10 <= last, "in the first round that begins so late"
 
 
@@ -233,11 +232,10 @@ def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Fores
 
 
 def test_a_point_that_holds_more_memory_than_its_sizes_say_is_large_from_its_first_visit_on(rig: Foreseeing) -> None:
-    """All visits of a round at once, and counted among what has to make room."""
+    """It is counted among what has to make room."""
     rig.visits_to_settle = 7
     rig.holds = lambda _: IdleWorker(bytes=128 * MIB)
     rig.go(rig.plan(Select(probe="kernel.enter")))
-    assert Counter(visit.round for visit in rig.visits)[2] > 1
     assert [one.bytes for one in rig.told[-1].pending] == [128 * MIB]
 
 
@@ -262,7 +260,6 @@ def test_a_layout_is_as_slow_as_the_cpu_time_that_it_took(rig: Foreseeing) -> No
     rig.holds = lambda _: IdleWorker(setup_s=0.3)
     rig.go(rig.plan(Select(probe="kernel.enter")))
     assert [one.is_quick for one in rig.told[0].pending] == [True]
-    assert Counter(visit.round for visit in rig.visits)[1] > 1, "several visits at once"
     assert not any(one.is_quick for forecast in rig.told[1:] for one in forecast.pending)
 
 
@@ -381,11 +378,9 @@ def test_a_layout_that_was_seen_to_be_slow_stays_so_when_it_is_prepared_ahead() 
     serves = costs.visits_of_layout(point, USUAL)
     costs.learn(point, 4, USUAL, samples_s, fresh=True, ahead=True)
     assert costs.is_slow(point)
-    assert costs.is_expensive(point)
     assert costs.visits_of_layout(point, USUAL) == serves > LEAST_VISITS, "somebody else is kept busy by it"
     costs.learn(point, 4, USUAL, samples_s, fresh=True)
     assert not costs.is_slow(point), "it was somebody else who took so long"
-    assert not costs.is_expensive(point)
 
 
 def test_what_a_quick_program_holds_does_not_make_it_slow() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from tollmeter.conduct.judge_queries import JudgeQueries
@@ -29,7 +29,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
-from tollmeter.plan.effort import EFFORTS, VISITS_WANTED, Effort, allowed, visits_wanted
+from tollmeter.plan.effort import EFFORTS, Effort, allowed, visits_wanted
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
@@ -52,10 +52,6 @@ _LEFT_OVER_S = 10.0
 """A point whose layout is not set up is postponed from round to round for this long; then the run waits for it."""
 _MOST_AGAIN = 3
 """Visits of a point that the judge reports as different; a difference that persists after them is shown."""
-_BRIEF_S = 0.5
-"""A round that visits each point once is brief up to this time."""
-_MOST_AT_ONCE = 0.1
-"""Share of the remaining time, for the visits that a round makes of one point while its layout is there."""
 _MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
 """Shares of the remaining time: of a round that may be reordered, and of one that may leave points to the next."""
 _FOR_KNEES = 0.05
@@ -237,14 +233,19 @@ class _Run:
         return sum(len(self._plan.placements(point)) * self._costs.of(point, self._plan.effort) for point in points)
 
     def _round(self, round_: int, points: Sequence[Point]) -> bool:
-        """False where the round was stopped, or a visit left out because the budget does not suffice for it."""
+        """Visits each point once; points that were added near cache boundaries as often as an interval takes. False
+        where the round was stopped, or a visit left out because the budget does not suffice for it."""
+        is_added = round_ > 0 and all(self._first_round[point] == round_ for point in points)
+        passes = LEAST_VISITS if is_added and not self._plan.against else 1
+        return all(self._pass(round_, points) for _ in range(passes))
+
+    def _pass(self, round_: int, points: Sequence[Point]) -> bool:
         effort = self._effort(points)
         whole = True
-        times = self._times(points, round_, effort)
-        turns = self._turns(points, round_, effort, times)
+        turns = self._turns(points, round_, effort)
         for point in turns.each(self._setups.is_ready):
             for cpus in self._placements(point):
-                if not self._is_wanted(point, round_, cpus, times[point]):
+                if not self._is_wanted(point, round_, cpus):
                     continue
                 if self._stage.stopping.asked:
                     return False
@@ -255,69 +256,32 @@ class _Run:
         self._left_over = {point: self._left_over.get(point, self._stage.now()) for point in turns.left}
         return whole
 
-    def _turns(self, points: Sequence[Point], round_: int, effort: Effort, times: Mapping[Point, int]) -> RoundOrder:
+    def _turns(self, points: Sequence[Point], round_: int, effort: Effort) -> RoundOrder:
         """The order of a round's visits. Slow set-ups run beside visits of other points, also of the next rounds; where
         the budget may end with this round, each point is visited first."""
         order = visit_order(self._plan, points, round_, self._costs)
         order.sort(key=lambda point: self._left_over.get(point, inf))
-        first = () if self._plan.against else self._first_visits(order, round_, effort, times)
+        first = () if self._plan.against else self._first_visits(order, round_, effort)
         slow = self._setups.expect(first)
         share = self._seconds_of(points) / max(1e-9, self._left())
         have_intervals = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
         if share > _MOST_SPREAD and not have_intervals:
-            return RoundOrder(order, times)
+            return RoundOrder(order)
         since = self._stage.now() - _LEFT_OVER_S
         may_wait = {point for point in slow if self._left_over.get(point, inf) > since}
-        return RoundOrder(order, times, slow, may_wait if share <= _MOST_LEAVING or have_intervals else ())
+        return RoundOrder(order, slow, may_wait if share <= _MOST_LEAVING or have_intervals else ())
 
-    def _first_visits(
-        self, order: Iterable[Point], round_: int, effort: Effort, times: Mapping[Point, int]
-    ) -> Iterator[Visit]:
+    def _first_visits(self, order: Iterable[Point], round_: int, effort: Effort) -> Iterator[Visit]:
         """The visits that begin a layout, of the points with one visit a round."""
         for point in order:
             (cpus, *more) = self._plan.placements(point)
             layout = self._layout(point, round_, cpus, effort)
-            if not more and not layout.served and self._is_wanted(point, round_, cpus, times[point]):
+            if not more and not layout.served and self._is_wanted(point, round_, cpus):
                 yield self._plan.visit(0, point, round_, cpus, self._sampling(point, effort, layout.number))
 
-    def _times(self, points: Sequence[Point], round_: int, effort: Effort) -> dict[Point, int]:
-        """Visits of each point in this round: several of a layout that is expensive to set up; as many as an interval
-        takes of points that were added near cache boundaries; and several of all points where these are few and were
-        visited often, since the work between two rounds takes half as long as a visit. Of a matrix of CPUs one of each
-        pair: the next round visits other pairs."""
-        if self._plan.against:
-            return dict.fromkeys(points, 1)
-        if round_ and all(self._first_round[point] == round_ for point in points):
-            return dict.fromkeys(points, LEAST_VISITS)
-        were_often = all(len(self._seen.get(point, ())) >= VISITS_WANTED for point in points)
-        is_brief = were_often and self._seconds_of(points) < _BRIEF_S
-        several = {point for point in points if is_brief or self._costs.is_expensive(point)} - {*self._pairs_wanted}
-        return {point: self._at_once(point, round_, effort) if point in several else 1 for point in points}
-
-    def _at_once(self, point: Point, round_: int, effort: Effort) -> int:
-        """As many visits as the layout still serves; `_is_wanted` stops them when the point is known. A short budget
-        first visits every point once."""
-        is_short = effort.samples < Effort().samples
-        if self._has_failed(point) or (is_short and not self._seen.get(point)):
-            return 1
-        served = max(self._layout(point, round_, cpus, effort).served for cpus in self._plan.placements(point))
-        return max(1, min(self._costs.visits_of_layout(point, effort) - served, self._affordable(point, effort)))
-
-    def _affordable(self, point: Point, effort: Effort) -> int:
-        """Visits that a round may make of one point while its layout is set up."""
-        return int(_MOST_AT_ONCE * self._left() / self._costs.first(point, effort))
-
-    def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...], times: int) -> bool:
-        """Whether a visit of a round is still to be made. times: visits that the round plans for this point. The first
-        visit of a round shows what one costs: with a last-level cache of 260 MiB memory.stream took 7 s, and eight
-        visits took a minute."""
-        if times == 1:
-            return (point, round_, cpus) not in self._made
-        seen = self._seen.get(point, ())
-        made = sum((outcome.round, outcome.cpus) == (round_, cpus) for outcome in seen)
-        if self._has_failed(point) or (len(seen) >= LEAST_VISITS and self._is_done(point)):
-            return False
-        return not made or made < self._affordable(point, self._plan.effort)
+    def _is_wanted(self, point: Point, round_: int, cpus: tuple[int, ...]) -> bool:
+        """Whether a visit of a round is still to be made: an earlier session may have made it."""
+        return (point, round_, cpus) not in self._made and not self._has_failed(point)
 
     def _effort(self, points: Sequence[Point]) -> Effort:
         """The greatest allowed effort with which the visits still wanted end in time, by what visits have cost."""

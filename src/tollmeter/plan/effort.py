@@ -32,7 +32,7 @@ _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (targets/residents.py)."""
-_DEAR_S, _SLOW_S = 0.05, 0.008
+_SLOW_S = 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -190,11 +190,6 @@ class Costs:
 
     def _guess(self, point: Point) -> float:
         return _STARTING_S + stated_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE
-
-    def is_expensive(self, point: Point) -> bool:
-        """Whether the set-up is expensive and its layout soon ends for others: it is large, or its start was seen to
-        take long."""
-        return self.is_large(point) or self._alone.get(point, 0.0) > _DEAR_S
 
     def is_slow(self, point: Point) -> bool:
         """Whether the set-up is slow, by the point's sizes or as seen: the time of a pre-staged set-up is not seen."""
