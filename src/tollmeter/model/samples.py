@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NONE = -1
-MANY = 256
-"""Samples of a block whose columns are worth packing."""
 MOST_HELD = 1 << 12
 """Samples of a full block. Until then they wait as objects: 3 MB, which a cache holds."""
 _MOST_IN_MEMORY = 16 << 20
@@ -103,6 +101,10 @@ class Columns:
     def tells_all(self) -> bool:
         return all(self.least(name) > NONE for name in _REPORTED)
 
+    @cached_property
+    def has_lanes(self) -> bool:
+        return bool(self._held()[1])
+
     def _held(self) -> tuple[Packed, Sequence[Lanes]]:
         if self.is_open():
             self._settle()
@@ -112,15 +114,15 @@ class Columns:
         import numpy as np
 
         whole = _integers(self._taken, self._seen)
-        rates = np.array(list(map(_rates_of, self._seen)), dtype=np.float64).reshape(-1, len(_RATES))
+        rates = _table([*map(_rates_of, self._seen)], np.float64, len(_RATES))
         rates[np.isnan(rates)] = 0.0
-        columns = dict(zip((*_WHOLE, *_RATES), (*whole.T, *rates.T), strict=True))
-        self._columns = {name: _narrow(one) for name, one in columns.items()} if len(whole) >= MANY else columns
+        self._columns = _packed((*_WHOLE, *_RATES), [whole, rates])
         lanes = [one.lanes for one in self._taken]
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and len(whole):
             self.tells_all = all(int(self._columns[name].min()) > NONE for name in _REPORTED)
+            self.has_lanes = bool(self._lanes)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
             self._columns, self._lanes = {}, ()
@@ -199,33 +201,40 @@ def _integers(taken: Sequence[Any], seen: Sequence[Any]) -> NDArray[Any]:
     import numpy as np
 
     controls = [one.control or _NO_CONTROL for one in taken]
-    parts = (map(_once_of, taken), map(_body_of, taken), controls, map(_counts_of, seen))
+    parts = [*map(_once_of, taken)], [*map(_body_of, taken)], controls, [*map(_counts_of, seen)]
     widths = len(_ONCE), 2, 2, len(_COUNTS)
-    return np.concatenate([_table([*part], width) for part, width in zip(parts, widths, strict=True)], axis=1)
+    return np.concatenate([_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)], axis=1)
 
 
-def _table(rows: Sequence[tuple[int | None, ...]], width: int) -> NDArray[Any]:
+def _table(rows: Sequence[tuple[float | None, ...]], kind: type[Any], width: int) -> NDArray[Any]:
     """Most systems tell everything, and are not asked value by value whether they do."""
     import numpy as np
 
     try:
-        wide = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+        wide = np.fromiter(chain.from_iterable(rows), kind)
     except TypeError:
-        every = chain.from_iterable(rows)
-        wide = np.fromiter((NONE if value is None else value for value in every), dtype=np.int64)
+        absent = NONE if kind is np.int64 else np.nan
+        wide = np.fromiter((absent if value is None else value for value in chain.from_iterable(rows)), kind)
     return wide.reshape(-1, width)
 
 
-def _narrow(wide: NDArray[Any]) -> NDArray[Any]:
-    """In as few bytes as hold it; one value for all takes the room of one."""
+def _packed(names: Sequence[str], tables: Sequence[NDArray[Any]]) -> Packed:
+    """Each column in as few bytes as hold it; one value for all takes the room of one."""
+    if not len(tables[0]):
+        return dict(zip(names, chain.from_iterable(table.T for table in tables), strict=True))
+    columns = (zip(table.T, table.min(axis=0).tolist(), table.max(axis=0).tolist(), strict=True) for table in tables)
+    return {name: _narrow(*column) for name, column in zip(names, chain.from_iterable(columns), strict=True)}
+
+
+def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
     import numpy as np
 
-    if (wide == wide[0]).all():
+    if least == most:
         return np.broadcast_to(wide[0], wide.shape)
     if wide.dtype.kind == "f":
         return wide.copy()
-    least = min(int(wide.min()), -int(wide.max()))
-    return wide.astype(next(kind for kind in _INTEGERS if -(2 ** (8 * int(kind[1]) - 1)) <= least))
+    reach = min(least, -most)
+    return wide.astype(next(kind for kind in _INTEGERS if -(2 ** (8 * int(kind[1]) - 1)) <= reach))
 
 
 class Samples(Sequence[Sample]):

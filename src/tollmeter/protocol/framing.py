@@ -82,7 +82,9 @@ def records_of_visit(stream: bytes) -> int:
     """
     texts = stream.split(b"\n")
     count = len(texts) - 1
-    if not _FEWEST <= count <= _MOST or max(map(len, texts)) >= LONGEST_LINE or texts.pop():
+    if not _FEWEST <= count <= _MOST or texts.pop():
+        return 0
+    if len(stream) >= LONGEST_LINE and max(map(len, texts)) >= LONGEST_LINE:
         return 0
     if not (stream.startswith(_VISIT) and texts[-1].startswith(b'{"k":"end","records":%d,' % (count - 1))):
         return 0
