@@ -33,12 +33,13 @@ class Taken:
 
     def __init__(self, visits: Iterable[Sequence[Sample]]) -> None:
         self.visits = [Samples.of(samples) for samples in visits]
-        self._count(np.array([len(samples) for samples in self.visits], dtype=np.int64))
+        begins = np.array([samples.start for samples in self.visits], dtype=np.int64)
+        self._count(np.array([samples.stop for samples in self.visits], dtype=np.int64) - begins)
         numbers: dict[Columns, int] = {}
         blocks = [numbers.setdefault(samples.columns, len(numbers)) for samples in self.visits]
         order = np.argsort(np.array(blocks, dtype=np.int64), kind="stable")
         read = self.counts[order]
-        places = _stretches(np.array([samples.start for samples in self.visits], dtype=np.int64)[order], read)
+        places = _stretches(begins[order], read)
         ends = np.cumsum(np.bincount(blocks, self.counts, len(numbers))).astype(np.int64)
         self._held = list(zip(numbers, np.split(places, ends[:-1]), strict=True)) if numbers else []
         # Where the samples of each visit stand when those of each block are read together.

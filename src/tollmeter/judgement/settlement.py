@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_states import cores_hz, states
+from tollmeter.experiment.core_states import clocks_of, states
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Probe, Row
@@ -49,12 +48,12 @@ Missing = Sequence[tuple[Sequence[Outcome], float]]
 
 def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
     still = [(group, more) for group, more in missing if more > 0]
-    timed_s = _timed_s(outcomes)
+    timed_s, shared = _timed_and_shared(outcomes, known)
     overhead = seconds / timed_s if timed_s else 1.0
     each_s = [_timed_s(group) / len(group) for group, _ in still]
     open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
-    return Settlement(len(missing), len(missing) - len(still), share, _shared(outcomes, known), tuple(open_s))
+    return Settlement(len(missing), len(missing) - len(still), share, shared, tuple(open_s))
 
 
 def _timed_s(outcomes: Sequence[Outcome]) -> float:
@@ -72,13 +71,16 @@ def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
     return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
 
 
-def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
-    seen = Counter[str]()
+def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[float, float | None]:
+    """Seconds in timed batches; and of the samples whose core's state was seen the share beside another workload."""
+    timed_ns, whole, shared = 0.0, 0, 0
     for some in parts(outcomes):
+        taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
-        seen.update(states(Taken(outcome.samples for outcome in some), cores_hz(some), widths).tolist())
-    told_apart = seen["whole"] + seen["shared"]
-    return seen["shared"] / told_apart if told_apart else None
+        seen = states(taken, clocks_of(taken, some), widths)
+        timed_ns += float(taken.timed_ns().sum())
+        whole, shared = whole + int((seen == "whole").sum()), shared + int((seen == "shared").sum())
+    return timed_ns / 1e9, shared / (whole + shared) if whole + shared else None
 
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:

@@ -21,7 +21,7 @@ LEAST_FOR_MODES = 12
 EXACT_PAIRS = 2500
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float]:
+def quartiles(values: Sequence[float] | Array) -> tuple[float, float]:
     """Lower and upper quartile, by linear interpolation."""
     lower, upper = np.percentile(np.asarray(values, dtype=float), [25, 75])
     return float(lower), float(upper)
@@ -37,7 +37,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return [float(p_value) for p_value in np.minimum(adjusted, 1.0)]
 
 
-def modes(visits: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def modes(visits: Sequence[Sequence[float] | Array]) -> tuple[float, ...]:
     """The medians of two modes, lower first, or nothing where one mode explains the values.
 
     Visits differ from each other, and three visits with little spread inside look like modes. So two modes are seen
