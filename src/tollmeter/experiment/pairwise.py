@@ -16,9 +16,13 @@ def middle_of_pairs(values: Array, sign: int, least: int) -> float:
     """Median of x[j] + sign * x[i] over all j >= i + least of the ordered values; there must be one such pair. Sums for
     sign 1; for sign -1 distances."""
     ordered = np.sort(values)
-    count = len(ordered)
-    total = (count - least) * (count - least + 1) // 2
-    lower, upper = _from_rank(ordered, sign * ordered, np.arange(count) + least, (total - 1) // 2)
+    return middle_of_sums(ordered, sign * ordered, np.arange(len(ordered)) + least)
+
+
+def middle_of_sums(ordered: Array, own: Array, starts: NDArray[np.intp]) -> float:
+    """Median of all sums ordered[j] + own[i], j from starts[i]."""
+    total = int((len(ordered) - starts).sum())
+    lower, upper = _from_rank(ordered, own, starts, (total - 1) // 2)
     return lower if total % 2 else (lower + upper) / 2
 
 

@@ -33,7 +33,8 @@ Names = NDArray[np.str_]
 
 class Reading(NamedTuple):
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
-    during each sample. clock_hz: of the core during the visit. waits: the worker waits for other processes.
+    during each sample. clock_hz: of the core during the visit. waited: how often the worker gave up its CPU in each
+    sample, discarded ones included. waits: it waits for other processes.
     """
 
     outcome: Outcome
@@ -46,6 +47,7 @@ class Reading(NamedTuple):
     workers: int
     states: Names
     set_aside: tuple[str, ...]
+    waited: Array
     waits: bool = False
 
 
@@ -83,7 +85,8 @@ def readings(
     aside = [why[start:end] for start, end in pairwise([0, *ends])]
     lanes = [_lanes(samples, mine) for samples, mine in zip(every.visits, _of_each(kept, every), strict=True)]
     lack = used.of_visits(control[:, 0] < 0).tolist()
-    arrays = zip(*(_of_each(column, used) for column in columns), strict=True)
+    waited = _of_each(every.column("voluntary"), every)
+    arrays = zip(*(_of_each(column, used) for column in columns), waited, strict=True)
     return [
         _reading(visit, each, beside)
         for visit, each, beside in zip(
@@ -102,7 +105,7 @@ def _reading(
 ) -> Reading:
     """visit: with its core's clock, why samples are discarded, and how many of the others lack a control."""
     outcome, probe, clock_hz, aside, lack = visit
-    iterations, body, control_iterations, control, seen = arrays
+    iterations, body, control_iterations, control, seen, waited = arrays
     in_company = bool(lanes) and all(lanes)
     return Reading(
         outcome=outcome,
@@ -115,6 +118,7 @@ def _reading(
         workers=len(lanes[0]) if in_company else 0,
         states=seen,
         set_aside=aside,
+        waited=waited,
         waits=probe.switches or bool(probe.roles),
     )
 
@@ -135,7 +139,7 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
     if not told:
         return Overheads(Paid(0.0), None)
     waits = told[0].waits
-    in_company = told[0].workers or _switched(told[0].outcome)
+    in_company = told[0].workers or (told[0].waited > 0).any()
     body = _paid([(read.body, read.iterations) for read in told], told, IN_COMPANY_NS if in_company else 0.0, waits)
     controls = [(read.control, read.control_iterations) for read in told if read.control is not None]
     return Overheads(body, _paid(controls, told, 0.0, waits) if controls else None)
@@ -149,10 +153,6 @@ def _paid(batches: Sequence[tuple[Array, Array]], told: Sequence[Reading], toler
     visits = np.repeat(np.arange(len(batches)), [len(some) for _, some in batches])
     why = bent(times, iterations, visits, expected_ns, WAITING_OFF if waits else EXPONENT_OFF)
     return paid_once(times, iterations, expected_ns, tolerance_ns)._replace(bent=why)
-
-
-def _switched(outcome: Outcome) -> bool:
-    return bool((Taken([outcome.samples]).column("voluntary") > 0).any())
 
 
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:

@@ -243,10 +243,10 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> T
     if not good or any(outcome.status == "wrong_answer" for outcome in missing):
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
-    wrong = sleeping(good, probe) or contradicted(good, probe)
+    readings = _readings(good, probe, known)
+    wrong = sleeping(good, probe, np.concatenate([read.waited for read in readings])) or contradicted(good, probe)
     if wrong:
         return "unstable", wrong
-    readings = _readings(good, probe, known)
     notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
     return Told(probe, readings, known.overheads(readings), "; ".join(notes) or None)
 

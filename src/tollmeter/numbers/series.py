@@ -79,9 +79,8 @@ def series_of(
     stated = clocks_hz.get(told[0].outcome.point.target) if _may_follow(told[0], metric) else None
     if stated and not follows_clock(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]):
         stated = None
-    shifts = np.where(clocks > 0, clocks / stated, 1.0) if stated else np.ones(len(told))
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in told])
-    values = raw * np.repeat(shifts, counts)
+    values = raw * np.repeat(np.where(clocks > 0, clocks / stated, 1.0), counts) if stated else raw
     everything = Part(values, raw, counts, layouts, middles_of(values, counts))
     seen = np.repeat(np.concatenate([read.states for read in told]), found.shape[1])
     if (seen == "unknown").all():
@@ -102,9 +101,10 @@ def _part(values: Array, raw: Array, counts: Counts, layouts: Sequence[int], mas
     ends = np.cumsum(counts)
     some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]]))
     kept = some > 0
-    values, counts = values[mask], some[kept]
-    share = int(mask.sum()) / len(mask)
-    return Part(values, raw[mask], counts, tuple(compress(layouts, kept)), middles_of(values, counts), share)
+    share, counts = int(mask.sum()) / len(mask), some[kept]
+    seen = raw[mask]
+    used = seen if values is raw else values[mask]
+    return Part(used, seen, counts, tuple(compress(layouts, kept)), middles_of(used, counts), share)
 
 
 def _without_brief_visits(part: Part) -> Part:

@@ -91,7 +91,7 @@ def records_of_visit(stream: bytes) -> int:
     seals, places = _seals(count)
     sums = tuple([zlib.crc32(text[:-_CHECKSUM_BYTES]) for text in texts])
     found = b"".join([text[place:] for text, place in zip(texts, places, strict=True)])
-    return count if found == seals % sums and stream.count(b"\n" + _START) == count - 1 else 0
+    return count if found == seals % sums else 0
 
 
 @lru_cache(maxsize=_MOST)
