@@ -47,9 +47,9 @@ def found(outcomes: list[Outcome]) -> list[Finding]:
 
 
 def test_visits_that_are_left_out_take_their_share_with_them() -> None:
-    values = np.array([1.0])
-    part = Part((values,) * 4, (1, 2, 3, 4), (values,) * 4, (1.0,) * 4, 0.8)
-    assert part.chosen([True, False, True, False]).share == pytest.approx(0.4)
+    values = np.ones(4)
+    part = Part(values, values, np.ones(4, np.int64), (1, 2, 3, 4), values, 0.8)
+    assert part.chosen(np.array([True, False, True, False])).share == pytest.approx(0.4)
 
 
 def test_a_busy_sibling_is_named_with_its_share_and_its_price() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tollmeter.experiment.evidence import sleeping
+from tollmeter.experiment.taken import Taken
 from tollmeter.model import ClockReading, Counted, Metric, Outcome, Point, Probe, Role, Sample, Value, Witness, Work
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.rows import rows
@@ -91,13 +92,17 @@ def slept(times: int | None, of: int = 16) -> Outcome:
     return outcome(samples=tuple(Sample(iterations=1, body=(1000, 2000), witness=one) for one in seen))
 
 
+def asleep(told: Outcome, probe: Probe) -> str | None:
+    return sleeping([told], probe, Taken([told.samples]).column("voluntary"))
+
+
 def test_a_worker_that_sleeps_unannounced_has_no_number() -> None:
-    assert "waited 3 times" in (sleeping([slept(3)], a_probe()) or "")
-    assert sleeping([slept(3)], a_probe(switches=True)) is None
+    assert "waited 3 times" in (asleep(slept(3), a_probe()) or "")
+    assert asleep(slept(3), a_probe(switches=True)) is None
     gate = Role(name="companion", worker="process", pace="lockstep")
-    assert sleeping([slept(3)], a_probe(roles=(gate,))) is None
-    assert sleeping([slept(3, of=7)], a_probe()) is None, "seven samples of sixteen may be an accident"
-    assert sleeping([slept(None)], a_probe()) is None, "not told"
+    assert asleep(slept(3), a_probe(roles=(gate,))) is None
+    assert asleep(slept(3, of=7), a_probe()) is None, "seven samples of sixteen may be an accident"
+    assert asleep(slept(None), a_probe()) is None, "not told"
 
 
 def test_a_point_that_a_count_contradicts_has_no_number() -> None:

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -69,6 +71,23 @@ def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, monkeypatch: p
     monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
     monkeypatch.setattr(samples, "_RECENT", 1)
     assert told(run) == expected
+
+
+def test_a_block_of_the_file_is_read_a_few_times_and_not_for_each_column(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two dozen columns of each block are used, and a point's samples are in all blocks of its probe."""
+    monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(samples, "_RECENT", 1)
+    taken, take, read = Counter[str](), samples.Room.take, samples.Room._read
+
+    def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:
+        return lambda *args: (taken.update([name]), call(*args))[1]
+
+    monkeypatch.setattr(samples.Room, "take", counted("written", take))
+    monkeypatch.setattr(samples.Room, "_read", counted("read", read))
+    open_run(run)
+    assert 0 < taken["read"] <= 8 * taken["written"]
 
 
 def test_points_that_are_derived_one_by_one_say_what_they_say_together(

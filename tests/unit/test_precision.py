@@ -226,6 +226,11 @@ def test_visits_of_one_layout_tell_less_of_the_scatter_between_layouts() -> None
     assert between_visits(values[:1], [1], 0.4) == (0, 0)
 
 
+@pytest.mark.parametrize("shared", [0.4, 0.999, 1.0])
+def test_visits_of_the_only_layout_have_a_degree_of_freedom_less_than_there_are(shared: float) -> None:
+    assert between_visits(np.array([-0.02, 0.0, 0.01]), [1, 1, 1], shared)[1] == pytest.approx(2)
+
+
 # ---- how many visits more ---------------------------------------------------------------------------------------
 
 

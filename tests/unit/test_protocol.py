@@ -18,6 +18,7 @@ from tollmeter.model import Failure, Outcome, Sample, Witness, Work
 from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
+    Outcomes,
     closed,
     description,
     head,
@@ -200,6 +201,22 @@ def test_a_skip_has_no_number_even_after_samples() -> None:
 
 def test_a_stream_that_says_nothing_failed() -> None:
     assert outcome(seal([visit_record()])).status == "failed"
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        visit_records(),
+        [*visit_records(), {"k": "skip", "reason": "no huge pages"}],
+        [visit_record(), *samples(2)[:3], {"k": "fail", "status": "timeout", "reason": "too slow"}],
+        [*visit_records(), {"k": "count", "iterations": 4, "calls": [4, 8]}],
+        [*visit_records(), {"k": "marks", "came": 4, "own_ratio": 1.5}],
+        [*visit_records(), {"k": "later", "than": "this version"}],
+    ],
+)
+def test_a_stream_is_read_at_once_as_record_by_record(records: list[dict[str, object]]) -> None:
+    stream = seal(records)
+    assert Outcomes().of_text(stream) == outcome(stream)
 
 
 def stopped(count: int) -> Outcome:

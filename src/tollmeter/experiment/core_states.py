@@ -40,11 +40,13 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
     percent, so that their median tells of the neighbour as well.
     """
-    return np.concatenate([np.empty(0), *map(_cores_hz, parts(outcomes))])
+    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
+    return np.concatenate([np.empty(0), *each])
 
 
-def _cores_hz(outcomes: Sequence[Outcome]) -> Floats:
-    taken, visits = Taken(outcome.samples for outcome in outcomes), len(outcomes)
+def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
+    """The same of visits whose samples are read. taken: these, of all of them."""
+    visits = len(outcomes)
     owner = np.repeat(np.arange(visits), taken.counts)
     around = np.repeat(np.arange(visits), [len(outcome.controls) for outcome in outcomes])
     rates = [rate for outcome in outcomes for rate in outcome.controls]
@@ -75,12 +77,20 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
 
 def full_width(outcomes: Sequence[Outcome]) -> float | None:
     """The width of the whole core, from visits of one target and ABI."""
+    return clocks_and_width(outcomes)[1]
+
+
+def clocks_and_width(outcomes: Sequence[Outcome]) -> tuple[Floats, float | None]:
+    """The core's clock during each visit, and the width of the whole core, from visits of one target and ABI."""
     seen, count = np.empty(_LOOKS * sum(len(outcome.samples) for outcome in outcomes)), 0
+    clocks = [np.empty(0)]
     for some in parts(outcomes):
-        readings = widths(Taken(outcome.samples for outcome in some), cores_hz(some))
+        taken = Taken(outcome.samples for outcome in some)
+        clocks.append(clocks_of(taken, some))
+        readings = widths(taken, clocks[-1])
         seen[count : count + len(readings)] = readings
         count += len(readings)
-    return highest_mode(seen[:count])
+    return np.concatenate(clocks), highest_mode(seen[:count])
 
 
 def highest_mode(readings: Floats) -> float | None:

@@ -63,13 +63,13 @@ def usual_control_hz(taken: Taken) -> Floats:
     return usual
 
 
-def sleeping(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
+def sleeping(outcomes: Sequence[Outcome], probe: Probe, waits: Floats) -> str | None:
     """Why a point has no number: its worker gave up the CPU in most samples, and nothing that the probe declares makes
-    it wait. The gate of companions does, and so may the marks of an external clock."""
+    it wait. The gate of companions does, and so may the marks of an external clock. waits: how often in each sample.
+    """
     if probe.switches or probe.roles or any(outcome.clock.kind != "hardware" for outcome in outcomes):
         return None
-    seen = Taken(outcome.samples for outcome in outcomes).column("voluntary")
-    often = float(np.median(seen)) if len(seen) else 0.0
+    often = float(np.median(waits)) if len(waits) else 0.0
     if often <= 0:
         return None
     return f"its worker waited {often:g} times in a sample, and the probe does not declare that it switches"

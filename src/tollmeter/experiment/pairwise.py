@@ -16,30 +16,43 @@ def middle_of_pairs(values: Array, sign: int, least: int) -> float:
     """Median of x[j] + sign * x[i] over all j >= i + least of the ordered values; there must be one such pair. Sums for
     sign 1; for sign -1 distances."""
     ordered = np.sort(values)
-    count = len(ordered)
-    total = (count - least) * (count - least + 1) // 2
-    starts = np.arange(count) + least
-    middle = {of_rank(ordered, sign * ordered, starts, rank) for rank in ((total - 1) // 2, total // 2)}
-    return sum(middle) / len(middle)
+    return middle_of_sums(ordered, sign * ordered, np.arange(len(ordered)) + least)
+
+
+def middle_of_sums(ordered: Array, own: Array, starts: NDArray[np.intp]) -> float:
+    """Median of all sums ordered[j] + own[i], j from starts[i]."""
+    total = int((len(ordered) - starts).sum())
+    lower, upper = _from_rank(ordered, own, starts, (total - 1) // 2)
+    return lower if total % 2 else (lower + upper) / 2
 
 
 def of_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> float:
-    """Of all sums ordered[j] + own[i], j from starts[i], the one before which `rank` others come: a reach of values is
-    halved until few pairs are left in it."""
+    """Of all sums ordered[j] + own[i], j from starts[i], the one before which `rank` others come."""
+    return _from_rank(ordered, own, starts, rank)[0]
+
+
+def _from_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> tuple[float, float]:
+    """That and the next one: a reach of values is halved until few pairs are left in it."""
     low, below = float(ordered[0] + own.min()) - 1.0, starts
     high = float(ordered[-1] + own.max())
     upto = np.full(len(own), len(ordered))
     while (upto - below).sum() > _MOST_WRITTEN * (len(ordered) + len(own)):
         middle = low + (high - low) / 2
         if not low < middle < high:
-            return high
+            left = np.full(int((upto - below).sum()), high)
+            break
         inside = np.maximum(np.searchsorted(ordered, middle - own, side="right"), starts)
         if (inside - starts).sum() > rank:
             high, upto = middle, inside
         else:
             low, below = middle, inside
-    lengths = upto - below
-    first = np.repeat(np.arange(len(own)), lengths)
-    second = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(below, lengths)
-    left = np.sort(ordered[second] + own[first])
-    return float(left[min(rank - int((below - starts).sum()), len(left) - 1)])
+    else:
+        lengths = upto - below
+        first = np.repeat(np.arange(len(own)), lengths)
+        second = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(below, lengths)
+        left = np.sort(ordered[second] + own[first])
+    place = min(rank - int((below - starts).sum()), len(left) - 1)
+    if place + 1 < len(left):
+        return float(left[place]), float(left[place + 1])
+    beyond = upto < len(ordered)
+    return float(left[place]), float((ordered[upto[beyond]] + own[beyond]).min(initial=np.inf))

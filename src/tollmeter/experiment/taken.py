@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.model import Columns, Sample, Samples
+from tollmeter.model.samples import COLUMNS
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -33,14 +34,17 @@ class Taken:
 
     def __init__(self, visits: Iterable[Sequence[Sample]]) -> None:
         self.visits = [Samples.of(samples) for samples in visits]
-        self._count(np.array([len(samples) for samples in self.visits], dtype=np.int64))
+        begins = np.array([samples.start for samples in self.visits], dtype=np.int64)
+        self._count(np.array([samples.stop for samples in self.visits], dtype=np.int64) - begins)
         numbers: dict[Columns, int] = {}
         blocks = [numbers.setdefault(samples.columns, len(numbers)) for samples in self.visits]
         order = np.argsort(np.array(blocks, dtype=np.int64), kind="stable")
         read = self.counts[order]
-        places = _stretches(np.array([samples.start for samples in self.visits], dtype=np.int64)[order], read)
+        places = _stretches(begins[order], read)
         ends = np.cumsum(np.bincount(blocks, self.counts, len(numbers))).astype(np.int64)
         self._held = list(zip(numbers, np.split(places, ends[:-1]), strict=True)) if numbers else []
+        # All columns are read together: the samples of one point may be in 2,000 blocks of a file.
+        self._read: dict[str, NDArray[Any]] = {}
         # Where the samples of each visit stand when those of each block are read together.
         starts = np.empty_like(read)
         starts[order] = np.cumsum(read) - read
@@ -54,10 +58,12 @@ class Taken:
         return np.asarray(self.whole((name,))[name], np.float64)
 
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Columns in their own types: nanoseconds of a long time are not rounded. Each block is read once."""
-        read = [[columns.column(name)[places] for name in names] for columns, places in self._held]
-        lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in names)
-        return {name: np.concatenate(parts)[self._order] for name, parts in zip(names, lanes, strict=True)}
+        """Columns in their own types: nanoseconds of a long time are not rounded."""
+        if not self._read:
+            read = [[columns.column(name)[places] for name in COLUMNS] for columns, places in self._held]
+            lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in COLUMNS)
+            self._read.update(zip(COLUMNS, map(np.concatenate, lanes), strict=True))
+        return {name: self._read[name][self._order] for name in names}
 
     def where(self, mask: Mask) -> Taken:
         """Some of the samples."""

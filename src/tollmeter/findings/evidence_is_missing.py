@@ -16,10 +16,10 @@ def find(book: Book) -> Iterable[Finding]:
     seen = book.index.run.surroundings
     if files := unread(seen, book.index.rows) if seen is not None else ():
         yield _of_sources(files)
-    lacks = {what for outcome in book.outcomes for what in unseen(outcome, book.probes[outcome.point.probe])}
-    if not lacks:
-        return
     share = book.index.run.unseen_share
+    if not share:
+        return
+    lacks = {what for outcome in book.outcomes for what in unseen(outcome, book.probes[outcome.point.probe])}
     yield Finding(
         name="machine.evidence_is_missing",
         severity="warning",

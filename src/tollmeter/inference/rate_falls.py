@@ -79,15 +79,10 @@ def lengths(
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
+    of_points = {outcome.point: outcome.work for outcome in outcomes if outcome.status == "ok"}
     touched = {
-        (
-            outcome.point.probe,
-            outcome.point.abi,
-            outcome.point.target,
-            tuple(sorted(outcome.point.parameters)),
-        ): outcome.work
-        for outcome in outcomes
-        if outcome.status == "ok"
+        (point.probe, point.abi, point.target, tuple(sorted(point.parameters))): work
+        for point, work in of_points.items()
     }
     groups: dict[Key, list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):

@@ -58,7 +58,7 @@ def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> floa
     if stated.complaint or not stated.said:
         return visits + max(LEAST_VISITS, visits)
     head = stated.said[0]
-    seen = len(head.part.visits)
+    seen = len(head.part.counts)
     if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
     half = log(head.estimate.high / head.estimate.low) / 2 if head.estimate.low > 0 else head.estimate.half_width()

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_states import cores_hz, states
+from tollmeter.experiment.core_states import clocks_of, states
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
-from tollmeter.model import Outcome, Probe, Row
+from tollmeter.model import Outcome, Point, Probe, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.units import span
 
@@ -49,16 +49,13 @@ Missing = Sequence[tuple[Sequence[Outcome], float]]
 
 def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
     still = [(group, more) for group, more in missing if more > 0]
-    timed_s = _timed_s(outcomes)
+    of_points, shared = _timed_and_shared(outcomes, known)
+    timed_s = sum(of_points.values()) / 1e9
     overhead = seconds / timed_s if timed_s else 1.0
-    each_s = [_timed_s(group) / len(group) for group, _ in still]
+    each_s = [of_points[group[0].point] / 1e9 / len(group) for group, _ in still]
     open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
-    return Settlement(len(missing), len(missing) - len(still), share, _shared(outcomes, known), tuple(open_s))
-
-
-def _timed_s(outcomes: Sequence[Outcome]) -> float:
-    return sum(float(Taken(outcome.samples for outcome in some).timed_ns().sum()) for some in parts(outcomes)) / 1e9
+    return Settlement(len(missing), len(missing) - len(still), share, shared, tuple(open_s))
 
 
 def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
@@ -72,13 +69,20 @@ def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
     return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
 
 
-def _shared(outcomes: Sequence[Outcome], known: Known) -> float | None:
-    seen = Counter[str]()
+def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
+    """Nanoseconds in timed batches, by point; and of the samples whose core's state was seen the share beside another
+    workload."""
+    timed_ns: dict[Point, float] = defaultdict(float)
+    whole = shared = 0
     for some in parts(outcomes):
+        taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
-        seen.update(states(Taken(outcome.samples for outcome in some), cores_hz(some), widths).tolist())
-    told_apart = seen["whole"] + seen["shared"]
-    return seen["shared"] / told_apart if told_apart else None
+        seen = states(taken, clocks_of(taken, some), widths)
+        ends = np.concatenate([[0.0], np.cumsum(taken.timed_ns())])[taken.starts]
+        for outcome, spent_ns in zip(some, np.diff(ends).tolist(), strict=True):
+            timed_ns[outcome.point] += spent_ns
+        whole, shared = whole + int((seen == "whole").sum()), shared + int((seen == "shared").sum())
+    return timed_ns, shared / (whole + shared) if whole + shared else None
 
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:

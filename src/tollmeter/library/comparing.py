@@ -177,7 +177,7 @@ def _of_point(group: list[Outcome], book: Book, known: Known) -> Iterator[VisitV
             values = tuple(outcome.gauges[metric.name] for outcome in seen)
             yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
         elif said := speech(told, metric, known).said:
-            costs, clock = said[0].part.medians, told.readings[0].outcome.clock.kind
+            costs, clock = tuple(said[0].part.medians.tolist()), told.readings[0].outcome.clock.kind
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
             yield VisitValues(point, stated, values, costs, said[0].part.layouts, said[0].scatter)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NONE = -1
-MANY = 256
-"""Samples of a block whose columns are worth packing."""
 MOST_HELD = 1 << 12
 """Samples of a full block. Until then they wait as objects: 3 MB, which a cache holds."""
 _MOST_IN_MEMORY = 16 << 20
@@ -46,6 +44,7 @@ MAYBE = (*_REPORTED, "control_n", "control_2n")
 _ONCE = ("iterations", "control_iterations", "at_ns")
 _TWICE = ("body_n", "body_2n", "control_n", "control_2n")
 _WHOLE = (*_ONCE, *_TWICE, *_COUNTS)
+COLUMNS = (*_WHOLE, *_RATES)
 _INTEGERS = ("i1", "i2", "i4", "i8")
 _NO_CONTROL = (NONE, NONE)
 _once_of, _counts_of, _rates_of = attrgetter(*_ONCE), attrgetter(*_COUNTS), attrgetter(*_RATES)
@@ -103,24 +102,25 @@ class Columns:
     def tells_all(self) -> bool:
         return all(self.least(name) > NONE for name in _REPORTED)
 
+    @cached_property
+    def has_lanes(self) -> bool:
+        return bool(self._held()[1])
+
     def _held(self) -> tuple[Packed, Sequence[Lanes]]:
         if self.is_open():
             self._settle()
         return self._room.held(self._place) if self._room and self._place else (self._columns, self._lanes)
 
     def _settle(self) -> None:
-        import numpy as np
 
-        whole = _integers(self._taken, self._seen)
-        rates = np.array(list(map(_rates_of, self._seen)), dtype=np.float64).reshape(-1, len(_RATES))
-        rates[np.isnan(rates)] = 0.0
-        columns = dict(zip((*_WHOLE, *_RATES), (*whole.T, *rates.T), strict=True))
-        self._columns = {name: _narrow(one) for name, one in columns.items()} if len(whole) >= MANY else columns
+        samples = len(self._taken)
+        self._columns, least = _packed(_tables(self._taken, self._seen))
         lanes = [one.lanes for one in self._taken]
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
-        if self._room and len(whole):
-            self.tells_all = all(int(self._columns[name].min()) > NONE for name in _REPORTED)
+        if self._room and samples:
+            self.tells_all = all(least[name] > NONE for name in _REPORTED)
+            self.has_lanes = bool(self._lanes)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
             self._columns, self._lanes = {}, ()
@@ -187,45 +187,59 @@ class Room:
         content, at, columns = os.pread(self._file, place.size, place.start), 0, {}
         if len(content) < place.size:
             raise Failure(f"a temporary file of {place.start + place.size} bytes was cut", 5)
-        for name, (kind, is_one) in zip((*_WHOLE, *_RATES), place.kinds, strict=True):
+        for name, (kind, is_one) in zip(COLUMNS, place.kinds, strict=True):
             column = np.frombuffer(content, kind, 1 if is_one else place.samples, at)
             columns[name] = np.broadcast_to(column[0], (place.samples,)) if is_one else column
             at += column.nbytes
         return columns, marshal.loads(content[at:])
 
 
-def _integers(taken: Sequence[Any], seen: Sequence[Any]) -> NDArray[Any]:
-    """A row a sample: what is no rate."""
+def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:
+    """A row a sample, of the columns in their order: first what is no rate."""
     import numpy as np
 
     controls = [one.control or _NO_CONTROL for one in taken]
-    parts = (map(_once_of, taken), map(_body_of, taken), controls, map(_counts_of, seen))
+    parts: list[list[Any]] = [[*map(_once_of, taken)], [*map(_body_of, taken)], controls, [*map(_counts_of, seen)]]
     widths = len(_ONCE), 2, 2, len(_COUNTS)
-    return np.concatenate([_table([*part], width) for part, width in zip(parts, widths, strict=True)], axis=1)
+    whole = [_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)]
+    rates = _table([*map(_rates_of, seen)], np.float64, len(_RATES))
+    rates[np.isnan(rates)] = 0.0
+    return [*whole, rates]
 
 
-def _table(rows: Sequence[tuple[int | None, ...]], width: int) -> NDArray[Any]:
+def _table(rows: Sequence[tuple[float | None, ...]], kind: type[Any], width: int) -> NDArray[Any]:
     """Most systems tell everything, and are not asked value by value whether they do."""
     import numpy as np
 
     try:
-        wide = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+        wide = np.fromiter(chain.from_iterable(rows), kind)
     except TypeError:
-        every = chain.from_iterable(rows)
-        wide = np.fromiter((NONE if value is None else value for value in every), dtype=np.int64)
+        absent = NONE if kind is np.int64 else np.nan
+        wide = np.fromiter((absent if value is None else value for value in chain.from_iterable(rows)), kind)
     return wide.reshape(-1, width)
 
 
-def _narrow(wide: NDArray[Any]) -> NDArray[Any]:
-    """In as few bytes as hold it; one value for all takes the room of one."""
+def _packed(tables: Sequence[NDArray[Any]]) -> tuple[Packed, Mapping[str, float]]:
+    """Each column in as few bytes as hold it, where one value for all takes the room of one; and the least of each."""
     import numpy as np
 
-    if (wide == wide[0]).all():
+    wide = [column for table in tables for column in table.T]
+    if not len(wide[0]):
+        return dict(zip(COLUMNS, wide, strict=True)), {}
+    least, most = ([end for table in tables for end in of(table, axis=0).tolist()] for of in (np.min, np.max))
+    columns = map(_narrow, wide, least, most)
+    return dict(zip(COLUMNS, columns, strict=True)), dict(zip(COLUMNS, least, strict=True))
+
+
+def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
+    import numpy as np
+
+    if least == most:
         return np.broadcast_to(wide[0], wide.shape)
     if wide.dtype.kind == "f":
         return wide.copy()
-    least = min(int(wide.min()), -int(wide.max()))
-    return wide.astype(next(kind for kind in _INTEGERS if -(2 ** (8 * int(kind[1]) - 1)) <= least))
+    reach = min(least, -most)
+    return wide.astype(next(kind for kind in _INTEGERS if -(2 ** (8 * int(kind[1]) - 1)) <= reach))
 
 
 class Samples(Sequence[Sample]):
@@ -274,7 +288,7 @@ class Samples(Sequence[Sample]):
         return next(iter(Samples(self.columns, at, at + 1)))
 
     def __iter__(self) -> Iterator[Sample]:
-        columns = [self.column(name).tolist() for name in (*_WHOLE, *_RATES)]
+        columns = [self.column(name).tolist() for name in COLUMNS]
         return map(_sample, zip(*columns, strict=True), self.lanes())
 
     def __eq__(self, other: object) -> bool:
@@ -288,7 +302,7 @@ class Samples(Sequence[Sample]):
 
 
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
-    told: dict[str, Any] = dict(zip((*_WHOLE, *_RATES), values, strict=True))
+    told: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
     seen: dict[str, Any] = {name: None if told[name] == NONE and name in _REPORTED else told[name] for name in _SEEN}
     body, control = (told["body_n"], told["body_2n"]), (told["control_n"], told["control_2n"])
     return Sample(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isclose
+from math import isclose, isfinite
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
     first, note = visited.readings[0].outcome, visited.note
     outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
     said = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
-    finite = [(value, layout) for value, layout in said if np.isfinite(value)]
+    finite = [(value, layout) for value, layout in said if isfinite(value)]
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
         return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
     if not finite:
@@ -45,7 +45,7 @@ def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
     row = bare(
         first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
         minimum=min(values),
-        quartiles=quartiles(values), modes=modes([[value] for value in values]), visits=len(values),
+        quartiles=quartiles(values), modes=modes(np.array(values)[:, None]), visits=len(values),
         samples=len(values),
     )  # fmt: skip
     return with_precision(row, layouts, known.precision)

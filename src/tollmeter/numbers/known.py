@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isclose
-from typing import Any, NamedTuple
+from operator import is_
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tollmeter.experiment.core_states import cores_hz, full_width
+from tollmeter.experiment.core_states import clocks_and_width
 from tollmeter.experiment.precision import Scatter
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
-from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
+from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
+
+T = TypeVar("T")
 
 _ALIKE = 0.002
 
@@ -31,25 +34,25 @@ class Learned(NamedTuple):
     widths: Mapping[Place, float] = {}
 
 
-Identities = tuple[int, ...]
-"""Readings, by identity."""
-
-
 class ReadingCache(NamedTuple):
-    """A cache of readings by the identity of their outcome, which lives as long as they do; and of each point the last
-    results from the same readings, which scatter, rows and settlement share."""
+    """A cache of readings by the identity of their outcome, which lives as long as they do; and of results, each of the
+    objects that it was made of last, which scatter, rows and settlement share."""
 
     readings: dict[int, Reading]
-    overheads: dict[Point, tuple[Identities, Overheads]]
-    series: dict[tuple[Point, str], tuple[Identities, Series | None]]
+    results: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
+
+    def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
+        """The result of that name; made anew where it is of other objects. of: what it is made of."""
+        objects = tuple(of)
+        held, found = self.results.get(name, ((), None))
+        if len(held) != len(objects) or not all(map(is_, held, objects)):
+            found = make()
+            self.results[name] = objects, found
+        return cast("T", found)
 
 
 def nothing_made() -> ReadingCache:
-    return ReadingCache({}, {}, {})
-
-
-def _identities(readings: Sequence[Reading]) -> Identities:
-    return tuple(map(id, readings))
+    return ReadingCache({}, {})
 
 
 class Known(NamedTuple):
@@ -100,19 +103,14 @@ class Known(NamedTuple):
         """Of one point."""
         if self.made is None or not readings:
             return overheads(readings)
-        point, who = readings[0].outcome.point, _identities(readings)
-        if point not in self.made.overheads or self.made.overheads[point][0] != who:
-            self.made.overheads[point] = who, overheads(readings)
-        return self.made.overheads[point][1]
+        return self.made.once(("paid", readings[0].outcome.point), readings, lambda: overheads(readings))
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
         """Of one point and one of its metrics."""
         if self.made is None or not readings:
             return series_of(readings, metric, paid, self.clocks_hz)
-        place, who = (readings[0].outcome.point, metric.name), _identities(readings)
-        if place not in self.made.series or self.made.series[place][0] != who:
-            self.made.series[place] = who, series_of(readings, metric, paid, self.clocks_hz)
-        return self.made.series[place][1]
+        name = "series", readings[0].outcome.point, metric.name
+        return self.made.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
 
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
@@ -135,26 +133,31 @@ def row_name(row: Row, state: StateName | None) -> str:
 
 def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
     """All but the scatter, which takes the machine's state to be read."""
-    seen = core_widths(outcomes)
+    clocks_hz, seen = _cores(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(core_clocks_hz(outcomes), widths, {}, learned, precision, nothing_made())
+    return Known(clocks_hz, widths, {}, learned, precision, nothing_made())
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
     """Core clock of each target: median over its visits by a real clock."""
-    timed = [candidate for candidate in outcomes if candidate.status == "ok" and candidate.clock.kind in REAL_CLOCKS]
-    rates: dict[str, list[float]] = {}
-    for outcome, rate in zip(timed, cores_hz(timed).tolist(), strict=True):
-        if rate > 0:
-            rates.setdefault(outcome.point.target, []).append(rate)
-    return {target: float(np.median(seen)) for target, seen in rates.items()}
+    return _cores(outcomes)[0]
 
 
 def core_widths(outcomes: Iterable[Outcome]) -> dict[Place, float]:
     """Width of the whole core by target and ABI, whose registers bound it too."""
+    return _cores(outcomes)[1]
+
+
+def _cores(outcomes: Iterable[Outcome]) -> tuple[dict[str, float], dict[Place, float]]:
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
-    widths = {place: full_width(group) for place, group in groups.items()}
-    return {place: width for place, width in widths.items() if width}
+    rates: dict[str, list[float]] = defaultdict(list)
+    widths = dict[Place, float]()
+    for place, group in groups.items():
+        clocks, width = clocks_and_width(group)
+        rates[place[0]] += clocks[clocks > 0].tolist()
+        if width:
+            widths[place] = width
+    return {target: float(np.median(seen)) for target, seen in rates.items() if seen}, widths

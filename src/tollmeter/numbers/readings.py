@@ -9,18 +9,17 @@ cost into the metric's unit once it has been estimated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import ALONE_NS, IN_COMPANY_NS, Array, Paid, paid_once, values
-from tollmeter.experiment.core_states import cores_hz, states
+from tollmeter.experiment.core_states import clocks_of, states
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.linear import EXPONENT_OFF, WAITING_OFF, bent
-from tollmeter.experiment.taken import Taken
+from tollmeter.experiment.taken import Mask, Taken
 from tollmeter.model import Lanes, Metric, Outcome, Probe, Samples
 
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
@@ -32,10 +31,10 @@ _MOST_WORK = 1e18
 Names = NDArray[np.str_]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
-    during each sample. clock_hz: of the core during the visit. waits: the worker waits for other processes.
+    during each sample. clock_hz: of the core during the visit. waited: how often the worker gave up its CPU in each
+    sample, discarded ones included. waits: it waits for other processes.
     """
 
     outcome: Outcome
@@ -48,6 +47,7 @@ class Reading:
     workers: int
     states: Names
     set_aside: tuple[str, ...]
+    waited: Array
     waits: bool = False
 
 
@@ -75,17 +75,22 @@ def readings(
     every = Taken(told.samples for told in outcomes)
     against = disturbances(every, probes)
     kept = (against == 0) & (every.column("iterations") > 0)
-    used, clocks = every.where(kept), cores_hz(outcomes)
+    used, clocks = every.where(kept), clocks_of(every, outcomes)
     iterations, own = used.column("iterations"), used.column("control_iterations")
     body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
     seen = states(used, clocks, np.array([width or 0.0 for width in full_widths]))
     columns = iterations, body, np.where(own > 0, own, iterations), control, seen
-    of_visits = zip(*(_of_each(column, used) for column in columns), strict=True)
-    judged = zip(*(_of_each(column, every) for column in (against, kept)), strict=True)
+    why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
+    ends = np.cumsum(every.of_visits(against > 0)).tolist()
+    aside = [why[start:end] for start, end in pairwise([0, *ends])]
+    lanes = [_lanes(samples, mine) for samples, mine in zip(every.visits, _of_each(kept, every), strict=True)]
+    lack = used.of_visits(control[:, 0] < 0).tolist()
+    waited = _of_each(every.column("voluntary"), every)
+    arrays = zip(*(_of_each(column, used) for column in columns), waited, strict=True)
     return [
-        _reading((outcome, probe), clock or None, _lanes(samples, mine[1]), mine[0], arrays)
-        for outcome, probe, clock, samples, mine, arrays in zip(
-            outcomes, probes, clocks.tolist(), every.visits, judged, of_visits, strict=True
+        _reading(visit, each, beside)
+        for visit, each, beside in zip(
+            zip(outcomes, probes, clocks.tolist(), aside, lack, strict=True), arrays, lanes, strict=True
         )
     ]
 
@@ -96,31 +101,31 @@ def _of_each(column: NDArray[Any], taken: Taken) -> list[NDArray[Any]]:
 
 
 def _reading(
-    told: tuple[Outcome, Probe], clock_hz: float | None, lanes: Sequence[Lanes], against: NDArray[np.int64],
-    arrays: Sequence[Any],
-) -> Reading:  # fmt: skip
-    outcome, probe = told
-    iterations, body, control_iterations, control, seen = arrays
+    visit: tuple[Outcome, Probe, float, tuple[str, ...], int], arrays: Sequence[Any], lanes: Sequence[Lanes]
+) -> Reading:
+    """visit: with its core's clock, why samples are discarded, and how many of the others lack a control."""
+    outcome, probe, clock_hz, aside, lack = visit
+    iterations, body, control_iterations, control, seen, waited = arrays
     in_company = bool(lanes) and all(lanes)
     return Reading(
         outcome=outcome,
-        clock_hz=clock_hz,
+        clock_hz=clock_hz or None,
         iterations=iterations,
         body=body,
         control_iterations=control_iterations,
-        control=control if len(control) and (control[:, 0] >= 0).all() else None,
+        control=control if len(control) and not lack else None,
         lane_rates=np.array([sum(done / ns for done, ns in some if ns > 0) for some in lanes]) if in_company else None,
         workers=len(lanes[0]) if in_company else 0,
         states=seen,
-        set_aside=tuple(why for place in against.tolist() if (why := REASONS[place])),
+        set_aside=aside,
+        waited=waited,
         waits=probe.switches or bool(probe.roles),
     )
 
 
-def _lanes(samples: Samples, kept: NDArray[np.bool_]) -> list[Lanes]:
-    """Of the samples that are used; none where no sample has any."""
-    every = samples.lanes()
-    return [some for some, is_used in zip(every, kept.tolist(), strict=True) if is_used] if any(every) else []
+def _lanes(samples: Samples, kept: Mask) -> list[Lanes]:
+    """Of the samples that are used; none where no sample of their block has any."""
+    return [*compress(samples.lanes(), kept.tolist())] if samples.columns.has_lanes else []
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
@@ -129,7 +134,7 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
     if not told:
         return Overheads(Paid(0.0), None)
     waits = told[0].waits
-    in_company = told[0].workers or _switched(told[0].outcome)
+    in_company = told[0].workers or (told[0].waited > 0).any()
     body = _paid([(read.body, read.iterations) for read in told], told, IN_COMPANY_NS if in_company else 0.0, waits)
     controls = [(read.control, read.control_iterations) for read in told if read.control is not None]
     return Overheads(body, _paid(controls, told, 0.0, waits) if controls else None)
@@ -145,15 +150,31 @@ def _paid(batches: Sequence[tuple[Array, Array]], told: Sequence[Reading], toler
     return paid_once(times, iterations, expected_ns, tolerance_ns)._replace(bent=why)
 
 
-def _switched(outcome: Outcome) -> bool:
-    return bool((Taken([outcome.samples]).column("voluntary") > 0).any())
-
-
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
     """The costs that each sample gives, a row a sample; None where this visit lacks what the metric is made of."""
-    scale = _scale(read, metric)
-    per_iteration = _per_iteration(read, metric, paid)
-    return None if scale is None or per_iteration is None else per_iteration * scale
+    told, found = costs_of([read], metric, paid)
+    return found if told else None
+
+
+def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tuple[list[Reading], Array]:
+    """The same of all visits of one point: those that have them, and their costs."""
+    scaled = [(read, _scale(read, metric)) for read in _able(readings, metric, paid) if len(read.iterations)]
+    told = [read for read, scale in scaled if scale is not None]
+    if not told:
+        return [], np.empty((0, 1))
+    scales = [scale for _, scale in scaled if scale is not None]
+    each = np.repeat(scales, [len(read.iterations) for read in told])
+    return told, _per_iteration(told, metric, paid) * each[:, None]
+
+
+def _able(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Sequence[Reading]:
+    """The visits that have what the metric is made of."""
+    if metric.source in ("companions", "together"):
+        beside = [read for read in readings if read.lane_rates is not None]
+        return beside if beside or metric.source == "companions" else readings
+    if metric.source == "body":
+        return readings
+    return [read for read in readings if read.control is not None and paid.control is not None]
 
 
 def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
@@ -167,38 +188,35 @@ def as_unit(cost: float, metric: Metric) -> float:
     return NS_PER_SECOND / cost if metric.unit in RATES else cost
 
 
-def _per_iteration(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
+def _per_iteration(told: Sequence[Reading], metric: Metric, paid: Overheads) -> Array:
     """Nanoseconds of one iteration as the metric's source defines it."""
-    if not len(read.iterations):
-        return None
-    body = values(read.body, read.iterations, paid.body)
+    body = values(_whole(told, "body"), _whole(told, "iterations"), paid.body)
     if metric.source == "body":
         return body
     if metric.source in ("companions", "together"):
-        return _beside_companions(read, body, metric.source == "together")
-    return _of_control(read, body, paid, metric.source == "difference")
-
-
-def _of_control(read: Reading, body: Array, paid: Overheads, difference: bool) -> Array | None:
-    """The control alone, or what the body takes beyond it."""
-    if read.control is None or paid.control is None:
-        return None
-    control = values(read.control, read.control_iterations, paid.control)
-    if not difference:
+        return _beside_companions(told, body, metric.source == "together")
+    assert paid.control is not None
+    control = values(_whole(told, "control"), _whole(told, "control_iterations"), paid.control)
+    if metric.source != "difference":
         return control
     same = body.shape == control.shape
     return np.asarray(body - control if same else body.mean(axis=1)[:, None] - control.mean(axis=1)[:, None])
 
 
-def _beside_companions(read: Reading, body: Array, together: bool) -> Array | None:
+def _whole(told: Sequence[Reading], name: str) -> Array:
+    return np.concatenate([getattr(read, name) for read in told])
+
+
+def _beside_companions(told: Sequence[Reading], body: Array, together: bool) -> Array:
     """One over the rates added up, during the longer batch; for a time, the mean of the workers that were added. A
     worker without companions is all there is together."""
-    if read.lane_rates is None:
-        return body if together else None
+    rates = [read.lane_rates for read in told if read.lane_rates is not None]
+    if not rates:
+        return body
     longer = body[:, -1]
     with np.errstate(divide="ignore"):
         own = np.where(longer > 0, 1 / longer, np.inf) if together else np.zeros_like(longer)
-        return np.asarray(1 / (own + read.lane_rates))[:, None]
+        return np.asarray(1 / (own + np.concatenate(rates)))[:, None]
 
 
 def _scale(read: Reading, metric: Metric) -> float | None:

@@ -65,6 +65,13 @@ class Speech(NamedTuple):
 
 
 def speech(told: Told, asked: Metric, known: Known) -> Speech:
+    if known.made is None:
+        return _speech(told, asked, known)
+    name = "speech", told.readings[0].outcome.point, asked.name
+    return known.made.once(name, (told, known.scatter), lambda: _speech(told, asked, known))
+
+
+def _speech(told: Told, asked: Metric, known: Known) -> Speech:
     clock = told.readings[0].outcome.clock.kind
     metric = counted(asked) if clock == "instructions" else asked
     series = known.series(told.readings, asked, told.paid)
@@ -99,7 +106,7 @@ def row_of(told: Told, asked: Metric, known: Known) -> Row:
         return bare(first, told.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
     found = speech(told, asked, known)
     counts = {
-        "visits": len(found.series.all.visits) if found.series else 0,
+        "visits": len(found.series.all.counts) if found.series else 0,
         "samples": sum(len(read.iterations) for read in told.readings) if found.series else 0,
         "set_aside": sum(len(read.set_aside) for read in told.readings),
     }
@@ -154,26 +161,24 @@ def counted(metric: Metric) -> Metric:
 def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
     """The headline; or, where its batches fall into two modes, both of these, the commoner first. Two modes are what
     its visits scatter by: inside each they scatter as the probe's other points do."""
-    logs = [np.log(values[values > 0]) for values in part.visits]
-    cut = bimodal_split(logs) if min(part.medians) > 0 else None
+    if part.medians.min() <= 0:
+        return [(name, part)]
+    logs = np.log(np.where(part.values > 0, part.values, np.nan))
+    cut = bimodal_split([visit[~np.isnan(visit)] for visit in part.visits(logs)])
     if cut is None:
         return [(name, part)]
-    dearer = [values > exp(cut) for values in part.visits]
-    parts: list[tuple[StateName | None, Part]] = [
-        ("first", part.where([~some for some in dearer])),
-        ("second", part.where(dearer)),
-    ]
+    dearer = part.values > exp(cut)
+    parts: list[tuple[StateName | None, Part]] = [("first", part.where(~dearer)), ("second", part.where(dearer))]
     return sorted(parts, key=lambda part: -part[1].share)
 
 
 def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:
     """whole: what the values are a part of, for a difference; 0 for all else."""
     medians = part.medians
-    if whole or min(medians) <= 0:
-        return in_plain_numbers(medians, part.layouts, whole or abs(middle_of(np.array(medians))), scatter)
-    positive = [values[values > 0] for values in part.visits]
-    reach = min(float(values.min()) for values in positive), max(float(values.max()) for values in positive)
-    return estimate(medians, part.layouts, scatter, reach)
+    if whole or medians.min() <= 0:
+        return in_plain_numbers(medians, part.layouts, whole or abs(middle_of(medians)), scatter)
+    positive = part.values[part.values > 0]
+    return estimate(medians, part.layouts, scatter, (float(positive.min()), float(positive.max())))
 
 
 def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
@@ -214,13 +219,12 @@ def _cost_unit(metric: Metric) -> str:
 def _numbers(said: Sequence[Said], metric: Metric) -> dict[str, object]:
     """The headline in the metric's unit, and the states. For a rate the ends change places."""
     head = said[0]
-    pooled = _in_unit(np.concatenate(head.part.visits), metric)
-    raw = _in_unit(np.concatenate(head.part.raw), metric)
+    pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
     return {
         "median": value, "low": low, "high": high, "minimum": float(min(pooled.min(), value)),
-        "quartiles": quartiles(pooled.tolist()), "unadjusted": float(np.median(raw)), "state": head.name,
-        "modes": modes([_in_unit(values, metric).tolist() for values in head.part.visits]),
+        "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
+        "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
         "states": tuple(_state(one, metric) for one in said if one.name is not None and one.estimate.low > 0),
     }  # fmt: skip
 

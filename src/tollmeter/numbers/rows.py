@@ -93,9 +93,10 @@ def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: T
     if topology is None:
         return tuple(rows)
     relations: dict[str, list[PlaceRelation]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.status == "ok" and (far := farthest(topology, outcome.workers)):
-            relations[_named(outcome.point)].append(far)
+    placed = {(outcome.point, outcome.workers) for outcome in outcomes if outcome.status == "ok" and outcome.workers}
+    for point, workers in placed:
+        if far := farthest(topology, workers):
+            relations[_named(point)].append(far)
     return tuple(
         msgspec.structs.replace(row, relation=max(several, key=RELATIONS.index)) if several else row
         for row, several in ((row, relations.get(_named(row), ())) for row in rows)
@@ -185,7 +186,7 @@ def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> 
     for metric in probe.metrics:
         series = known.series(readings, metric, paid) if metric.source != "gauge" else None
         part = series.headline()[1] if series else None
-        if part and min(part.medians) > 0:
+        if part and part.medians.min() > 0:
             yield metric.name, (np.log(part.medians), part.layouts)
 
 
@@ -229,6 +230,12 @@ def _row(visited: Told, metric: Metric, known: Known, served: float | None) -> R
 
 def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
     """The usable visits of one point; or the status of all its rows, and the reason."""
+    if known.made is None:
+        return _usable_visits(outcomes, probe, known)
+    return known.made.once(("told", outcomes[0].point), outcomes, lambda: _usable_visits(outcomes, probe, known))
+
+
+def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
     good = [outcome for outcome in outcomes if outcome.status == "ok"]
     if len({outcome.clock.kind for outcome in good}) > 1:
         return "unstable", "its visits were timed by clocks of different kinds"
@@ -236,10 +243,10 @@ def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> To
     if not good or any(outcome.status == "wrong_answer" for outcome in missing):
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
-    wrong = sleeping(good, probe) or contradicted(good, probe)
+    readings = _readings(good, probe, known)
+    wrong = sleeping(good, probe, np.concatenate([read.waited for read in readings])) or contradicted(good, probe)
     if wrong:
         return "unstable", wrong
-    readings = _readings(good, probe, known)
     notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
     return Told(probe, readings, known.overheads(readings), "; ".join(notes) or None)
 

@@ -4,48 +4,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core_clock import follows_clock
 from tollmeter.experiment.core_states import usual
-from tollmeter.experiment.precision import LEAST_VISITS, middle_of
+from tollmeter.experiment.precision import LEAST_VISITS, middles_of
+from tollmeter.experiment.taken import Counts, Mask
 from tollmeter.model import REAL_CLOCKS, Metric, StateName
-from tollmeter.numbers.readings import Overheads, Reading, costs
+from tollmeter.numbers.readings import Overheads, Reading, costs_of
 
 _LEAST_VALUES = 4
 
 
 class Part(NamedTuple):
-    """The values of those samples that were taken in one state. visits: one array each, none empty; layouts: of each
-    visit; raw: the same values as read off the clock; medians: of the values of each visit. share: of all samples.
+    """The values of those samples that were taken in one state, of one visit after the other. raw: the same values as
+    read off the clock; counts: values of each visit, none 0; layouts: of each visit; medians: of the values of each
+    visit. share: of all samples.
     """
 
-    visits: tuple[Array, ...]
+    values: Array
+    raw: Array
+    counts: Counts
     layouts: tuple[int, ...]
-    raw: tuple[Array, ...]
-    medians: tuple[float, ...]
+    medians: Array
     share: float = 1.0
 
-    def chosen(self, which: Sequence[bool]) -> Part:
-        """Some of the visits."""
-        kept = [place for place, wanted in enumerate(which) if wanted]
-        share = self.share * len(kept) / len(self.visits)
-        return Part(
-            tuple(self.visits[i] for i in kept), tuple(self.layouts[i] for i in kept),
-            tuple(self.raw[i] for i in kept), tuple(self.medians[i] for i in kept), share,
-        )  # fmt: skip
+    def visits(self, some: Array | None = None) -> list[Array]:
+        """The values of each visit; some: in place of all, as many."""
+        ends = np.cumsum(self.counts).tolist()
+        values = self.values if some is None else some
+        return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
 
-    def where(self, masks: Sequence[NDArray[np.bool_]]) -> Part:
-        """Some values of each visit; those of visits that have enough of them, where there are enough of these."""
-        visits, raw = ([array[mask] for array, mask in zip(of, masks, strict=True)] for of in (self.visits, self.raw))
-        medians = tuple(middle_of(values) if len(values) else 0.0 for values in visits)
-        some = Part(tuple(visits), self.layouts, tuple(raw), medians).chosen([bool(mask.any()) for mask in masks])
-        seen = sum(int(mask.sum()) for mask in masks) / sum(len(mask) for mask in masks)
-        return _without_brief_visits(some)._replace(share=self.share * seen)
+    def chosen(self, which: Mask) -> Part:
+        """Some of the visits."""
+        mask, layouts = np.repeat(which, self.counts), tuple(compress(self.layouts, which))
+        share = self.share * len(layouts) / len(self.layouts)
+        return Part(self.values[mask], self.raw[mask], self.counts[which], layouts, self.medians[which], share)
+
+    def where(self, mask: Mask) -> Part:
+        """Some of the values; those of visits that have enough of them, where there are enough of these."""
+        some = _part(self.values, self.raw, self.counts, self.layouts, mask)
+        return _without_brief_visits(some)._replace(share=self.share * some.share)
 
 
 class Series(NamedTuple):
@@ -68,63 +71,48 @@ def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
     """None where no visit has a usable value."""
-    costed = [(read, array) for read in readings if (array := costs(read, metric, paid)) is not None and len(array)]
-    if not costed:
+    told, found = costs_of(readings, metric, paid)
+    if not told:
         return None
-    stated = _stated_clock(costed, metric, clocks_hz)
-    shifts = [read.clock_hz / stated if stated and read.clock_hz else 1.0 for read, _ in costed]
-    flat = [array.ravel() for _, array in costed]
-    layouts = [read.outcome.seed or -read.outcome.visit - 1 for read, _ in costed]
-    everything = _part(flat, shifts, layouts)
-    seen = np.repeat(np.concatenate([read.states for read, _ in costed]), costed[0][1].shape[1])
+    raw, counts = found.ravel(), np.array([len(read.iterations) for read in told]) * found.shape[1]
+    clocks = np.array([read.clock_hz or 0.0 for read in told])
+    stated = clocks_hz.get(told[0].outcome.point.target) if _may_follow(told[0], metric) else None
+    if stated and not follows_clock(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]):
+        stated = None
+    layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in told])
+    values = raw * np.repeat(np.where(clocks > 0, clocks / stated, 1.0), counts) if stated else raw
+    everything = Part(values, raw, counts, layouts, middles_of(values, counts))
+    seen = np.repeat(np.concatenate([read.states for read in told]), found.shape[1])
     if (seen == "unknown").all():
         return Series(everything, {}, None, stated)
     names: tuple[StateName, ...] = ("whole", "shared")
-    parts = {name: _without_brief_visits(_part(flat, shifts, layouts, seen == name)) for name in names}
-    enough = {name: part for name, part in parts.items() if _is_enough(part, len(costed))}
+    parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, seen == name)) for name in names}
+    enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
     return Series(everything, enough, usual(seen), stated)
 
 
-def _stated_clock(
-    costed: Sequence[tuple[Reading, Array]], metric: Metric, clocks_hz: Mapping[str, float]
-) -> float | None:
-    """The clock that a time is stated at, if it follows the clock."""
-    outcome = costed[0][0].outcome
-    stated = clocks_hz.get(outcome.point.target)
-    if stated is None or metric.unit == "cycle" or outcome.clock.kind not in REAL_CLOCKS:
-        return None
-    clocked = [(middle_of(array), read.clock_hz) for read, array in costed if read.clock_hz]
-    return stated if follows_clock([cost for cost, _ in clocked], [clock for _, clock in clocked]) else None
+def _may_follow(first: Reading, metric: Metric) -> bool:
+    """Whether its times are a real clock's."""
+    return metric.unit != "cycle" and first.outcome.clock.kind in REAL_CLOCKS
 
 
-def _part(
-    flat: Sequence[Array], shifts: Sequence[float], layouts: Sequence[int], mask: NDArray[np.bool_] | None = None
-) -> Part:
-    """flat: the values of each visit. mask: of all of them, those that are meant."""
-    ends = np.cumsum([len(values) for values in flat])
-    counts = (
-        np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])).tolist() if mask is not None else [*map(len, flat)]
-    )
-    kept = [place for place, count in enumerate(counts) if count]
-    raw = tuple(
-        flat[place] if mask is None or counts[place] == len(flat[place])
-        else flat[place][mask[ends[place] - len(flat[place]) : ends[place]]]
-        for place in kept
-    )  # fmt: skip
-    visits = tuple(
-        values if shifts[place] == 1 else values * shifts[place] for place, values in zip(kept, raw, strict=True)
-    )
-    share = sum(counts) / int(ends[-1])
-    medians = tuple(middle_of(values) for values in visits)
-    return Part(visits, tuple(layouts[place] for place in kept), raw, medians, share)
+def _part(values: Array, raw: Array, counts: Counts, layouts: Sequence[int], mask: Mask) -> Part:
+    """Some of the values, without the visits that then have none. counts, layouts: of each visit, all values."""
+    ends = np.cumsum(counts)
+    some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]]))
+    kept = some > 0
+    share, counts = int(mask.sum()) / len(mask), some[kept]
+    seen = raw[mask]
+    used = seen if values is raw else values[mask]
+    return Part(used, seen, counts, tuple(compress(layouts, kept)), middles_of(used, counts), share)
 
 
 def _without_brief_visits(part: Part) -> Part:
     """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
     moment between two visitors is the least sure to have been without one."""
-    longer = [len(values) >= _LEAST_VALUES for values in part.visits]
-    return part.chosen(longer) if sum(longer) >= LEAST_VISITS else part
+    longer = part.counts >= _LEAST_VALUES
+    return part.chosen(longer) if longer.sum() >= LEAST_VISITS else part
 
 
 def _is_enough(part: Part, visits: int) -> bool:
-    return len(part.visits) >= min(LEAST_VISITS, visits) and sum(map(len, part.visits)) >= _LEAST_VALUES
+    return len(part.counts) >= min(LEAST_VISITS, visits) and len(part.values) >= _LEAST_VALUES

@@ -10,8 +10,8 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.pairwise import of_rank
-from tollmeter.experiment.precision import Estimate
+from tollmeter.experiment.pairwise import middle_of_sums, of_rank
+from tollmeter.experiment.precision import Estimate, middles_of
 
 __all__ = ["Array", "Estimate", "benjamini_hochberg", "hodges_lehmann_ratio", "modes", "quartiles"]
 
@@ -21,7 +21,7 @@ LEAST_FOR_MODES = 12
 EXACT_PAIRS = 2500
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float]:
+def quartiles(values: Sequence[float] | Array) -> tuple[float, float]:
     """Lower and upper quartile, by linear interpolation."""
     lower, upper = np.percentile(np.asarray(values, dtype=float), [25, 75])
     return float(lower), float(upper)
@@ -37,19 +37,20 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return [float(p_value) for p_value in np.minimum(adjusted, 1.0)]
 
 
-def modes(visits: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def modes(visits: Sequence[Sequence[float] | Array] | Array) -> tuple[float, ...]:
     """The medians of two modes, lower first, or nothing where one mode explains the values.
 
     Visits differ from each other, and three visits with little spread inside look like modes. So two modes are seen
     only where two visits (or the only one) took both, or where the visits' medians fall into two modes themselves.
     """
-    filled = [np.asarray(visit, dtype=float) for visit in visits if len(visit)]
+    filled = [visit for visit in visits if len(visit)]
     if not filled:
         return ()
-    pair = _two_modes(np.concatenate(filled))
-    if not pair or _visits_with_both(filled, pair) >= min(2, len(filled)):
+    values, counts = np.concatenate(filled).astype(float), np.array([*map(len, filled)])
+    pair = _two_modes(values)
+    if not pair or _visits_with_both(values, counts, pair) >= min(2, len(filled)):
         return pair
-    return _two_modes(np.array([np.median(visit) for visit in filled]))
+    return _two_modes(middles_of(values, counts))
 
 
 def _two_modes(values: Array) -> tuple[float, ...]:
@@ -72,11 +73,12 @@ def _two_modes(values: Array) -> tuple[float, ...]:
     return (exp(left), exp(right)) if apart and right - left > log(1.05) and _valley(logs, left, right) < 0.25 else ()
 
 
-def _visits_with_both(visits: Sequence[Array], pair: tuple[float, ...]) -> int:
-    """How many visits hold at least 10 % of their values on either side of the middle between two modes."""
-    middle = sqrt(pair[0] * pair[1])
-    shares = [float((visit > middle).mean()) for visit in visits]
-    return sum(0.1 <= share <= 0.9 for share in shares)
+def _visits_with_both(values: Array, counts: NDArray[np.int64], pair: tuple[float, ...]) -> int:
+    """How many visits hold at least 10 % of their values on either side of the middle between two modes. counts: values
+    of each."""
+    above = values > sqrt(pair[0] * pair[1])
+    shares = np.add.reduceat(above, np.cumsum(counts) - counts, dtype=np.int64) / counts
+    return int(((shares >= 0.1) & (shares <= 0.9)).sum())
 
 
 def _best_cut(ordered: Array) -> int:
@@ -110,8 +112,7 @@ def hodges_lehmann_ratio(old: Sequence[float], new: Sequence[float]) -> Estimate
     pairs, skipped = len(old) * len(new), _ranks_outside(len(old), len(new))
     ordered, own = np.sort(np.log(np.asarray(new, float))), -np.log(np.asarray(old, float))
     starts = np.zeros(len(own), dtype=np.intp)
-    middle = {of_rank(ordered, own, starts, rank) for rank in ((pairs - 1) // 2, pairs // 2)}
-    value = exp(sum(middle) / len(middle))
+    value = exp(middle_of_sums(ordered, own, starts))
     if skipped < 0:
         return Estimate(value=value, low=0.0, high=inf)
     low, high = (of_rank(ordered, own, starts, rank) for rank in (skipped, pairs - 1 - skipped))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -40,6 +41,7 @@ Some = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Pair = tuple[Count, Count]
 Cpu = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -61,7 +63,7 @@ class Head(NamedTuple):
     builds: tuple[Build, ...]
 
 
-class _Visit(Record, frozen=True, tag_field="k", tag="visit"):
+class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
     visit: Count
     round: Count
     probe: str
@@ -77,7 +79,7 @@ class _Visit(Record, frozen=True, tag_field="k", tag="visit"):
     priority: Priority = "normal"
 
 
-class _Control(Record, frozen=True, tag_field="k", tag="control"):
+class _Control(Record, frozen=True, gc=False, tag_field="k", tag="control"):
     adds: Some
     ns: Some
 
@@ -110,25 +112,33 @@ class _Witness(Record, frozen=True, gc=False, tag_field="k", tag="witness"):
     delay_ns: Count | None = None
 
 
-class _Gauge(Record, frozen=True, tag_field="k", tag="gauge"):
+class _Gauge(Record, frozen=True, gc=False, tag_field="k", tag="gauge"):
     metric: str
     value: float | None
 
 
-class _Clock(Record, frozen=True, tag_field="k", tag="clock"):
-    """What it says is the same in most visits, and is read once for all of these."""
+class _Clock(ClockReading, frozen=True, tag_field="k", tag="clock"):
+    pass
 
 
-class _Skip(Record, frozen=True):
+class _Count(Counted, frozen=True, tag_field="k", tag="count"):
+    pass
+
+
+class _Marks(Marks, frozen=True, tag_field="k", tag="marks"):
+    pass
+
+
+class _Skip(Record, frozen=True, tag_field="k", tag="skip"):
     reason: str
 
 
-class _Fail(Record, frozen=True):
+class _Fail(Record, frozen=True, tag_field="k", tag="fail"):
     status: Status
     reason: str
 
 
-class _End(Record, frozen=True, tag_field="k", tag="end"):
+class _End(Record, frozen=True, gc=False, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
     served: float | None = None
@@ -138,9 +148,17 @@ class _Protocol(Record, frozen=True):
     protocol: Some = PROTOCOL
 
 
-_ANY = msgspec.json.Decoder(_Visit | _Clock | _Control | _Sample | _Witness | _Gauge | _End)
-_SAMPLE = msgspec.json.Decoder(_Sample)
-_WITNESS = msgspec.json.Decoder(_Witness)
+_FORMS: dict[str, type[Record]] = {
+    "visit": _Visit, "clock": _Clock, "control": _Control, "sample": _Sample, "witness": _Witness, "gauge": _Gauge,
+    "count": _Count, "marks": _Marks, "skip": _Skip, "fail": _Fail, "end": _End,
+}  # fmt: skip
+_ANY = msgspec.json.Decoder(
+    _Visit | _Clock | _Control | _Sample | _Witness | _Gauge | _Count | _Marks | _Skip | _Fail | _End
+)
+_NO_GAUGES: dict[str, float] = {}
+"""One for all visits: 200,000 empty ones take 16 MB."""
+_Told = Mapping[type, Sequence[Any]]
+"""The records of a visit by their form, in order."""
 _LEARNING = threading.RLock()
 """msgspec learns a form when it is first asked for it, and a second thread that asks meanwhile reads what is half
 written: a segmentation fault. Reentrant, since a handler of signals may read as well."""
@@ -179,27 +197,28 @@ class Outcomes:
         self._room = room
         self._columns: dict[str, Columns] = {}
         self._same: dict[Any, Any] = {}
-        self._clocks: dict[bytes, ClockReading] = {}
 
     def of(self, lines: Sequence[Line]) -> Outcome:
         """lines: a stream whose order was checked. Raises Damaged where it is no visit."""
-        if lines[0].kind != "visit":
-            raise Damaged("the stream does not begin with its visit")
-        return _outcome(_payload(lines[0], _Visit), lines[1:], self)
+        forms = ((line, _FORMS.get(line.kind)) for line in lines)
+        return _outcome([_payload(line, form) if form else None for line, form in forms], self)
 
     def of_text(self, stream: bytes) -> Outcome:
-        """The same of a whole stream's bytes. One that has what most visits have is decoded in one call."""
+        """The same of a whole stream's bytes: at once, where all its records can be read and none needs cleaning."""
         try:
-            found = _usual(_ANY.decode_lines(stream), stream, self) if _is_harmless(stream) else None
+            records = _ANY.decode_lines(stream) if _is_harmless(stream) else None
         except (ValueError, RecursionError):
-            found = None
-        return found or self.of(lines_of(stream))
+            records = None
+        return _outcome(records, self) if records else self.of(lines_of(stream))
 
-    def clock(self, text: bytes) -> ClockReading:
-        """text: its record, which is the same to the byte in most visits."""
-        if text not in self._clocks:
-            self._clocks[text] = self.same(_payload(Line("clock", 1, text), ClockReading))
-        return self._clocks[text]
+    def bare(self, record: R | None, form: type[R]) -> R | None:
+        """The record as the model has it, which tells of no kind."""
+        if record is None:
+            return None
+        found: R | None = self._same.get(record)
+        if found is None:
+            found = self._same[record] = form(**{name: getattr(record, name) for name in form.__struct_fields__})
+        return found
 
     def same(self, value: T) -> T:
         """The value that is equal to it and was there first."""
@@ -217,13 +236,13 @@ def head(stream: bytes | Sequence[Line]) -> Head:
     """The machine, clock, probes and builds that a stream tells of. Raises Damaged."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
-    machine = _only(lines, "machine", Machine)
-    rates = [_rate(_payload(line, _Control)) for line in lines if line.kind == "control"]
+    machine = _only(_payloads(lines, "machine", Machine), "machine")
+    rates = [_rate(control) for control in _payloads(lines, "control", _Control)]
     if machine and rates:
         machine = msgspec.structs.replace(machine, core_clock_hz=rates[0])
     probes = tuple(_probe(line) for line in lines if line.kind == "probe")
-    builds = tuple(_payload(line, Build) for line in lines if line.kind == "build")
-    return Head(machine, _only(lines, "clock", ClockReading), probes, builds)
+    clock = _only(_payloads(lines, "clock", ClockReading), "clock")
+    return Head(machine, clock, probes, tuple(_payloads(lines, "build", Build)))
 
 
 def description(stream: bytes) -> tuple[Probe, Build]:
@@ -244,8 +263,11 @@ def _probe(line: Line) -> Probe:
     return _payload(line, Probe)
 
 
-def _only(lines: Iterable[Line], kind: str, form: type[T]) -> T | None:
-    found = [_payload(line, form) for line in lines if line.kind == kind]
+def _payloads(lines: Iterable[Line], kind: str, form: type[T]) -> list[T]:
+    return [_payload(line, form) for line in lines if line.kind == kind]
+
+
+def _only(found: Sequence[T], kind: str) -> T | None:
     if len(found) > 1:
         raise Damaged(f"more than one {kind}")
     return found[0] if found else None
@@ -270,14 +292,6 @@ def _is_harmless(text: bytes) -> bool:
     """Whether there can be nothing in it to clean: most lines are plain, and to go through each costs more than to read
     it. What JSON escapes may be anything; what it does not escape is no control character."""
     return text.isascii() and b"\\" not in text and b"\x7f" not in text
-
-
-def _number(line: Line, decoder: msgspec.json.Decoder[T]) -> T:
-    """A payload of numbers alone, straight from the bytes: there are two of these for each sample."""
-    try:
-        return decoder.decode(line.text)
-    except (ValueError, RecursionError) as error:
-        raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 
 
 def _first(error: Exception, text: bytes) -> str:
@@ -305,104 +319,69 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
     return said if isinstance(told, str | int | float) and len(said) <= _MOST_SAID else ""
 
 
-def _outcome(visit: _Visit, lines: Sequence[Line], known: Outcomes) -> Outcome:
-    by_kind: dict[str, list[Line]] = {}
-    for line in lines:
-        by_kind.setdefault(line.kind, []).append(line)
-    if "visit" in by_kind:
+def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
+    """records: of a stream, in order; None where a kind is unknown."""
+    told: dict[type, list[Any]] = defaultdict(list)
+    for record in records:
+        told[type(record)].append(record)
+    visit = records[0]
+    if type(visit) is not _Visit:
+        raise Damaged("the stream does not begin with its visit")
+    if len(told[_Visit]) > 1:
         raise Damaged("a second visit inside a stream")
-    status, reason = _status(by_kind)
-    samples = known.samples(visit.probe, *_samples(lines))
-    gauges = _gauges(by_kind.get("gauge", []))
-    if status == "ok" and not samples and not gauges:
-        status, reason = _nothing(by_kind)
-    kept = status == "ok"
-    ends = [_payload(line, _End) for line in by_kind.get("end", [])]
-    return _made(
-        visit, known, status=status, reason=reason,
-        clock=known.same(_only(lines, "clock", ClockReading) or ClockReading(kind="none")),
-        controls=tuple(_rate(_payload(line, _Control)) for line in by_kind.get("control", [])),
-        samples=samples if kept else (), gauges=gauges if kept else {}, marks=_only(lines, "marks", Marks),
-        counted=_only(lines, "count", Counted),
-        stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
-    )  # fmt: skip
-
-
-def _made(visit: _Visit, known: Outcomes, **told: Any) -> Outcome:
-    """told: what stands in the other records."""
+    status, reason = _status(told)
+    pairs = _pairs(records, is_cut=bool(told[_Fail]))
+    gauges = {gauge.metric: gauge.value for gauge in told[_Gauge] if gauge.value is not None}
+    if status == "ok" and not pairs and not gauges:
+        status, reason = _nothing(told)
+    is_kept, ends = status == "ok", told[_End]
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
         cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=visit.seed, at_ns=visit.at_ns,
-        pinned=visit.pinned, priority=visit.priority,
-        **told,
+        pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
+        clock=known.bare(_only(told[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
+        controls=tuple([_rate(control) for control in told[_Control]]),
+        samples=known.samples(visit.probe, pairs[::2], pairs[1::2]) if is_kept else (),
+        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.bare(_only(told[_Marks], "marks"), Marks),
+        counted=known.bare(_only(told[_Count], "count"), Counted),
+        stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
     )  # fmt: skip
 
 
-def _usual(records: Sequence[Any], stream: bytes, known: Outcomes) -> Outcome | None:
-    """Of a visit with a clock, samples, each with its witness, or gauges, and nothing but these: the records of its
-    stream. None where there is anything else, or where an order is wrong."""
-    visit, clock, end = records[0], records[1], records[-1]
-    kinds = [type(record) for record in records]
-    taken = [record for record in records if type(record) is _Sample]
-    seen = [record for record in records if type(record) is _Witness]
-    gauges = {one.metric: one.value for one in records if type(one) is _Gauge and one.value is not None}
-    start, due = kinds.index(_Sample) if taken else 0, [*range(len(taken))]
-    is_usual = (
-        type(visit) is _Visit and type(clock) is _Clock and type(end) is _End and (taken or gauges)
-        and kinds.count(_Visit) == kinds.count(_Clock) == kinds.count(_End) == 1
-        and kinds[start : start + 2 * len(taken)] == [_Sample, _Witness] * len(taken)
-        and [one.i for one in taken] == [one.i for one in seen] == due
-    )  # fmt: skip
-    if not is_usual:
-        return None
-    begin = stream.index(b"\n") + 1
-    return _made(
-        visit, known, status="ok", clock=known.clock(stream[begin : stream.index(b"\n", begin)]),
-        controls=tuple([_rate(one) for one in records if type(one) is _Control]),
-        samples=known.samples(visit.probe, taken, seen), gauges=gauges, stays=end.stays, served=end.served,
-    )  # fmt: skip
-
-
-def _status(by_kind: dict[str, list[Line]]) -> tuple[Status, str | None]:
+def _status(told: _Told) -> tuple[Status, str | None]:
     """A fail outweighs a skip; either outweighs whatever was measured before it."""
-    for line in by_kind.get("fail", []):
-        fail = _payload(line, _Fail)
+    for fail in told[_Fail]:
         if fail.status == "ok":
             raise Damaged("a failure that says it went well")
         return fail.status, fail.reason
-    for line in by_kind.get("skip", []):
-        return "unsupported", _payload(line, _Skip).reason
+    for skip in told[_Skip]:
+        return "unsupported", skip.reason
     return "ok", None
 
 
-def _nothing(by_kind: dict[str, list[Line]]) -> tuple[Status, str]:
-    if any(_payload(line, _End).stopped for line in by_kind["end"]):
+def _nothing(told: _Told) -> tuple[Status, str]:
+    if any(end.stopped for end in told[_End]):
         return "interrupted", "stopped before its first sample"
     return "failed", "it ended without a sample, a reason or a value"
 
 
-def _samples(lines: Sequence[Line]) -> tuple[list[_Sample], list[_Witness]]:
-    """Each sample and the witness that follows it. A sample at the end of a failed stream may lack its own."""
-    taken: list[_Sample] = []
-    seen: list[_Witness] = []
-    for line in lines:
-        if line.kind == "sample":
-            if len(taken) > len(seen):
-                raise Damaged(f"record {line.number}: the sample before it has no witness")
-            taken.append(_number(line, _SAMPLE))
-            if taken[-1].i != len(seen):
-                raise Damaged(f"record {line.number}: sample {taken[-1].i} where sample {len(seen)} was due")
-        elif line.kind == "witness":
-            seen.append(_number(line, _WITNESS))
-            if len(taken) < len(seen) or seen[-1].i != taken[-1].i:
-                raise Damaged(f"record {line.number}: a witness without its sample")
-        elif line.kind == "end" and len(taken) > len(seen) and not any(other.kind == "fail" for other in lines):
-            raise Damaged(f"record {line.number}: the last sample has no witness")
-    return taken[: len(seen)], seen
+def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
+    """Samples, each with its witness behind it. is_cut: the stream failed, and may lack the last witness."""
+    found = [record for record in records if type(record) is _Sample or type(record) is _Witness]
+    if is_cut and len(found) % 2:
+        found.pop()
+    pairs = len(found) // 2
+    numbers = [one.i for one in found]
+    if [*map(type, found)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [*range(pairs)]:
+        return found
+    for place, record in enumerate(found):
+        due = (_Sample, _Witness)[place % 2]
+        if type(record) is not due or record.i != place // 2:
+            number = next(number for number, one in enumerate(records) if one is record)
+            raise Damaged(f"record {number}: {_word(type(record))} {record.i} where {_word(due)} {place // 2} was due")
+    raise Damaged("the last sample has no witness")
 
 
-def _gauges(lines: Iterable[Line]) -> dict[str, float]:
-    """A gauge that is null could not be computed, and is left out."""
-    gauges = (_payload(line, _Gauge) for line in lines)
-    return {gauge.metric: gauge.value for gauge in gauges if gauge.value is not None}
+def _word(form: type) -> str:
+    return "sample" if form is _Sample else "witness"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,12 @@ _USABLE = (
 )
 
 
-_BATCH = "SELECT place, file, value, half FROM batch LEFT JOIN keys USING (key)"
+_MODELS = "SELECT file_index AS file, cpu, kernel, caches FROM read_parquet(?)"
+_ROWS = (
+    "SELECT file, key, place, value, half FROM (SELECT file_index AS file, key::BIGINT AS key,"
+    " ln(median)::FLOAT AS value, (ln(high / low) / 2)::FLOAT AS half"
+    f" FROM read_parquet(?) WHERE {_USABLE}) LEFT JOIN keys USING (key)"
+)
 """A row that is not known yet has no place."""
 
 
@@ -69,15 +75,15 @@ def read_fleet(folder: Path) -> Fleet:
 
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
     """The hardware model of each."""
-    files, words = _files(folder, "machines"), "SELECT file_index, cpu, kernel, caches FROM read_parquet(?)"
     found: dict[str, str] = {}
-    for some in _parts(files):
-        for readable in _readable(db, words, some):
-            for at, cpu, kernel, caches in db.execute("FROM batch").fetchall():
+    for some in _parts(_files(folder, "machines")):
+        for readable, read in _readable(db, _MODELS, some):
+            for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
                 found[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
-    return found
+    return dict(sorted(found.items()))
 
 
+@cache
 def _caches(text: str) -> str:
     """In words. What is no list of caches stays as it is: it only has to be equal."""
     try:
@@ -103,13 +109,14 @@ def _parts(files: Sequence[str]) -> Iterator[Sequence[str]]:
     return (files[at : at + _FILES] for at in range(0, len(files), _FILES))
 
 
-def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The files of which a query can be made, together or in parts; the others are named."""
+def _readable(
+    db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]
+) -> Iterator[tuple[Sequence[str], dict[str, NDArray[Any]]]]:
+    """The files of which a query can be made, together or in parts, with its columns; the others are named."""
     import duckdb
 
     try:
-        db.execute(f"CREATE OR REPLACE TEMP TABLE batch AS {words}", [files])
-        yield files
+        yield files, db.execute(words, [files]).fetchnumpy()
     except duckdb.Error as error:
         if len(files) == 1:
             say(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
@@ -134,24 +141,21 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
     # A machine's numbers stand together, so that a file is written to one place.
     values, squares, counts = (np.zeros((len(models), 0), kind) for kind in (np.float32, np.float32, np.uint8))
     rows: list[dict[str, Any]] = []
-    words = (
-        "SELECT file_index AS file, key::BIGINT AS key, ln(median)::FLOAT AS value,"
-        f" (ln(high / low) / 2)::FLOAT AS half FROM read_parquet(?) WHERE {_USABLE}"
-    )
     files = [path for path in _files(folder, "rows") if _machine(path) in columns]
-    for some in (part for turn in _rounds(files) for part in _parts(turn)):
-        for readable in _readable(db, words, some):
-            read = db.execute(_BATCH).fetchnumpy()
-            if np.ma.is_masked(read["place"]):
-                more = _new_rows(db, readable, len(rows))
+    # The first file alone has nearly all the rows, which are then known when 500 files are read.
+    parts = ((turn, part) for turn, paths in enumerate(_rounds(files)) for part in (paths[:1], *_parts(paths[1:])))
+    for turn, some in parts:
+        for readable, read in _readable(db, _ROWS, some):
+            places, unknown = np.ma.getdata(read["place"]), np.ma.getmaskarray(read["place"])
+            if unknown.any():
+                more, places[unknown] = _new_rows(db, readable, read["file"][unknown], read["key"][unknown], len(rows))
                 rows += more
                 values, squares, counts = (np.pad(each, ((0, 0), (0, len(more)))) for each in (values, squares, counts))
-                read = db.execute(_BATCH).fetchnumpy()
             starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
-            at = starts[read["file"].astype(np.int32)] + read["place"]
-            values.reshape(-1)[at] += read["value"]
-            squares.reshape(-1)[at] += read["half"] ** 2
-            counts.reshape(-1)[at] += 1
+            at = starts[read["file"]] + places
+            for sums, each in ((values, read["value"]), (squares, read["half"] ** 2), (counts, 1)):
+                of_lines = sums.reshape(-1)
+                of_lines[at] = of_lines[at] + each if turn else each
     with np.errstate(invalid="ignore", divide="ignore"):
         values /= counts
         halves = np.sqrt(squares, out=squares)
@@ -159,23 +163,24 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
     return Fleet([*models.items()], rows, values.T, halves.T)
 
 
-def _new_rows(db: duckdb.DuckDBPyConnection, files: Sequence[str], known: int) -> list[dict[str, Any]]:
-    """The rows of the batch that no batch before it has. Their words are read from one file each."""
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE fresh AS SELECT key, min(file) AS file"
-        " FROM batch ANTI JOIN keys USING (key) GROUP BY key"
-    )
-    named = sorted({int(at) for (at,) in db.execute("SELECT DISTINCT file FROM fresh").fetchall()})
+def _new_rows(
+    db: duckdb.DuckDBPyConnection, paths: Sequence[str], files: NDArray[Any], keys: NDArray[Any], known: int
+) -> tuple[list[dict[str, Any]], NDArray[Any]]:
+    """Rows that no batch before has, and the place of each line's. files, keys: of each line. The words of a row are
+    read from one file."""
+    import numpy as np
+
+    fresh, first = np.unique(keys, return_index=True)
+    db.register("fresh", {"key": fresh})
+    named = [paths[at] for at in np.unique(files[first]).tolist()]
     new = db.execute(
         f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key FROM"
         f" (SELECT {', '.join(_IDENTITY)}, key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
         " ORDER BY any_value(probe), any_value(metric), any_value(parameters)",
-        [[files[at] for at in named]],
+        [named],
     ).fetchall()
-    import numpy as np
-
-    db.register(
-        "added", {"key": np.array([key for _, key in new], np.int64), "place": np.arange(known, known + len(new))}
-    )
+    places = np.empty(len(fresh), np.int64)
+    places[np.searchsorted(fresh, [key for _, key in new])] = np.arange(known, known + len(new))
+    db.register("added", {"key": fresh, "place": places})
     db.execute("INSERT INTO keys FROM added")
-    return [row for row, _ in new]
+    return [row for row, _ in new], places[np.searchsorted(fresh, keys)]

@@ -102,7 +102,7 @@ def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
     import duckdb
 
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
-        db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'")
+        db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'; SET threads = 1")
         source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
         entries = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in about.items())
         keys = f", KV_METADATA {{{entries}}}" if entries else ""
