@@ -13,7 +13,7 @@ from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topol
 from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
 
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
-_OF_NODE = ("latency-of-node", "bandwidth-of-node")
+_OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
 MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
 _MOST_OF_MATRIX = 512
