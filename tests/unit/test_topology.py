@@ -17,8 +17,10 @@ from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import CoreKind, Machine, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
-from tollmeter.report import page, terminal
+from tollmeter.report import markdown, page, terminal
 from tollmeter.report.charts import charts
+from tollmeter.report.node_tables import node_tables
+from tollmeter.report.numbers import DASH
 from tollmeter.report.tables import memory_table
 from tollmeter.report.topology import parts_of
 
@@ -136,6 +138,45 @@ def test_the_slowest_remote_memory_is_found_and_stands_below_the_levels() -> Non
     )  # fmt: skip
     table = memory_table(shown)
     assert table and table.rows[-1].cells[0] == "node 0 from 1" and table.rows[-1].note.startswith("2.0 times")
+
+
+def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() -> None:
+    """The walk beside readers is no idle memory: it is neither the remote ratio nor in the first matrix."""
+    far = probe(
+        metric("load", means="latency-of-node"), metric("traffic", "B/s", means="traffic-of-node"), name="memory.far"
+    )
+    move = probe(metric("move", means="move-of-page"), name="memory.move")
+    pairs = [(node, home) for node in (0, 8) for home in (0, 8, 9)]
+
+    def made(of: str, metric: str, value: float, node: int, home: int, **more: str) -> Row:
+        return row(value, of=of, name=metric, parameters={"node": node, "home": home, **more})
+
+    rows = [made("memory.move", "move", 2000.0, *pair) for pair in pairs if len(set(pair)) > 1]
+    for pair in pairs:
+        ns = 100.0 if len(set(pair)) == 1 else 170.0
+        for beside, times, rate in (("nothing", 1, 6e8), ("reads", 4, 9e10)):
+            rows.append(made("memory.far", "load", ns * times, *pair, beside=beside))
+            traffic = made("memory.far", "traffic", rate, *pair, beside=beside)
+            rows.append(msgspec.structs.replace(traffic, unit="B/s"))
+    slowest = slowest_remote([one for one in rows if one.metric == "load"])
+    assert slowest and 1.6 < slowest.ratio.value < 1.8
+    book = books.healthy()
+    shown = msgspec.structs.replace(
+        book, probes={**book.probes, far.probe: far, move.probe: move},
+        index=msgspec.structs.replace(book.index, rows=(*book.index.rows, *rows)),
+    )  # fmt: skip
+    idle, loaded, traffic, moved = node_tables(shown)
+    assert [str(line.cells[0]) for line in idle.rows] == ["from node 0", "from node 8"]
+    assert [str(cell).split(" ±")[0] for cell in idle.rows[1].cells[1:]] == ["170 ns", "100 ns", "170 ns"]
+    assert str(loaded.rows[0].cells[1]).startswith("400 ns") and str(traffic.rows[0].cells[1]).startswith("90")
+    assert moved.rows[0].cells[1] == DASH and str(moved.rows[0].cells[2]).startswith("2.00 µs")
+    drawn = {chart.name: chart for chart in charts(shown)}
+    assert len(drawn["node-latency"].drawing.marks) == 12 and len(drawn["node-bandwidth"].drawing.marks) == 6
+    assert len(drawn["page-move"].drawing.marks) == 4
+    text, told = page.render(shown), io.StringIO()
+    terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=True)
+    for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
+        assert title in text and title in told.getvalue() and title in markdown.render(shown)
 
 
 def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:

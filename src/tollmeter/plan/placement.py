@@ -88,7 +88,8 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """CPUs that a visit of the probe is given: one, all, each pair in turn, or one of the memory node that asks."""
+    """CPUs that a visit of the probe is given: one, all, each pair in turn, or those of the memory node that asks (one,
+    of a probe without companions)."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"
@@ -108,7 +109,7 @@ class Placing:
         """One visit, or for a matrix of CPUs one for each pair of this turn."""
         layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
         if layout == "node":
-            return [self._on_node(point)]
+            return [self._on_node(point) if probe.roles else self._on_node(point)[:1]]
         if layout == "one":
             return [self._cpus[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
@@ -120,10 +121,10 @@ class Placing:
         return len(self._pairs(str(point.values().get(RELATION, ""))))
 
     def _on_node(self, point: Point) -> tuple[int, ...]:
-        """A CPU of the node that asks; where there is none the probe says so."""
+        """The CPUs of the node that asks; where there is none the probe says so."""
         nodes = self._topology.nodes if self._topology else ()
         own = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
-        return tuple(cpu for cpu in self._cpus if cpu in own)[:1] or self._cpus[:1]
+        return tuple(cpu for cpu in self._cpus if cpu in own) or self._cpus[:1]
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""

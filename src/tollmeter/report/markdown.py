@@ -17,6 +17,7 @@ from tollmeter.report.doubt import of_row
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.lengths import Section, sections
+from tollmeter.report.node_tables import node_tables
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
@@ -40,7 +41,13 @@ def render(book: Book) -> str:
     parts = [_head(book), _interleaved(book), *_study(book)]
     parts += [
         grid_of(table)
-        for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
+        for table in (
+            tables.memory_table(book),
+            *node_tables(book),
+            inferred_table(book),
+            tables.toll_table(book),
+            clocks_table(book),
+        )
         if table is not None
     ]
     parts += [*map(text, tables.unread(book)), _findings(book), _sure(book), *_lengths(book)]

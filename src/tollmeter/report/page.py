@@ -31,6 +31,7 @@ from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
+from tollmeter.report.node_tables import node_tables
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
@@ -43,7 +44,7 @@ BESIDE_MEMORY = "latency"
 LADDER = "ladder"
 """Drawn by the page itself, as its table of tolls."""
 
-FEATURED = ("bandwidth", "parallelism", "load", "core-to-core", "distribution", "steadiness")
+FEATURED = ("bandwidth", "parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
 """Charts that are open on the page; the others are folded with their family."""
 
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -118,6 +119,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         **_study(book, drawn),
         "in_turns": interleaved.below_the_headline(book),
         "memory": tables.memory_table(book),
+        "between_nodes": node_tables(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
         "disagreement": any(disagrees(level) for level in index.hierarchy),

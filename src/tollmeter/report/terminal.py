@@ -22,6 +22,7 @@ from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, 
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.listing import listing
+from tollmeter.report.node_tables import node_tables
 from tollmeter.report.numbers import Figure, duration
 from tollmeter.report.problems import problems
 from tollmeter.report.tables import BESIDE, Table
@@ -97,8 +98,8 @@ def _opening(book: Book, console: Console, width: int) -> None:
 
 def _all_tables(book: Book) -> list[Table]:
     every = (
-        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book, whole=True),
-        clocks_table(book),
+        tables.memory_table(book), *node_tables(book), inferred_table(book), tables.toll_table(book),
+        listing(book, whole=True), clocks_table(book),
     )  # fmt: skip
     return [table for table in every if table is not None]
 
