@@ -13,10 +13,13 @@ from rich.console import Console
 import books
 from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
+from tollmeter.inference.core_kinds import core_kinds
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import CoreKind, Machine, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
+from tollmeter.numbers.tolls import tolls
 from tollmeter.report import markdown, page, terminal
 from tollmeter.report.charts import charts
 from tollmeter.report.node_tables import node_tables
@@ -177,6 +180,46 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
     terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=True)
     for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
         assert title in text and title in told.getvalue() and title in markdown.render(shown)
+
+
+def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_is_named() -> None:
+    """A core of another kind is a place of its own: the run's own levels and tolls are as if it were not there."""
+    topology = Topology(
+        online="0-3", cores=("0", "1", "2", "3"),
+        kinds=(CoreKind(cpus="0-1", capacity=1024), CoreKind(cpus="2", capacity=512), CoreKind(cpus="3", capacity=250)),
+    )  # fmt: skip
+    book = books.small()
+    twice = [
+        row(2 * one.median, of=one.probe, name=one.metric, parameters=one.parameters, target="core:capacity-512")
+        for one in book.index.rows
+        if one.median and one.unit == "ns"
+    ]
+    machine = msgspec.structs.replace(book.index.machine, topology=topology, allowed_cpus=(0, 1, 2, 3))
+    kept = hierarchy(book.index.rows, book.probes, machine)
+    rows = (*book.index.rows, *twice)
+    index = msgspec.structs.replace(
+        book.index, machine=machine, rows=rows, hierarchy=kept, tolls=tolls(rows, book.probes, 4e9)
+    )
+    assert hierarchy(rows, book.probes, machine) == kept and index.tolls == tolls(book.index.rows, book.probes, 4e9)
+    local = msgspec.structs.replace(outcome(), cpus=(1,))
+    other = msgspec.structs.replace(local, cpus=(2,))
+    other = msgspec.structs.replace(other, point=msgspec.structs.replace(other.point, target="core:capacity-512"))
+    clocks = {"local": 4e9, "core:capacity-512": 2e9}
+    assert core_kinds(index, book.probes, [local], clocks) == ()
+    big, middle, little = core_kinds(index, book.probes, [local, other], clocks)
+    assert (big.kind, big.hierarchy, middle.core_clock_hz) == ("capacity-1024", kept, 2e9)
+    assert middle.hierarchy[0].latency_ns == pytest.approx(2 * (kept[0].latency_ns or 0.0), rel=0.05)
+    calls = [[toll for toll in kind.tolls if toll.toll == "system call"] for kind in (big, middle)]
+    assert calls[1][0].value == pytest.approx(2 * (calls[0][0].value or 0.0))
+    assert not little.hierarchy and not little.tolls and "CPU" in little.reason
+    shown = msgspec.structs.replace(book, index=msgspec.structs.replace(index, kinds=(big, middle, little)))
+    for whole in (False, True):
+        told = io.StringIO()
+        terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=whole)
+        assert "Memory, capacity-512" in told.getvalue() and "Tolls, capacity-512" in told.getvalue()
+        assert "capacity-250 (CPU 3) was left out" in told.getvalue()
+    for text in (page.render(shown), markdown.render(shown)):
+        assert "Tolls, capacity" in text and "was left out" in text
 
 
 def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:

@@ -10,7 +10,16 @@ from math import ceil
 from typing import Literal
 
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
-from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
+from tollmeter.model.topology import (
+    RELATION,
+    RELATIONS,
+    core_of,
+    listed,
+    numbers,
+    other_kinds,
+    relation,
+    speed_ranks,
+)
 
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
@@ -111,7 +120,9 @@ class Placing:
         if layout == "node":
             return [self._on_node(point) if probe.roles else self._on_node(point)[:1]]
         if layout == "one":
-            return [self._cpus[:1]]
+            kind = other_kinds(self._topology, self._cpus[0]).get(point.target)
+            own = numbers(kind.cpus) if kind else self._cpus
+            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_turn(wanted, turn)
         return [self._beside(wanted)]

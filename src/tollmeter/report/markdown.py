@@ -12,6 +12,7 @@ from tollmeter.report import interleaved, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import clean
+from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.headline import headline
@@ -46,11 +47,12 @@ def render(book: Book) -> str:
             *node_tables(book),
             inferred_table(book),
             tables.toll_table(book),
+            *kind_tables(book),
             clocks_table(book),
         )
         if table is not None
     ]
-    parts += [*map(text, tables.unread(book)), _findings(book), _sure(book), *_lengths(book)]
+    parts += [*map(text, (*of_kinds(book), *tables.unread(book))), _findings(book), _sure(book), *_lengths(book)]
     last = [_gaps(book), _again(book)]
     taken = sum(len(part) + 2 for part in (*parts, *last))
     return "\n\n".join(part for part in (*parts, _rows(book, MOST_CHARACTERS - taken), *last) if part) + "\n"

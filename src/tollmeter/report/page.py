@@ -26,6 +26,7 @@ from tollmeter.report import interleaved, look, tables, topology, ways_out, wort
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
+from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
@@ -120,6 +121,8 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "in_turns": interleaved.below_the_headline(book),
         "memory": tables.memory_table(book),
         "between_nodes": node_tables(book),
+        "of_kinds": of_kinds(book),
+        "kinds": kind_tables(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
         "disagreement": any(disagrees(level) for level in index.hierarchy),
