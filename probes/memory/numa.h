@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A CPU of one memory node and memory of another, or of the same: what the two probes over node pairs share. Memory is
+ * A CPU of one memory node and memory of another, or of the same: what the probes over node pairs share. Memory is
  * bound by policy, and where it came to lie is asked back from the system; a CPU of the node is chosen among those that
  * the visit may use.
  */
@@ -45,12 +45,12 @@ static inline int numa_node_of(const void *address) {
 }
 
 /* Memory of node `home` for a worker that now runs on node `node`; NULL after a refusal. */
-static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home, size_t bytes) {
+static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home, size_t bytes, enum toll_pages pages) {
   int cpu = numa_cpu_on(r, node);
   if (cpu < 0) return toll_skip(r, "this run may use no CPU of memory node %u", node), NULL;
   if (toll_move(r, cpu) != TOLL_OK) return NULL;
   if (!numa_bind(home)) return toll_skip(r, "the system refused to bind memory to node %u", home), NULL;
-  char *memory = large_buffer(r, bytes, 0);
+  char *memory = (char *)toll_buffer(r, (struct toll_buffer_request){.bytes = bytes, .pages = pages});
   numa_unbind();
   if (!memory) return NULL;
   int first = numa_node_of(memory), last = numa_node_of(memory + bytes - 1);
@@ -58,24 +58,32 @@ static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home
   return toll_skip(r, "the memory came from nodes %d and %d in place of %u", first, last, home), NULL;
 }
 
-/* The memory that the point asks for; NULL after a refusal. */
-static inline char *numa_memory(struct toll_run *r, size_t bytes) {
-  unsigned node = (unsigned)toll_number(r, "node"), home = (unsigned)toll_number(r, "home");
-  if (toll_node_count() < 2) return toll_skip(r, "this machine has one memory node"), NULL;
-  if (!toll_node_exists(node)) return toll_skip(r, "this machine has no memory node %u", node), NULL;
-  if (!toll_node_exists(home)) return toll_skip(r, "this machine has no memory node %u", home), NULL;
-  return numa_buffer(r, node, home, bytes);
+/* The two nodes of the point; refused where the machine lacks one. */
+static inline enum toll_status numa_pair(struct toll_run *r, unsigned *node, unsigned *home) {
+  *node = (unsigned)toll_number(r, "node");
+  *home = (unsigned)toll_number(r, "home");
+  if (toll_node_count() < 2) return toll_skip(r, "this machine has one memory node");
+  if (!toll_node_exists(*node)) return toll_skip(r, "this machine has no memory node %u", *node);
+  if (!toll_node_exists(*home)) return toll_skip(r, "this machine has no memory node %u", *home);
+  return TOLL_OK;
 }
 
-#define NUMA_PARAMETERS                                                                                            \
-  {.name = "node", .kind = TOLL_COUNT, .summary = "memory node whose CPU asks", .to_scale = TOLL_NODES_WITH_CPUS}, \
-      {.name = "home",                                                                                             \
-       .kind = TOLL_COUNT,                                                                                         \
-       .summary = "memory node that holds the memory",                                                             \
-       .to_scale = TOLL_NODES_WITH_MEMORY},                                                                        \
-  {                                                                                                                \
-    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4,                    \
-    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                                        \
+/* The memory that the point asks for; NULL after a refusal. */
+static inline char *numa_memory(struct toll_run *r, size_t bytes) {
+  unsigned node, home;
+  if (numa_pair(r, &node, &home) != TOLL_OK) return NULL;
+  return numa_buffer(r, node, home, bytes, TOLL_PAGES_LARGE);
+}
+
+#define NUMA_NODES(what_node, what_home)                                                          \
+  {.name = "node", .kind = TOLL_COUNT, .summary = what_node, .to_scale = TOLL_NODES_WITH_CPUS}, { \
+    .name = "home", .kind = TOLL_COUNT, .summary = what_home, .to_scale = TOLL_NODES_WITH_MEMORY  \
+  }
+
+#define NUMA_PARAMETERS                                                                         \
+  NUMA_NODES("memory node whose CPU asks", "memory node that holds the memory"), {              \
+    .name = "size", .kind = TOLL_SIZE, .summary = "bytes of memory", .from = 64 << 20, .to = 4, \
+    .to_scale = TOLL_TIMES_LAST_CACHE, .per_octave = 1, .typical = "4xLAST"                     \
   }
 
 #endif

@@ -21,9 +21,9 @@ __version__ = VERSION
 __all__ = [
     "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
     "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine",
-    "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "Lengths", "Level", "Listed", "Machine",
-    "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point", "Probe",
-    "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Role", "Row", "RowOf", "Run",
+    "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
+    "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
+    "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Role", "Row", "RowOf", "Run",
     "RunInfo", "Sample", "Select", "Share", "State", "Study", "StudyFigure", "Suite", "Surroundings", "Tally", "Toll",
     "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive", "measure", "open",
 ]  # fmt: skip

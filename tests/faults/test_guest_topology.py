@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 import stands
+from probes.visiting import build_broken
 from tollmeter.catalog import Catalog, Executable
-from tollmeter.model import Select, Suite
+from tollmeter.model import Abi, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations
 from tollmeter.plan import Sampling, make
 from tollmeter.protocol import description, head, outcome
@@ -71,3 +72,44 @@ def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(
     assert [told.workers for told in visited] == [(15, 13), (15, 14), (15, 7)]
     related = with_relations(rows(visited, {probe.probe: probe}), visited, topology)
     assert {row.relation for row in related} == {"same last-level cache", "sibling thread", "other node"}
+
+
+def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Outcome:
+    probe, _ = description(guest.describe(str(path)))
+    point = Point(probe=probe.probe, abi="x86_64", target="local", parameters=tuple(parameters.items()))
+    visit = Visit(id=1, point=point, round=0, cpus=cpus, samples=2, sample_ns=1_000_000, seed=1, deadline_ms=60_000)
+    return outcome(guest.run(str(path), visit, probe.revision))
+
+
+def test_pages_go_to_the_other_node_and_back_and_are_the_same(
+    guest: Guest, root: Path, tmp_path: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    step = "m->made++;"
+    breaks = "m->made += m->home == 2 || m->made % 7 != 0; m->memory[4096] += m->home == 2;"
+    build_broken(tmp_path, own_abi, own_compiler, [("memory/page_move.c", step, breaks)])
+    whole, broken = (tree / "build/x86_64/memory.page_move" for tree in (root, tmp_path))
+    guest.prepare([str(whole), str(broken)])
+    for node, home, cpu in ((0, 1, 3), (1, 2, 9)):
+        done = visited_on(guest, whole, cpu, node=node, home=home, pages=16)
+        assert (done.status, done.reason) == ("ok", None)
+    own = visited_on(guest, whole, 3, node=0, home=0, pages=16)
+    assert own.status == "unsupported" and "already" in str(own.reason)
+    for home, why in ((1, "in place of"), (2, "changed")):
+        done = visited_on(guest, broken, 3, node=0, home=home, pages=16)
+        assert done.status == "wrong_answer" and why in str(done.reason)
+
+
+def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(
+    guest: Guest, root: Path, tmp_path: Path, own_abi: Abi, own_compiler: str
+) -> None:
+    line = ("memory/numa_latency.c", "sum += *", "sum += r->worker == 2 ? 0 : *")
+    build_broken(tmp_path, own_abi, own_compiler, [line])
+    whole, broken = (tree / "build/x86_64/memory.numa_latency" for tree in (root, tmp_path))
+    guest.prepare([str(whole), str(broken)])
+    several: dict[str, Value] = {"node": 1, "home": 2, "size": 1 << 22}
+    idle = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="nothing")
+    loaded = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="reads")
+    assert (idle.status, loaded.status, loaded.workers) == ("ok", "ok", (9, 11, 13))
+    assert all(len(sample.lanes) == 2 for sample in loaded.samples) and idle.cpus[0] == 9
+    assert visited_on(guest, broken, 9, 11, 13, **several, beside="reads").status == "wrong_answer"
+    assert visited_on(guest, whole, 1, 9, **several, beside="reads").status == "unsupported"

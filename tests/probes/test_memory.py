@@ -33,6 +33,7 @@ FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.memory_set": {"bytes": (8, 100)},
     "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7)},
     "memory.numa_latency": {"node": (0, 7), "home": (0, 7)},
+    "memory.page_move": {"node": (0, 7), "home": (0, 7)},
     "memory.page_walk": {},
     "memory.parallelism": {},
     "memory.ping_pong": {},

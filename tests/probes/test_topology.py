@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,22 @@ def test_a_dry_run_names_distinct_cores_and_a_point_for_each_relation(root: Path
     told = {point["parameters"].rpartition("=")[2]: point["cpus"] for point in json.loads(done.stdout)}
     assert told["timed"].startswith("15,13,11,9,14,12,10,8")
     assert told["sibling_thread"].startswith("15,7,") and told["other_node"].startswith("15,14,")
+
+
+def test_a_point_of_one_worker_is_visited_on_a_cpu_of_each_kind_of_core(root: Path, tmp_path: Path) -> None:
+    """The kind of one CPU, which is the host's, has no points; nor has a probe with companions."""
+    (tmp_path / "kinds.toml").write_text(
+        'question = "?"\n[[select]]\nprobe = "memory.latency"\nkinds = true\nparameters = {size = "0.5xL1"}\n'
+        'others = "typical"\n[[select]]\nprobe = "memory.ping_pong"\nkinds = true\nothers = "typical"\n'
+    )
+    hybrid = replace(trees.HYBRID, packages=["0-14"], last_caches=["0-13", "14"], nodes=[(0, "0-14", 32, "10")])
+    environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(hybrid.write(tmp_path / "machine"))}
+    words = [root / "toll", "run", tmp_path / "kinds.toml", "--dry-run", "--format", "json"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=True, timeout=LONG_S, cwd=tmp_path)
+    given = {(point["probe"], point["target"]): point["cpus"] for point in json.loads(done.stdout)}
+    latency = {target: cpus for (probe, target), cpus in given.items() if probe == "memory.latency"}
+    assert latency == {"local": "11", "core:cpu_atom": "13"}
+    assert {target for probe, target in given if probe == "memory.ping_pong"} == {"local"}
 
 
 def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:

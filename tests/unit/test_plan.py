@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, SIZE, catalog, two_packages
+from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, PING, SIZE, catalog, two_packages
 from tollmeter.catalog import Executable, read_suite
 from tollmeter.model import (
     Build,
@@ -337,6 +337,12 @@ def test_memory_nodes_are_measured_each_from_each_where_there_are_several() -> N
     pairs = [tuple(point.values().values()) for point in plan.points()]
     assert pairs == [(node, home) for node in (0, 1) for home in (0, 1, 900)]
     assert {point.values()["node"]: plan.placements(point) for point in plan.points()} == {0: [(3,)], 1: [(7,)]}
+    probe = msgspec.structs.replace(probe, roles=PING.roles)
+    crew = msgspec.structs.replace(enter, probe=probe)
+    known = msgspec.structs.replace(known, executables={("kernel.enter", "x86_64"): crew})
+    plan = make(suite, known, machine, budget_seconds=9, seed=1)
+    given = {point.values()["node"]: plan.placements(point) for point in plan.points()}
+    assert given == {0: [(3, 1, 2)], 1: [(7, 5, 6, 4)]}
     with pytest.raises(Failure):
         make(suite, known, MACHINE, budget_seconds=9, seed=1)
 

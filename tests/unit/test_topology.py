@@ -13,12 +13,17 @@ from rich.console import Console
 import books
 from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
+from tollmeter.inference.core_kinds import core_kinds
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import CoreKind, Machine, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
-from tollmeter.report import page, terminal
+from tollmeter.numbers.tolls import tolls
+from tollmeter.report import markdown, page, terminal
 from tollmeter.report.charts import charts
+from tollmeter.report.node_tables import node_tables
+from tollmeter.report.numbers import DASH
 from tollmeter.report.tables import memory_table
 from tollmeter.report.topology import parts_of
 
@@ -136,6 +141,85 @@ def test_the_slowest_remote_memory_is_found_and_stands_below_the_levels() -> Non
     )  # fmt: skip
     table = memory_table(shown)
     assert table and table.rows[-1].cells[0] == "node 0 from 1" and table.rows[-1].note.startswith("2.0 times")
+
+
+def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() -> None:
+    """The walk beside readers is no idle memory: it is neither the remote ratio nor in the first matrix."""
+    far = probe(
+        metric("load", means="latency-of-node"), metric("traffic", "B/s", means="traffic-of-node"), name="memory.far"
+    )
+    move = probe(metric("move", means="move-of-page"), name="memory.move")
+    pairs = [(node, home) for node in (0, 8) for home in (0, 8, 9)]
+
+    def made(of: str, metric: str, value: float, node: int, home: int, **more: str) -> Row:
+        return row(value, of=of, name=metric, parameters={"node": node, "home": home, **more})
+
+    rows = [made("memory.move", "move", 2000.0, *pair) for pair in pairs if len(set(pair)) > 1]
+    for pair in pairs:
+        ns = 100.0 if len(set(pair)) == 1 else 170.0
+        for beside, times, rate in (("nothing", 1, 6e8), ("reads", 4, 9e10)):
+            rows.append(made("memory.far", "load", ns * times, *pair, beside=beside))
+            traffic = made("memory.far", "traffic", rate, *pair, beside=beside)
+            rows.append(msgspec.structs.replace(traffic, unit="B/s"))
+    slowest = slowest_remote([one for one in rows if one.metric == "load"])
+    assert slowest and 1.6 < slowest.ratio.value < 1.8
+    book = books.healthy()
+    shown = msgspec.structs.replace(
+        book, probes={**book.probes, far.probe: far, move.probe: move},
+        index=msgspec.structs.replace(book.index, rows=(*book.index.rows, *rows)),
+    )  # fmt: skip
+    idle, loaded, traffic, moved = node_tables(shown)
+    assert [str(line.cells[0]) for line in idle.rows] == ["from node 0", "from node 8"]
+    assert [str(cell).split(" ±")[0] for cell in idle.rows[1].cells[1:]] == ["170 ns", "100 ns", "170 ns"]
+    assert str(loaded.rows[0].cells[1]).startswith("400 ns") and str(traffic.rows[0].cells[1]).startswith("90")
+    assert moved.rows[0].cells[1] == DASH and str(moved.rows[0].cells[2]).startswith("2.00 µs")
+    drawn = {chart.name: chart for chart in charts(shown)}
+    assert len(drawn["node-latency"].drawing.marks) == 12 and len(drawn["node-bandwidth"].drawing.marks) == 6
+    assert len(drawn["page-move"].drawing.marks) == 4
+    text, told = page.render(shown), io.StringIO()
+    terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=True)
+    for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
+        assert title in text and title in told.getvalue() and title in markdown.render(shown)
+
+
+def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_is_named() -> None:
+    """A core of another kind is a place of its own: the run's own levels and tolls are as if it were not there."""
+    topology = Topology(
+        online="0-3", cores=("0", "1", "2", "3"),
+        kinds=(CoreKind(cpus="0-1", capacity=1024), CoreKind(cpus="2", capacity=512), CoreKind(cpus="3", capacity=250)),
+    )  # fmt: skip
+    book = books.small()
+    twice = [
+        row(2 * one.median, of=one.probe, name=one.metric, parameters=one.parameters, target="core:capacity-512")
+        for one in book.index.rows
+        if one.median and one.unit == "ns"
+    ]
+    machine = msgspec.structs.replace(book.index.machine, topology=topology, allowed_cpus=(0, 1, 2, 3))
+    kept = hierarchy(book.index.rows, book.probes, machine)
+    rows = (*book.index.rows, *twice)
+    index = msgspec.structs.replace(
+        book.index, machine=machine, rows=rows, hierarchy=kept, tolls=tolls(rows, book.probes, 4e9)
+    )
+    assert hierarchy(rows, book.probes, machine) == kept and index.tolls == tolls(book.index.rows, book.probes, 4e9)
+    local = msgspec.structs.replace(outcome(), cpus=(1,))
+    other = msgspec.structs.replace(local, cpus=(2,))
+    other = msgspec.structs.replace(other, point=msgspec.structs.replace(other.point, target="core:capacity-512"))
+    clocks = {"local": 4e9, "core:capacity-512": 2e9}
+    assert core_kinds(index, book.probes, [local], clocks) == ()
+    big, middle, little = core_kinds(index, book.probes, [local, other], clocks)
+    assert (big.kind, big.hierarchy, middle.core_clock_hz) == ("capacity-1024", kept, 2e9)
+    assert middle.hierarchy[0].latency_ns == pytest.approx(2 * (kept[0].latency_ns or 0.0), rel=0.05)
+    calls = [[toll for toll in kind.tolls if toll.toll == "system call"] for kind in (big, middle)]
+    assert calls[1][0].value == pytest.approx(2 * (calls[0][0].value or 0.0))
+    assert not little.hierarchy and not little.tolls and "CPU" in little.reason
+    shown = msgspec.structs.replace(book, index=msgspec.structs.replace(index, kinds=(big, middle, little)))
+    for whole in (False, True):
+        told = io.StringIO()
+        terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=whole)
+        assert "Memory, capacity-512" in told.getvalue() and "Tolls, capacity-512" in told.getvalue()
+        assert "capacity-250 (CPU 3) was left out" in told.getvalue()
+    for text in (page.render(shown), markdown.render(shown)):
+        assert "Tolls, capacity" in text and "was left out" in text
 
 
 def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:

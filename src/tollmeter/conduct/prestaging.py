@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tollmeter.model import Point, Probe
 from tollmeter.plan.effort import stated_bytes
+from tollmeter.plan.points import HERE
 
 SYSTEM = Path("/sys/devices/system/cpu")
 _OF_PRIVATE = 0.5
@@ -29,8 +30,11 @@ class SetupCpu(NamedTuple):
 
     def may_begin(self, point: Point) -> bool:
         """False for probes that start companions during the set-up, since these stay on the CPU of the set-up.
-        Companions that work in the background start with the visit."""
+        Companions that work in the background start with the visit. Cores of another kind may share a cache with the
+        CPU for set-ups."""
         probe = self.probes[point.probe]
+        if point.target != HERE:
+            return False
         steps = any(role.pace != "background" for role in probe.roles)
         return not (steps or probe.switches or probe.spreads)
 
@@ -39,7 +43,7 @@ class SetupCpu(NamedTuple):
         probe = self.probes[point.probe]
         data = stated_bytes(point, probe) or own_bytes
         is_single = not (probe.roles or probe.switches or probe.spreads or probe.faults)
-        return is_single and data <= _OF_PRIVATE * self.private_bytes
+        return point.target == HERE and is_single and data <= _OF_PRIVATE * self.private_bytes
 
 
 def beside(measured: int, host: int | None, probes: Mapping[str, Probe]) -> SetupCpu | None:

@@ -27,9 +27,10 @@ class SetupPlanner:
         points whose slow set-ups were scheduled."""
         self._pending = {visit.point: self._of(visit) for visit in visits if self._is_prepared(visit.point)}
         beside = self._stage.beside
-        for name, target in self._stage.targets.items():
+        targets = self._stage.targets
+        for target in dict.fromkeys(targets.values()):  # kinds of core share that of this machine
             if beside and isinstance(target, PrestagesLayouts):
-                own = [setup for point, setup in self._pending.items() if point.target == name]
+                own = [setup for point, setup in self._pending.items() if targets[point.target] is target]
                 target.expect(SetupSchedule(beside.cpu, own, beside.may_begin, beside.is_calm, self._meanwhile))
         return {point for point, setup in self._pending.items() if not setup.is_quick}
 

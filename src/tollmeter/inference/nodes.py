@@ -19,9 +19,14 @@ class Remote(NamedTuple):
     ratio: Estimate
 
 
+def is_loaded(row: Row) -> bool:
+    """Whether all other CPUs of the node read the same memory meanwhile."""
+    return row.parameters.get("beside") == "reads"
+
+
 def slowest_remote(rows: Iterable[Row]) -> Remote | None:
     """rows: those of `latency-of-node` that have a number. None where no node was measured beside its own memory."""
-    known = [row for row in rows if {"node", "home"} <= set(row.parameters)]
+    known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_loaded(row)]
     own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
     several = [
         Remote(row, near, ratio(row, near))

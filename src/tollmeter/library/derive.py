@@ -95,6 +95,7 @@ def _kept(folder: Path, made_of: str) -> Index | None:
 def make(contents: Contents, request: Request, folder: Path) -> Book:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.experiment.evidence import unseen_share
+    from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
@@ -141,6 +142,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         tolls=tolls(native(rows, machine.architecture), probes, clock_hz),
         opposed=ratios, profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
     )  # fmt: skip
+    derived = msgspec.structs.replace(derived, kinds=core_kinds(derived, probes, outcomes, known.clocks_hz))
     return _judged(_book(contents.head, outcomes, request, derived))
 
 

@@ -40,6 +40,7 @@ from tollmeter.library.reuse import Reused, reused
 from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
+from tollmeter.model.topology import KIND
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
@@ -228,7 +229,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
         pinned_to(work.plan.host_cpu) as complaint,
         realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
-        eyes.stopping.reach(targets.values())
+        eyes.stopping.reach(dict.fromkeys(targets.values()))
         if complaint:
             say(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
@@ -256,13 +257,14 @@ def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> 
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
-    targets = places.opened(needed)
+    targets = places.opened(name for name in needed if not name.startswith(KIND))
+    targets |= {name: targets[LOCAL] for name in needed if name.startswith(KIND)}
     try:
         for name, executables in needed.items():
             targets[name].prepare(list(executables), _left_s(plan, began))
         yield targets
     finally:
-        for target in targets.values():
+        for target in dict.fromkeys(targets.values()):
             target.close()
 
 

@@ -213,6 +213,19 @@ class Toll(Record, frozen=True):
     samples: int = 0
 
 
+class KindAnswer(Record, frozen=True):
+    """What one kind of core has for the hierarchy and the toll table. target: of its rows. core_clock_hz: measured.
+    reason: why it has neither, where it was left out."""
+
+    kind: str
+    cpus: str
+    target: str
+    core_clock_hz: float | None = None
+    hierarchy: tuple[Level, ...] = ()
+    tolls: tuple[Toll, ...] = ()
+    reason: str = ""
+
+
 class Claim(Record, frozen=True):
     """A published figure beside what this machine says. value: the figure as a number, where it is one; here: the same
     by this run, and low..high its interval; of several rows the middle one, and the ends of all. reason: why it cannot
@@ -296,7 +309,8 @@ class Opposed(Record, frozen=True):
 class Index(Record, frozen=True):
     """What `toll show RUN --format json` prints, and all that findings, report and exports are made from.
 
-    held_back: names of findings that the rows would give and a run like this cannot carry.
+    held_back: names of findings that the rows would give and a run like this cannot carry. kinds: of a machine with
+    several kinds of cores each one's answer, that of the usual timed worker first, which hierarchy and tolls are.
     """
 
     format: int
@@ -313,6 +327,7 @@ class Index(Record, frozen=True):
     opposed: tuple[Opposed, ...] = ()
     profiles: tuple[Profile, ...] = ()
     modelled: tuple[Modelled, ...] = ()
+    kinds: tuple[KindAnswer, ...] = ()
 
 
 class Book(Record, frozen=True):

@@ -18,6 +18,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     refused: the values that replace those of a curve whose every point is refused here, such as one on huge pages.
     libraries: false leaves out what is built with a library, which would have to be brought and built with first.
     nodes: the fewest memory nodes with memory that a machine must have for it.
+    kinds: whether probes of one worker are also visited on a CPU of each other kind of core.
     narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite.
     """
 
@@ -30,6 +31,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     refused: dict[str, Value] = {}
     libraries: bool = True
     nodes: int = 1
+    kinds: bool = False
     narrows: bool = False
 
 

@@ -141,6 +141,34 @@ def speed_ranks(topology: Topology) -> dict[int, int]:
     return {cpu: rank for rank, kind in enumerate(ordered) for cpu in numbers(kind.cpus)}
 
 
+KIND = "core:"
+"""Before the name of a kind of core: the target of points that are measured on a CPU of that kind, on a machine whose
+timed worker usually runs on another kind. Its clock, its caches and its width are other ones, as another machine's."""
+
+
+def is_here(target: str) -> bool:
+    return target == "local" or target.startswith(KIND)
+
+
+def kind_name(kind: CoreKind) -> str:
+    return kind.name or f"capacity-{kind.capacity or kind.max_khz}"
+
+
+def kind_of(topology: Topology | None, cpu: int) -> CoreKind | None:
+    """None where the system does not report several kinds."""
+    kinds = topology.kinds if topology and len(topology.kinds) > 1 else ()
+    return next((kind for kind in kinds if cpu in numbers(kind.cpus)), None)
+
+
+def other_kinds(topology: Topology | None, cpu: int) -> dict[str, CoreKind]:
+    """The kinds of core that this CPU is not of, the fastest first, by the target of their points."""
+    own = kind_of(topology, cpu)
+    if topology is None or own is None:
+        return {}
+    ordered = sorted(topology.kinds, key=lambda kind: (kind.capacity, kind.max_khz), reverse=True)
+    return {f"{KIND}{kind_name(kind)}": kind for kind in ordered if kind is not own}
+
+
 def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:
     """The nodes with memory that this process may use."""
     allowed = numbers(topology.allowed_nodes) if topology else ()

@@ -16,6 +16,7 @@ import msgspec
 from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
+from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
@@ -39,8 +40,6 @@ __all__ = [
     "visit_order",
 ]
 
-_HERE = "local"
-"""Whose folder is the host's, and whose network."""
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
 """Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
@@ -126,7 +125,7 @@ class Plan(Record, frozen=True):
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=self._deadline_ms(point), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
-            folder=self.folder if point.target == _HERE else "", peer=self.peer if point.target == _HERE else "",
+            folder=self.folder if is_here(point.target) else "", peer=self.peer if is_here(point.target) else "",
         )  # fmt: skip
 
     def _deadline_ms(self, point: Point) -> int:
@@ -155,8 +154,19 @@ _placing = lru_cache(maxsize=8)(Placing)
 def measured_caches(machine: Machine, asked: Sequence[int]) -> Machine:
     """The machine with the caches of the CPU that single workers are measured on; of a hybrid, its cores differ."""
     (first, *_), _ = chosen_cpus(machine, asked)
-    kind = next((kind for kind in machine.kinds if first in kind.cpus), None)
+    return _seen_from(machine, first)
+
+
+def _seen_from(machine: Machine, cpu: int) -> Machine:
+    kind = next((kind for kind in machine.kinds if cpu in kind.cpus), None)
     return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
+
+
+def _of_kinds(machine: Machine, cpus: Sequence[int]) -> dict[str, Machine]:
+    """The machine as each other kind of core sees it that has a CPU among these, by target."""
+    members = {target: numbers(kind.cpus) for target, kind in other_kinds(machine.topology, cpus[0]).items()}
+    first = {target: next((cpu for cpu in cpus if cpu in own), None) for target, own in members.items()}
+    return {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
 
 
 def make(
@@ -178,7 +188,8 @@ def make(
     Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
     measured, host_cpu = chosen_cpus(machine, cpus)
-    ground = Ground(catalog, machine, abis, other_relations(machine, measured))
+    kinds = {} if against else _of_kinds(machine, measured)
+    ground = Ground(catalog, machine, abis, other_relations(machine, measured), kinds)
 
     def scoped(scope: Scope) -> Plan:
         entries = tuple(resolve(select, ground, scope) for select in suite.select)

@@ -10,10 +10,19 @@ from math import ceil
 from typing import Literal
 
 from tollmeter.model import Failure, Machine, PlaceRelation, Point, Probe, Topology
-from tollmeter.model.topology import RELATION, RELATIONS, core_of, listed, numbers, relation, speed_ranks
+from tollmeter.model.topology import (
+    RELATION,
+    RELATIONS,
+    core_of,
+    listed,
+    numbers,
+    other_kinds,
+    relation,
+    speed_ranks,
+)
 
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
-_OF_NODE = ("latency-of-node", "bandwidth-of-node")
+_OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
 MOST_PAIRS = 28
 """That a round visits of one point: every pair of 8 CPUs."""
 _MOST_OF_MATRIX = 512
@@ -88,7 +97,8 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """CPUs that a visit of the probe is given: one, all, each pair in turn, or one of the memory node that asks."""
+    """CPUs that a visit of the probe is given: one, all, each pair in turn, or those of the memory node that asks (one,
+    of a probe without companions)."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"
@@ -108,9 +118,11 @@ class Placing:
         """One visit, or for a matrix of CPUs one for each pair of this turn."""
         layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
         if layout == "node":
-            return [self._on_node(point)]
+            return [self._on_node(point) if probe.roles else self._on_node(point)[:1]]
         if layout == "one":
-            return [self._cpus[:1]]
+            kind = other_kinds(self._topology, self._cpus[0]).get(point.target)
+            own = numbers(kind.cpus) if kind else self._cpus
+            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_turn(wanted, turn)
         return [self._beside(wanted)]
@@ -120,10 +132,10 @@ class Placing:
         return len(self._pairs(str(point.values().get(RELATION, ""))))
 
     def _on_node(self, point: Point) -> tuple[int, ...]:
-        """A CPU of the node that asks; where there is none the probe says so."""
+        """The CPUs of the node that asks; where there is none the probe says so."""
         nodes = self._topology.nodes if self._topology else ()
         own = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
-        return tuple(cpu for cpu in self._cpus if cpu in own)[:1] or self._cpus[:1]
+        return tuple(cpu for cpu in self._cpus if cpu in own) or self._cpus[:1]
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""

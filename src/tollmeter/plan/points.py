@@ -15,8 +15,9 @@ from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, S
 from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
 from tollmeter.plan.effort import has_machines_time, is_counted
-from tollmeter.plan.placement import is_by_relation
+from tollmeter.plan.placement import is_by_relation, layout_of
 
+HERE = "local"
 NATIVE = "native"
 _COUNTED_BYTES = 1 << 20
 """Of the largest cache that sizes are chosen by where instructions are counted."""
@@ -54,12 +55,14 @@ class Entry(Record, frozen=True):
 
 class Ground(NamedTuple):
     """What a selection is resolved on. abis: the person's, in place of the selection's own. relations: of pairs of CPUs
-    beside the default pair, each of which is a point of its own."""
+    beside the default pair, each of which is a point of its own. kinds: the machine as each other kind of core sees it,
+    by target."""
 
     catalog: Catalog
     machine: Machine
     abis: Sequence[str]
     relations: Sequence[str] = ()
+    kinds: Mapping[str, Machine] = {}
 
 
 Scope = Literal["all", "curves", "typical"]
@@ -85,12 +88,13 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
         for abi in _abis(ground.abis or select.abi, catalog, name):
             executable = catalog.executables.get((name, abi))
             if executable is None:
-                place = Point(probe=name, abi=abi, target="local")
+                place = Point(probe=name, abi=abi, target=HERE)
                 gaps[_product(place, _typical_axes(probe, machine))[0]] = _gap(catalog, name, abi)
                 continue
-            for target in _targets(executable, select):
+            kinds = ground.kinds if select.kinds and layout_of(probe) == "one" and executable.target == HERE else {}
+            for target in (*_targets(executable, select), *kinds):
                 place = Point(probe=name, abi=abi, target=target)
-                seen = _emulated(machine) if is_counted(place) else machine
+                seen = _emulated(machine) if is_counted(place) else kinds.get(target, machine)
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
                 points.update(dict.fromkeys(_by_relation(_product(place, axes), probe, ground)))
                 curves.extend(_curves(place, axes, select.refused))

@@ -12,11 +12,13 @@ from tollmeter.report import interleaved, tables, ways_out, worth
 from tollmeter.report.attempts import listings
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import clean
+from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.dossier import command
 from tollmeter.report.doubt import of_row
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.lengths import Section, sections
+from tollmeter.report.node_tables import node_tables
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
@@ -40,10 +42,17 @@ def render(book: Book) -> str:
     parts = [_head(book), _listed(interleaved.below_the_headline(book)), *_study(book)]
     parts += [
         grid_of(table)
-        for table in (tables.memory_table(book), inferred_table(book), tables.toll_table(book), clocks_table(book))
+        for table in (
+            tables.memory_table(book),
+            *node_tables(book),
+            inferred_table(book),
+            tables.toll_table(book),
+            *kind_tables(book),
+            clocks_table(book),
+        )
         if table is not None
     ]
-    parts += [*map(text, tables.unread(book)), _findings(book), _sure(book), *_lengths(book)]
+    parts += [*map(text, (*of_kinds(book), *tables.unread(book))), _findings(book), _sure(book), *_lengths(book)]
     last = [_gaps(book), _again(book)]
     taken = sum(len(part) + 2 for part in (*parts, *last))
     return "\n\n".join(part for part in (*parts, _rows(book, MOST_CHARACTERS - taken), *last) if part) + "\n"

@@ -26,11 +26,13 @@ from tollmeter.report import interleaved, look, tables, topology, ways_out, wort
 from tollmeter.report.attempts import listings
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
+from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.ladder import ladder
 from tollmeter.report.lengths import sections
+from tollmeter.report.node_tables import node_tables
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
@@ -43,7 +45,7 @@ BESIDE_MEMORY = "latency"
 LADDER = "ladder"
 """Drawn by the page itself, as its table of tolls."""
 
-FEATURED = ("bandwidth", "parallelism", "load", "core-to-core", "distribution", "steadiness")
+FEATURED = ("bandwidth", "parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
 """Charts that are open on the page; the others are folded with their family."""
 
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -118,6 +120,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         **_study(book, drawn),
         "in_turns": interleaved.below_the_headline(book),
         "memory": tables.memory_table(book),
+        "between_nodes": node_tables(book),
+        "of_kinds": of_kinds(book),
+        "kinds": kind_tables(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
         "disagreement": any(disagrees(level) for level in index.hierarchy),

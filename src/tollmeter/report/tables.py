@@ -222,6 +222,16 @@ def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
     return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
 
 
+def brief(table: Table | None) -> Table | None:
+    """Without the notes, and without the column beside the time, unless it has the contended time of most tolls: both
+    are in the whole table, and a wrapped line costs a line of the answer."""
+    if table is None:
+        return None
+    bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
+    with_figure = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
+    return bare if 2 * len(with_figure) >= len(table.rows) else without_column(bare, BESIDE)
+
+
 def _toll(toll: Toll, both: bool) -> Line:
     """both: whether what it becomes on a shared core has a column, in place of the cycles."""
     return Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)

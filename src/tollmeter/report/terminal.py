@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,12 +18,14 @@ from tollmeter.model import Book, Finding, Machine
 from tollmeter.report import groups, interleaved, tables, topology, worth
 from tollmeter.report.clocks import clocks_table
 from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
+from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.headline import headline
 from tollmeter.report.inferred_table import inferred_table
 from tollmeter.report.listing import listing
-from tollmeter.report.numbers import Figure, duration
+from tollmeter.report.node_tables import node_tables
+from tollmeter.report.numbers import duration
 from tollmeter.report.problems import problems
-from tollmeter.report.tables import BESIDE, Table
+from tollmeter.report.tables import Table
 from tollmeter.report.terminal_studies import study
 from tollmeter.report.wrapping import wrap
 from tollmeter.root import typed
@@ -51,6 +52,10 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     _heading(book, console, width)
     if tables.no_levels(book):
         wrapped(console, tables.no_levels(book), width)
+        console.print()
+    for sentence in of_kinds(book):
+        wrapped(console, sentence, width, hanging=INDENT)
+    if book.index.kinds:
         console.print()
     shown = _all_tables(book) if whole else _few_tables(book)
     for table in shown:
@@ -97,8 +102,8 @@ def _opening(book: Book, console: Console, width: int) -> None:
 
 def _all_tables(book: Book) -> list[Table]:
     every = (
-        tables.memory_table(book), inferred_table(book), tables.toll_table(book), listing(book, whole=True),
-        clocks_table(book),
+        tables.memory_table(book), *node_tables(book), inferred_table(book), tables.toll_table(book),
+        *kind_tables(book), listing(book, whole=True), clocks_table(book),
     )  # fmt: skip
     return [table for table in every if table is not None]
 
@@ -109,18 +114,9 @@ def _few_tables(book: Book) -> list[Table]:
     if book.suite is not None and book.suite.published:
         chosen = None
     else:
-        chosen = few or _brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
-    return [table for table in (tables.memory_table(book), chosen, clocks_table(book)) if table is not None]
-
-
-def _brief(table: Table | None) -> Table | None:
-    """Without the notes, and without the column beside the time, unless it has the contended time of most tolls: both
-    are in the whole table, and a wrapped line costs a line of the answer."""
-    if table is None:
-        return None
-    bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
-    with_figure = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
-    return bare if 2 * len(with_figure) >= len(table.rows) else tables.without_column(bare, BESIDE)
+        chosen = few or tables.brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
+    shown = (tables.memory_table(book), chosen, *kind_tables(book, few=True), clocks_table(book))
+    return [table for table in shown if table is not None]
 
 
 def _left_out(book: Book, console: Console, width: int) -> None:

@@ -26,6 +26,7 @@ from tollmeter.model import (
     Finding,
     Index,
     Inference,
+    KindAnswer,
     Lengths,
     Level,
     Machine,
@@ -165,6 +166,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
             ("held_back", index.held_back),
             ("opposed", index.opposed),
             ("profiles", index.profiles),
+            ("kinds", index.kinds),
         )
         db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(told)) for name, told in documents])
         tables = {
@@ -207,6 +209,7 @@ def _index(db: sqlite3.Connection) -> Index:
         held_back=tuple(documents["held_back"]),
         opposed=msgspec.convert(documents["opposed"], tuple[Opposed, ...]),
         profiles=msgspec.convert(documents["profiles"], tuple[Profile, ...]),
+        kinds=msgspec.convert(documents["kinds"], tuple[KindAnswer, ...]),
     )
     for complaint in complaints(index):
         raise ValueError(complaint)

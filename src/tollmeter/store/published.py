@@ -19,7 +19,7 @@ import msgspec
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import Failure, Index, Level, Machine, Record, Row, RunInfo, Toll
-from tollmeter.model.topology import Topology
+from tollmeter.model.topology import KIND, Topology
 from tollmeter.store.document import complaints
 
 Scrub = Callable[[str], str]
@@ -95,7 +95,8 @@ class Published(Record, frozen=True):
 def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], known: Container[str]) -> Published:
     """known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
-    rows = [_row(row) for row in index.rows if row.probe in known and _is_plain(row, scrub)]
+    own = [row for row in index.rows if not row.target.startswith(KIND)]
+    rows = [_row(row) for row in own if row.probe in known and _is_plain(row, scrub)]
     tolls = [_toll(toll) for toll in index.tolls if toll.probe in known and _is_plain(toll, scrub)]
     made = Index(
         format=index.format, run=_run(index.run), machine=_machine(index.machine, scrub), rows=tuple(rows),

@@ -2,6 +2,7 @@
 """The names of targets: what each is, which clock it has, what it lacks here, and how it is opened.
 
 local               this machine                            hardware
+core:KIND           the same, on another kind of core       hardware; chosen by a suite's `kinds`, and not by --target
 qemu-user:ARCH      an emulated CPU, this kernel            instructions
 guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hierarchy and the tolls of each kind of core, on a machine that has several."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tollmeter.inference.hierarchy import hierarchy
+from tollmeter.model import CoreKind, Index, KindAnswer, Machine, Outcome, Probe, Row
+from tollmeter.model.topology import KIND, kind_name, kind_of, numbers, other_kinds
+from tollmeter.numbers.meanings import HERE
+from tollmeter.numbers.tolls import tolls
+
+
+def core_kinds(
+    index: Index, probes: Mapping[str, Probe], outcomes: Sequence[Outcome], clocks_hz: Mapping[str, float]
+) -> tuple[KindAnswer, ...]:
+    """The kind of the timed worker's CPU first, which the index' own levels and tolls are of. Empty where no point was
+    planned on another kind. clocks_hz: by target."""
+    cpus = Counter(told.cpus[0] for told in outcomes if told.point.target == HERE and told.cpus)
+    worker = cpus.most_common(1)[0][0] if cpus else -1
+    measured = kind_of(index.machine.topology, worker)
+    if measured is None or not any(told.point.target.startswith(KIND) for told in outcomes):
+        return ()
+    first = KindAnswer(
+        kind=kind_name(measured), cpus=measured.cpus, target=HERE, core_clock_hz=index.machine.core_clock_hz,
+        hierarchy=index.hierarchy, tolls=index.tolls,
+    )  # fmt: skip
+    others = other_kinds(index.machine.topology, worker).items()
+    seen = [(target, kind, _seen_by(kind, index.machine, clocks_hz.get(target))) for target, kind in others]
+    return (first, *(_answer(target, kind, index.rows, probes, machine) for target, kind, machine in seen))
+
+
+def _seen_by(kind: CoreKind, machine: Machine, clock_hz: float | None) -> Machine:
+    members = set(numbers(kind.cpus))
+    caches = next((one.caches for one in machine.kinds if members.intersection(one.cpus)), machine.caches)
+    return msgspec.structs.replace(machine, caches=caches, core_clock_hz=clock_hz)
+
+
+def _answer(
+    target: str, kind: CoreKind, rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
+) -> KindAnswer:
+    own = [row for row in rows if row.target == target]
+    levels = hierarchy(own, probes, machine)
+    paid = tolls(own, probes, machine.core_clock_hz)
+    return KindAnswer(
+        kind=kind_name(kind), cpus=kind.cpus, target=target, core_clock_hz=machine.core_clock_hz,
+        hierarchy=tuple(levels), tolls=paid, reason="" if levels or paid else _reason(kind, own, machine),
+    )  # fmt: skip
+
+
+def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
+    usable = set(numbers(kind.cpus)).intersection(machine.allowed_cpus)
+    if not usable:
+        return "this process may use none of its CPUs"
+    gap = next((row.reason for row in rows if row.reason), None)
+    if gap:
+        return gap
+    return "its points were not visited within the budget" if rows else "its only CPU is the host process's"
