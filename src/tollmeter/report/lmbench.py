@@ -7,9 +7,11 @@ left out, as there.
 
 from __future__ import annotations
 
-from tollmeter.model import Index, Machine
+from collections.abc import Sequence
+
+from tollmeter.model import Index
 from tollmeter.report.columns import clean
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, SummaryColumn, SummarySection
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, SummaryColumn, SummaryLine, SummarySection
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -23,27 +25,33 @@ _SHORTEST_HEAD = 6
 """Of a number with an exponent, all but its mantissa."""
 
 
-def summary(index: Index) -> str:
-    """The whole of it, for one machine."""
-    return _TITLE + ("".join(_section(index, section) for section in SECTIONS) or _NOTHING)
+def summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
+    """A run, and below it in each table the result files of lmbench."""
+    lines = (_line_of(index), *others)
+    sections = (_section(lines, section, place) for place, section in enumerate(SECTIONS))
+    return _TITLE + ("".join(sections) or _NOTHING)
 
 
-def _section(index: Index, section: SummarySection) -> str:
-    numbers = [column.number(index) for column in section.columns]
-    if not any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always):
-        return ""
-    cells = (_cell(column, number) for column, number in zip(section.columns, numbers, strict=True))
-    described = f" {_cut(_description(index.machine), 23)}" if section is DESCRIBED else ""
-    return f"{section.head}{_place(index.machine)}{described}{''.join(cells)}\n"
+def _line_of(index: Index) -> SummaryLine:
+    machine = index.machine
+    numbers = tuple(tuple(column.number(index) for column in section.columns) for section in SECTIONS)
+    return SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, numbers)
 
 
-def _place(machine: Machine) -> str:
-    """The host, and its system: the first word of it and its release."""
-    return f"{clean(machine.host)[:9]:<9} {_cut(' '.join(machine.kernel.split()[:2]), 13)}"
+def _section(lines: Sequence[SummaryLine], section: SummarySection, place: int) -> str:
+    """A machine without a number of its own has no line, and a table without a machine is left out."""
+    told = [line for line in lines if _has_any(section, line.numbers[place])]
+    return section.head + "".join(_line(section, line, place) for line in told) if told else ""
 
 
-def _description(machine: Machine) -> str:
-    return machine.cpu
+def _has_any(section: SummarySection, numbers: Sequence[float | None]) -> bool:
+    return any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always)
+
+
+def _line(section: SummarySection, line: SummaryLine, place: int) -> str:
+    cells = (_cell(column, number) for column, number in zip(section.columns, line.numbers[place], strict=True))
+    described = f" {_cut(line.description, 23)}" if section is DESCRIBED else ""
+    return f"{clean(line.host)[:9]:<9} {_cut(line.system, 13)}{described}{''.join(cells)}\n"
 
 
 def _cut(text: str, width: int) -> str:

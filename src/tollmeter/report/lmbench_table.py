@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of lmbench 3's summary, and the row of a run for each.
 
-Titles, order and widths are those of scripts/getsummary of 3.0-a9. docs/lmbench.md lists where a row differs from what
-lmbench measures."""
+Titles, order and widths are those of scripts/getsummary of 3.0-a9, which prints nothing of lat_sem: its section is the
+last here. docs/lmbench.md lists where a row differs from what lmbench measures."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ class SummarySection(NamedTuple):
 
     head: str
     columns: tuple[SummaryColumn, ...]
+
+
+class SummaryLine(NamedTuple):
+    """One machine of the summary; numbers: of each section, each column."""
+
+    host: str
+    system: str
+    description: str
+    numbers: tuple[tuple[float | None, ...], ...]
 
 
 # ---- where a number comes from ------------------------------------------------------------------------------------
@@ -86,13 +95,17 @@ def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value)
 
 def of_largest(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
     """Of the largest buffer that was measured; none where a cache may hold that one."""
-    least = beyond_bytes(index.machine)
-    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and _size(row) >= least]
-    largest = max(rows, key=_size, default=None)
+    largest = largest_row(index, probe, metric, parameters)
     return (largest.median or 0.0) / unit if largest else None
 
 
-def _size(row: Row) -> int:
+def largest_row(index: Index, probe: str, metric: str, parameters: dict[str, Value]) -> Row | None:
+    least = beyond_bytes(index.machine)
+    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and size_of(row) >= least]
+    return max(rows, key=size_of, default=None)
+
+
+def size_of(row: Row) -> int:
     size = row.parameters.get("size")
     return size if isinstance(size, int) else 0
 
@@ -417,8 +430,20 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
     ),
 )
 
+_SEMAPHORE = SummarySection(
+    """\
+
+Semaphore latency in microseconds, as lat_sem prints it - smaller is better
+---------------------------------------------------------------------------
+Host                 OS  lat_sem
+--------- ------------- --------
+""",
+    (SummaryColumn(8, us("kernel.semaphore", "pass", placement="one_cpu")),),
+)
+
 SECTIONS = (
     _BASIC, _PROCESSES, _INTEGER, _UINT64, _FLOAT, _DOUBLE, _SWITCHES, _LOCAL, _REMOTE, _FILES, _BANDWIDTHS, _MEMORY,
+    _SEMAPHORE,
 )  # fmt: skip
 DESCRIBED = _BASIC
 """The section whose lines describe the machine in words."""
