@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,20 @@ def test_each_claim_holds_where_it_must_and_nowhere_else(key: tuple[str, str]) -
     assert verdict(claim, right(claim)) == "holds"
     for value in wrong(claim):
         assert verdict(claim, value) in ("same direction", "does not hold")
+
+
+def test_a_size_that_depends_on_a_cache_is_requested_where_a_claim_needs_it() -> None:
+    """A sweep has it on some machines and not on others."""
+    for suite in suites().values():
+        named = [one for claim in suite.published for one in (claim.row, claim.over, *claim.order) if one]
+        for wanted in named:
+            if "x" in (size := str(wanted.parameters.get("size", ""))):
+                selected = [one for one in suite.select if fnmatchcase(wanted.probe or "", one.probe)]
+                assert any(size in listed(one.parameters.get("size")) for one in selected), wanted
+
+
+def listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def test_a_claim_without_a_row_cannot_be_judged() -> None:
