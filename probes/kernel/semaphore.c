@@ -23,6 +23,7 @@ struct token {
   int semaphores;     /* one a side, raised where the token is */
   unsigned other_end; /* index of the CPU */
   uint64_t lost;      /* calls that failed */
+  uint64_t asked[SIDES], passed[SIDES];
 };
 
 static void remove_semaphores(const void *number) {
@@ -49,7 +50,8 @@ static void pass(struct toll_run *r, enum side self) {
   struct token *token = r->state;
   struct sembuf both[] = {{.sem_num = (unsigned short)self, .sem_op = -1},
                           {.sem_num = (unsigned short)!self, .sem_op = 1}};
-  for (uint64_t i = r->iterations; i; i--) change(token, both, SIDES);
+  for (uint64_t i = r->iterations; i; i--, token->passed[self]++) change(token, both, SIDES);
+  token->asked[self] += r->iterations;
 }
 
 static void pass_on(struct toll_run *r) {
@@ -63,6 +65,9 @@ static void pass_back(struct toll_run *r) {
 static enum toll_status check(struct toll_run *r) {
   const struct token *token = r->state;
   if (token->lost) return toll_skip(r, "the system refused %llu calls", (unsigned long long)token->lost);
+  if (token->passed[READER] != token->asked[READER] || token->passed[WRITER] != token->asked[WRITER])
+    return toll_wrong(r, "%llu passes were asked for, and %llu were made", (unsigned long long)token->asked[READER],
+                      (unsigned long long)token->passed[READER]);
   const int here = semctl(token->semaphores, READER, GETVAL), there = semctl(token->semaphores, WRITER, GETVAL);
   if (here != 1 || there != 0) return toll_wrong(r, "the token was passed on %d times and back %d", 1 - here, there);
   return TOLL_OK;

@@ -96,8 +96,8 @@ BREAKS = (
     ),
     (
         "kernel/semaphore.c",
-        "(unsigned short)!self, .sem_op = 1}",
-        "(unsigned short)!self, .sem_op = 1 + (self == READER)}",
+        "for (uint64_t i = r->iterations; i; i--, token",
+        "for (uint64_t i = r->iterations; i > 1; i--, token",
         {},
     ),
     (
