@@ -52,6 +52,7 @@ static inline bool keep_until_end(void (*remove)(const void *what), const void *
 /* Who ends in good order ends after it, so that nothing is left when the host reads of the end. */
 __attribute__((destructor)) static void await_keeper(void) {
   if (keeper.process <= 0 || keeper.owner != getpid()) return;
+  shutdown(keeper.life, SHUT_WR); /* companions of a wrong answer hold the end until this process ends */
   close(keeper.life);
   waitpid(keeper.process, NULL, 0);
 }

@@ -95,6 +95,12 @@ BREAKS = (
         {"channel": "pipe"},
     ),
     (
+        "kernel/semaphore.c",
+        "for (uint64_t i = r->iterations; i; i--, token",
+        "for (uint64_t i = r->iterations; i > 1; i--, token",
+        {},
+    ),
+    (
         "kernel/process_create.c",
         "if (child == 0) _exit(CHILD_STATUS);",
         "if (child == 0) _exit(CHILD_STATUS + 1);",
@@ -253,12 +259,16 @@ def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_n
 
     if not Path("/proc/sysvipc/msg").exists():
         pytest.skip("this kernel has no System V IPC")
-    for channel in ("sysv_queue", "sysv_semaphore"):
+    for probe, parameters in (
+        ("kernel.call_object", "channel=sysv_queue map=same_thread"),
+        ("kernel.call_object", "channel=sysv_semaphore map=same_thread"),
+        ("kernel.semaphore", "placement=one_cpu"),
+    ):
         before = kept()
-        words = [executable(own_abi_name, "kernel.call_object"), "--stay"]
+        words = [executable(own_abi_name, probe), "--stay"]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as held:
             assert held.stdin and held.stdout
-            held.stdin.write(f"channel={channel} map=same_thread --samples=1 --sample-ns=1000\n".encode())
+            held.stdin.write(f"{parameters} --samples=1 --sample-ns=1000\n".encode())
             held.stdin.flush()
             while b'{"k":"end"' not in held.stdout.readline():
                 pass
@@ -698,7 +708,7 @@ KERNELS = (
     "connect", "disk", "disk_file", "http_fetch", "jobs", "remote_call", "remote_bandwidth",
     "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
     "file_bandwidth",
-    "file_call", "mapping", "page_fault", "process_create", "select", "signal_self", "stream_bandwidth",
+    "file_call", "mapping", "page_fault", "process_create", "select", "semaphore", "signal_self", "stream_bandwidth",
     "supervise_call", "supervise_fault", "switch", "timer", "wake",
 )  # fmt: skip
 

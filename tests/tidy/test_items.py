@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 import tomllib
 
-from tidy.house import hold, text, under
+from tidy.house import ROOT, hold, text, under
+from tollmeter.toolchain.build import probe_names
 
 PAGES = under("docs/sources/", ".md")
 ITEM = re.compile(r"^\| (?P<item>.+?) \| (?P<answer>.+?) \|$", re.MULTILINE)
@@ -45,4 +46,15 @@ def test_each_claim_that_is_judged_is_of_an_item() -> None:
         for page in PAGES
         for what, judged in claims(page).items()
         if judged and what not in answers(page)
+    )
+
+
+def test_each_probe_that_an_item_names_exists() -> None:
+    probes = probe_names(ROOT / "probes")
+    families = {name.partition(".")[0] for name in probes}
+    hold(
+        f"{page}: no probe is called {name}"
+        for page in PAGES
+        for name in re.findall(r"`([a-z]+\.[a-z_0-9]+)`", text(page))
+        if name.partition(".")[0] in families and name not in probes
     )

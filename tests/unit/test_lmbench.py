@@ -13,8 +13,11 @@ import pytest
 
 import books
 from tollmeter.catalog import read_suite
-from tollmeter.model import Index, Row, Value
-from tollmeter.report.lmbench import DESCRIBED, SECTIONS, cut_number, summary, summary_text
+from tollmeter.model import Failure, Index, Row, Value
+from tollmeter.report.lmbench import cut_number, summary
+from tollmeter.report.lmbench_results import read_result, result_text, warnings
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
+from tollmeter.report.portable_summary import summary_text
 from tollmeter.toolchain.build import probe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +119,7 @@ def test_what_a_cache_holds_is_no_memory(
 
 
 METRICS = ("call", "connection", "copy", "fault", "file", "life", "load", "map", "operation", "rate", "read",
-           "round_trip", "switch", "write")  # fmt: skip
+           "pass", "round_trip", "switch", "write")  # fmt: skip
 
 
 def rows_of_suite() -> list[Row]:
@@ -135,12 +138,16 @@ def rows_of_suite() -> list[Row]:
     return found
 
 
-def test_the_suite_has_a_row_for_each_column() -> None:
-    """Those of the hierarchy and of what is inferred are the recorded run's."""
+def full() -> Index:
+    """A run of the suite; levels and what is inferred are the recorded run's."""
     told = index(*rows_of_suite())
     inferred = {"translations": 64.0, "line": 64.0}
     known = [msgspec.structs.replace(told.inferred[0], kind=kind, value=value) for kind, value in inferred.items()]
-    filled = summary(msgspec.structs.replace(told, inferred=tuple(known)))
+    return msgspec.structs.replace(told, inferred=tuple(known))
+
+
+def test_the_suite_has_a_row_for_each_column() -> None:
+    filled = summary(full())
     for section in SECTIONS:
         title = section.head.strip().splitlines()[0]
         assert len(cells(filled, title)) == len(section.columns) + (section is DESCRIBED), title
@@ -185,3 +192,113 @@ def test_a_bundle_fills_every_column_that_single_rows_fill() -> None:
     named = {probe for cells in told.values() for probe in re.findall(r"\w+\.\w+", cells)}
     assert named <= probe_names(ROOT / "probes")
     assert {"kernel.enter_syscall", "memory.copy_bandwidth", "kernel.file_call"} <= named
+
+
+# ---- result files ---------------------------------------------------------------------------------------------------
+
+RESULT = """\
+[lmbench3.0 results for Linux elder 2.6.18-4 #1 SMP x86_64 GNU/Linux]
+[LINE_SIZE: 64]
+[MHZ: 2400 MHz, 0.4167 nanosec clock]
+[SYNC_MAX: 1]
+Simple syscall: 0.1100 microseconds
+Simple write: 0.3000 microseconds
+integer bit: 0.42 nanoseconds
+integer bit parallelism: 3.00
+Semaphore latency: 2.5000 microseconds
+
+"File system latency
+0k\t1000\t50000\t100000
+1k\t1000\t40000\t90000
+10k\t1000\t20000\t-1
+
+"size=0k ovr=0.70
+2 1.50
+96 3.10
+
+"size=16k ovr=1.20
+8 2.25
+
+Memory read bandwidth
+0.000512 9000.00
+8.388608 2500.00
+
+Memory load latency
+"stride=16
+0.00098 1.000
+8.00000 2.000
+
+"stride=128
+0.00098 1.250
+0.12500 5.500
+64.00000 88.000
+
+Random load latency
+"stride=16
+0.00098 1.300
+64.00000 120.500
+
+UDP latency using far.example: 90.5 microseconds
+"""
+
+
+def result_file(folder: Path, text: str) -> Path:
+    (folder / "linux-amd64").mkdir()
+    file = folder / "linux-amd64/elder.0"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def by_title(line: tuple[tuple[float | None, ...], ...]) -> dict[str, tuple[float | None, ...]]:
+    return {section.head.strip().splitlines()[0]: one for section, one in zip(SECTIONS, line, strict=True)}
+
+
+def test_a_result_file_of_lmbench_is_a_line_of_each_table(tmp_path: Path) -> None:
+    read = read_result(result_file(tmp_path, RESULT))
+    assert (read.host, read.system, read.description) == ("elder", "Linux 2.6.18-4", "linux-amd64")
+    sections = {title.split(" - ")[0]: line for title, line in by_title(read.numbers).items()}
+    assert sections["Basic system parameters"] == (2400, None, 64, None, 1)
+    assert sections["Processor, Processes"][1:4] == (0.11, 0.3, None)
+    assert sections["Basic integer operations"][:2] == (0.42, None)
+    assert sections["File & VM system latencies in microseconds"][:4] == (20, 10, 50, None)
+    assert sections["Context switching"] == (1.5, None, None, 2.25, None, None, None)
+    assert sections["*Local* Communication bandwidths in MB/s"][7:] == (2500, None)
+    assert sections["Memory latencies in nanoseconds"] == (2400, 1.25, 5.5, 88, 120.5)
+    assert sections["*Remote* Communication latencies in microseconds"][0] == 90.5
+    assert sections["Semaphore latency in microseconds, as lat_sem prints it"] == (2.5,)
+    text = summary(index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid")), [read])
+    assert [line[:9].strip() for line in lines(text, "Processor, Processes")[-2:]] == [
+        clean_host(), "elder"
+    ]  # fmt: skip
+    assert lines(text, "Basic integer")[-1].split()[:4] == ["elder", "Linux", "2.6.18-", "0.4200"]
+
+
+def clean_host() -> str:
+    return books.small().index.machine.host[:9]
+
+
+def test_a_run_written_as_a_result_file_is_read_back(tmp_path: Path) -> None:
+    told = full()
+    read = read_result(result_file(tmp_path, result_text(told)))
+    for section, numbers in zip(SECTIONS, read.numbers, strict=True):
+        assert numbers == pytest.approx([column.number(told) for column in section.columns], rel=1e-3), section.head
+
+
+def test_without_memory_a_result_file_does_not_pass_a_cache_off_as_memory(tmp_path: Path) -> None:
+    caches = msgspec.structs.replace(full(), rows=(), hierarchy=full().hierarchy[:2])
+    read = read_result(result_file(tmp_path, result_text(caches)))
+    _, first, second, memory, at_random = by_title(read.numbers)["Memory latencies in nanoseconds - smaller is better"]
+    assert first and second and memory is None and at_random is None
+
+
+def test_a_size_smaller_than_lmbench_s_is_warned_of_in_its_words() -> None:
+    assert not list(warnings(RESULT))
+    small = RESULT.replace("8.388608", "1.048576").replace("64.00000 88.000", "2.00000 88.000")
+    assert list(warnings(small)) == [
+        "using 1.048576 size for memory read & sum timing", "No 8MB memory latency, using 2.00000"
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match=r"elder.*no result file"):
+        read_result(result_file(tmp_path, "cycles 1\n"))

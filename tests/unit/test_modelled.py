@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import platform
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tollmeter.model import Book, CacheModel, Modelled, Published, Select, Suite
+import made
+from tollmeter.catalog import Executable
+from tollmeter.library.addresses import model
+from tollmeter.library.places import ROOT, suites
+from tollmeter.library.sampled import ProfilePoint
+from tollmeter.model import Book, Build, CacheModel, Modelled, Point, Published, Select, Suite
 from tollmeter.report import markdown, page
 from tollmeter.report.lengths import sections
 from tollmeter.report.terminal import summary
@@ -103,3 +109,28 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
         [emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=LONG_S
     )
     assert least <= int((tmp_path / "told").read_text().split()[1]) <= most
+
+
+@pytest.mark.parametrize(("precision", "fits"), [("float", 2048), ("double", 1024)])
+def test_the_study_s_cache_overflows_where_two_vectors_fill_it(own_abi_name: str, precision: str, fits: int) -> None:
+    """16 KiB: a dot product of doubles overflows it between 1,024 and 2,048, and none does so only past 4,096."""
+    place = f"qemu-user:{platform.machine()}"
+    if lacking := lack(platform.machine()):
+        pytest.skip(lacking[0])
+    (suite,) = [suite for suite in suites().values() if suite.modelled]
+    assert suite.modelled
+    known = [select.parameters for select in suite.modelled.select if select.probe == "float.dot"]
+    assert precision in [str(parameters["precision"]) for parameters in known]
+
+    def misses(n: int) -> float:
+        parameters = (("n", n), ("precision", precision), ("way", "hardware"))
+        point = Point(probe="float.dot", abi=own_abi_name, target=place, parameters=parameters)
+        build = Build(probe="float.dot", abi=own_abi_name, compiler="", flags="", sha256="", size_bytes=0)
+        path = str(ROOT / "build" / own_abi_name / "float.dot")
+        told = model(ProfilePoint(point, Executable(path=path, probe=made.probe(made.metric("rate")), build=build)),
+                     suite.modelled)  # fmt: skip
+        assert told.misses is not None, told.reason
+        return told.misses
+
+    assert misses(2 * fits) > 3 * misses(fits)
+    assert misses(4 * fits) < 1.5 * misses(2 * fits)

@@ -20,7 +20,10 @@ from tollmeter.store.export import FORMATS, metadata, written
 def export(
     runs: Annotated[list[str] | None, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = None,
     *,
-    form: Annotated[str | None, typer.Option("--format", help="csv (the default), json, jsonl, md or parquet")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv (the default), json, jsonl, md, parquet or lmbench (a result file)"),
+    ] = None,
     what: Annotated[str | None, typer.Option(help=f"{', '.join(TABLES)}; by default rows")] = None,
     out: Annotated[Path | None, typer.Option(help="file to write; by default standard output")] = None,
     dataset: Annotated[
@@ -35,6 +38,8 @@ def export(
         return _write_dataset(names, dataset)
     if len(names) > 1:
         raise Failure(f"one run is meant, and {len(names)} are given: --dataset DIR takes several")
+    if form == "lmbench":
+        return _write_result(names[0], what, out)
     form, what = form or "csv", what or "rows"
     check_known("format", form, FORMATS)
     check_known("table", what, TABLES)
@@ -46,6 +51,15 @@ def export(
         book = open_run(folder)
         index, table = book.index, raw_samples(book)
     write(written(table, form, metadata(index)), out)
+    return 0
+
+
+def _write_result(name: str, what: str | None, out: Path | None) -> int:
+    from tollmeter.report.lmbench_results import result_text
+
+    if what is not None:
+        raise Failure("a result file of lmbench has one form: --what is of the other formats")
+    write(result_text(open_index(places.find_run(name))).encode(), out)
     return 0
 
 

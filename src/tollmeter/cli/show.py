@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import write
+from tollmeter.cli.printing import say, write
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
@@ -34,10 +35,15 @@ def show(
     machine: Annotated[
         bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
     ] = False,
+    result: Annotated[
+        list[Path] | None, typer.Option("--with", help="with --format lmbench: also a result file of lmbench")
+    ] = None,
     attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
 ) -> None:
     """Print a run's results."""
     check_known("format", form, FORMATS)
+    if result and form != "lmbench":
+        raise Failure("--with adds a result file of lmbench to --format lmbench")
     folder = places.find_run(run)
     if follow:
         from tollmeter.cli import watching
@@ -51,6 +57,8 @@ def show(
         write(written(raw_samples(open_run(folder)), "csv" if form == "table" else form))
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
+    elif form == "lmbench":
+        print_lmbench(open_index(folder), result or [])
     else:
         print_book(open_run(folder), form, whole=every)
 
@@ -115,6 +123,16 @@ def print_index(index: Index, form: str) -> None:
         write(written(derived_table("rows", index), form))
 
 
+def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
+    """getsummary's warnings go where it writes them, to standard error."""
+    from tollmeter.report.lmbench import summary
+    from tollmeter.report.lmbench_results import read_result, result_text, warnings
+
+    write(summary(index, [read_result(path) for path in results]).encode())
+    for warning in warnings(result_text(index)):
+        say(f"{index.machine.host}: {warning}")
+
+
 def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:
     """What `toll run` ends with, too. whole: of the table, every line. page: where one is about to be written."""
     if form == "table":
@@ -124,9 +142,7 @@ def print_book(book: Book, form: str, *, whole: bool = False, page: str | None =
 
         write(render(book).encode())
     elif form == "lmbench":
-        from tollmeter.report.lmbench import summary
-
-        write(summary(book.index).encode())
+        print_lmbench(book.index)
     else:
         print_index(book.index, form)
 

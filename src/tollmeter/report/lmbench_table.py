@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of lmbench 3's summary, and the row of a run for each.
+
+Titles, order and widths are those of scripts/getsummary of 3.0-a9, which prints nothing of lat_sem: its section is the
+last here. docs/lmbench.md lists where a row differs from what lmbench measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import mean
+from typing import NamedTuple
+
+from tollmeter.inference.hierarchy import beyond_bytes
+from tollmeter.model import Index, Level, Row, Value
+from tollmeter.model.base import InferenceKind
+
+Number = Callable[[Index], float | None]
+_FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
+"""The default walk of lat_mem_rd."""
+
+
+class SummaryColumn(NamedTuple):
+    """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
+    section."""
+
+    width: int
+    number: Number
+    whole: bool = False
+    blanks: int = 1
+    always: bool = False
+
+
+class SummarySection(NamedTuple):
+    """head: the lines above the table."""
+
+    head: str
+    columns: tuple[SummaryColumn, ...]
+
+
+class SummaryLine(NamedTuple):
+    """One machine of the summary; numbers: of each section, each column."""
+
+    host: str
+    system: str
+    description: str
+    numbers: tuple[tuple[float | None, ...], ...]
+
+
+# ---- where a number comes from ------------------------------------------------------------------------------------
+
+
+def _rows(index: Index, probe: str, parameters: dict[str, Value]) -> list[Row]:
+    """Times of this machine, those of its own ABI first."""
+    rows = [
+        row
+        for row in index.rows
+        if row.probe == probe and row.median and row.clock == "hardware"
+        and parameters.items() <= row.parameters.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row.abi != index.machine.architecture)
+
+
+def _read(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
+    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and row.median]
+    return (rows[0].median or 0.0) / unit if rows else None
+
+
+def us(probe: str, metric: str, **parameters: Value) -> Number:
+    return partial(_read, unit=1e3, probe=probe, metric=metric, parameters=parameters)
+
+
+def ns(probe: str, metric: str, **parameters: Value) -> Number:
+    return partial(_read, unit=1.0, probe=probe, metric=metric, parameters=parameters)
+
+
+def mb(probe: str, **parameters: Value) -> Number:
+    """Millions of bytes a second, as lmbench counts them."""
+    return partial(_read, unit=1e6, probe=probe, metric="rate", parameters=parameters)
+
+
+def of_both(first: Number, second: Number) -> Number:
+    return partial(_of_both, first=first, second=second)
+
+
+def _of_both(index: Index, first: Number, second: Number) -> float | None:
+    """The mean of those that there are."""
+    values = [value for side in (first, second) if (value := side(index))]
+    return mean(values) if values else None
+
+
+def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value) -> Number:
+    return partial(of_largest, unit=unit, probe=probe, metric=metric, parameters=parameters)
+
+
+def of_largest(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
+    """Of the largest buffer that was measured; none where a cache may hold that one."""
+    largest = largest_row(index, probe, metric, parameters)
+    return (largest.median or 0.0) / unit if largest else None
+
+
+def largest_row(index: Index, probe: str, metric: str, parameters: dict[str, Value]) -> Row | None:
+    least = beyond_bytes(index.machine)
+    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and size_of(row) >= least]
+    return max(rows, key=size_of, default=None)
+
+
+def size_of(row: Row) -> int:
+    size = row.parameters.get("size")
+    return size if isinstance(size, int) else 0
+
+
+def _level(index: Index, name: str) -> Level | None:
+    """A level that is resolved from its neighbours, by visits enough for an interval: else its latency may be
+    theirs."""
+    return next(
+        (
+            level_
+            for level_ in index.hierarchy
+            if level_.level == name and not level_.few_samples and not level_.not_apart_from
+        ),
+        None,
+    )
+
+
+def level(name: str) -> Number:
+    return partial(_latency, name=name)
+
+
+def _latency(index: Index, name: str) -> float | None:
+    """ns of a load at random that waits for the one before."""
+    known = _level(index, name)
+    return known.latency_ns if known else None
+
+
+def mhz(index: Index) -> float | None:
+    return index.machine.core_clock_hz / 1e6 if index.machine.core_clock_hz else None
+
+
+def inferred(kind: InferenceKind) -> Number:
+    """What was found out about the nearest level."""
+    return lambda index: next(
+        (inference.value for inference in index.inferred if inference.kind == kind and inference.value), None
+    )
+
+
+def parallel(index: Index) -> float | None:
+    """Of loads from memory."""
+    memory = _level(index, "memory")
+    return memory.parallelism if memory else None
+
+
+def copies(index: Index) -> float | None:
+    """lmbench's -P: one copy at a time is what a visit is."""
+    return 1.0 if index.rows else None
+
+
+def operations(kind: str, *names: str) -> tuple[Number, ...]:
+    return tuple(ns("kernel.operations", "operation", type=kind, op=name, mode="latency") for name in names)
+
+
+def bogo(kind: str) -> Number:
+    """lmbench's elements of an array do not wait for each other."""
+    return ns("kernel.operations", "operation", type=kind, op="bogo", mode="throughput")
+
+
+def select(kind: str) -> Number:
+    """All of 100 files are ready, as lmbench's are."""
+    return us("kernel.select", "call", call="select_writable", files=100, kind=kind)
+
+
+def switch(processes: int, kib: int) -> Number:
+    return us("kernel.switch", "switch", processes=processes, footprint=kib << 10, rings=1)
+
+
+def call(channel: str) -> Number:
+    """Both ends in processes on one CPU, where lmbench's mostly end up as well."""
+    return us("kernel.call_object", "round_trip", channel=channel, placement="one_cpu", map="other")
+
+
+def library(channel: str) -> Number:
+    return us("kernel.call_library", "round_trip", channel=channel, placement="one_cpu")
+
+
+def remote(route: str) -> Number:
+    return us("kernel.remote_call", "round_trip", route=route)
+
+
+def remote_rpc(route: str) -> Number:
+    return us("kernel.remote_library", "round_trip", route=route)
+
+
+def file(act: str, size: int) -> Number:
+    return us("kernel.disk_file", "file", act=act, size=size, medium="disk")
+
+
+def process(how: str) -> Number:
+    return us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
+
+
+def stream(route: str) -> Number:
+    return mb("kernel.stream_bandwidth", route=route, message=65536, placement="one_cpu")
+
+
+# ---- the sections -------------------------------------------------------------------------------------------------
+
+
+def _columns(widths: tuple[int, ...], numbers: tuple[Number, ...]) -> tuple[SummaryColumn, ...]:
+    return tuple(SummaryColumn(width, number) for width, number in zip(widths, numbers, strict=True))
+
+
+_BASIC = SummarySection(
+    """\
+Basic system parameters
+------------------------------------------------------------------------------
+Host                 OS Description              Mhz  tlb  cache  mem   scal
+                                                     pages line   par   load
+                                                           bytes  
+--------- ------------- ----------------------- ---- ----- ----- ------ ----
+""",  # noqa: W291  the blanks are lmbench's
+    (
+        SummaryColumn(4, mhz, whole=True, always=True),
+        SummaryColumn(5, inferred("translations"), whole=True),
+        SummaryColumn(5, inferred("line"), whole=True),
+        SummaryColumn(6, parallel),
+        SummaryColumn(4, copies, whole=True, always=True),
+    ),
+)
+
+_PROCESSES = SummarySection(
+    """\
+
+Processor, Processes - times in microseconds - smaller is better
+------------------------------------------------------------------------------
+Host                 OS  Mhz null null      open slct sig  sig  fork exec sh  
+                             call  I/O stat clos TCP  inst hndl proc proc proc
+--------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
+""",  # noqa: W291  the blanks are lmbench's
+    (
+        SummaryColumn(4, mhz, whole=True, always=True),
+        SummaryColumn(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
+        SummaryColumn(
+            4,
+            of_both(
+                us("kernel.file_call", "call", call="read_zero"), us("kernel.file_call", "call", call="write_null")
+            ),
+        ),
+        SummaryColumn(4, us("kernel.file_call", "call", call="stat")),
+        SummaryColumn(4, us("kernel.file_call", "call", call="open")),
+        SummaryColumn(4, select("tcp")),
+        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="install")),
+        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="deliver")),
+        SummaryColumn(4, process("fork")),
+        SummaryColumn(4, process("fork_exec")),
+        SummaryColumn(4, process("shell")),
+    ),
+)
+
+_INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
+_REALS = ("add", "multiply", "divide")
+
+_INTEGER = SummarySection(
+    """\
+
+Basic integer operations - times in nanoseconds - smaller is better
+-------------------------------------------------------------------
+Host                 OS  intgr intgr  intgr  intgr  intgr  
+                          bit   add    mul    div    mod   
+--------- ------------- ------ ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 5, operations("int32", *_INTEGERS)),
+)
+
+_UINT64 = SummarySection(
+    """\
+
+Basic uint64 operations - times in nanoseconds - smaller is better
+------------------------------------------------------------------
+Host                 OS int64  int64  int64  int64  int64  
+                         bit    add    mul    div    mod   
+--------- ------------- ------ ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    tuple(
+        SummaryColumn(width, number, blanks=blanks)
+        for width, blanks, number in zip((5, 6, 6, 6, 6), (2, 1, 1, 1, 1), operations("int64", *_INTEGERS), strict=True)
+    ),
+)
+
+_FLOAT = SummarySection(
+    """\
+
+Basic float operations - times in nanoseconds - smaller is better
+-----------------------------------------------------------------
+Host                 OS  float  float  float  float
+                         add    mul    div    bogo
+--------- ------------- ------ ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 4, (*operations("float", *_REALS), bogo("float"))),
+)
+
+_DOUBLE = SummarySection(
+    """\
+
+Basic double operations - times in nanoseconds - smaller is better
+------------------------------------------------------------------
+Host                 OS  double double double double
+                         add    mul    div    bogo
+--------- ------------- ------  ------ ------ ------ 
+""",  # noqa: W291  the blanks are lmbench's
+    _columns((6,) * 4, (*operations("double", *_REALS), bogo("double"))),
+)
+
+_SWITCHES = SummarySection(
+    """\
+
+Context switching - times in microseconds - smaller is better
+-------------------------------------------------------------------------
+Host                 OS  2p/0K 2p/16K 2p/64K 8p/16K 8p/64K 16p/16K 16p/64K
+                         ctxsw  ctxsw  ctxsw ctxsw  ctxsw   ctxsw   ctxsw
+--------- ------------- ------ ------ ------ ------ ------ ------- -------
+""",
+    _columns(
+        (6, 6, 6, 6, 6, 7, 7),
+        (switch(2, 0), switch(2, 16), switch(2, 64), switch(8, 16), switch(8, 64), switch(16, 16), switch(16, 64)),
+    ),
+)
+
+_LOCAL = SummarySection(
+    """\
+
+*Local* Communication latencies in microseconds - smaller is better
+---------------------------------------------------------------------
+Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
+                        ctxsw       UNIX         UDP         TCP conn
+--------- ------------- ----- ----- ---- ----- ----- ----- ----- ----
+""",
+    _columns(
+        (5, 5, 4, 5, 5, 5, 5, 4),
+        (
+            switch(2, 0),
+            call("pipe"),
+            call("unix_stream"),
+            call("udp"),
+            library("rpc_udp"),
+            call("tcp"),
+            library("rpc_tcp"),
+            us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
+        ),
+    ),
+)
+
+_REMOTE = SummarySection(
+    """\
+
+*Remote* Communication latencies in microseconds - smaller is better
+---------------------------------------------------------------------
+Host                 OS   UDP  RPC/  TCP   RPC/ TCP
+                               UDP         TCP  conn
+--------- ------------- ----- ----- ----- ----- ----
+""",
+    _columns(
+        (5, 5, 5, 5, 4), (remote("udp"), remote_rpc("rpc_udp"), remote("tcp"), remote_rpc("rpc_tcp"), remote("connect"))
+    ),
+)
+
+_FILES = SummarySection(
+    """\
+
+File & VM system latencies in microseconds - smaller is better
+-------------------------------------------------------------------------------
+Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
+                        Create Delete Create Delete Latency Fault  Fault  selct
+--------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
+""",
+    _columns(
+        (6, 6, 6, 6, 7, 5, 7, 5),
+        (
+            file("create", 0),
+            file("delete", 0),
+            file("create", 10240),
+            file("delete", 10240),
+            us("kernel.mapping", "map", act="lmbench", size=16 << 20),
+            us("kernel.fault_segv", "round_trip", trap="protected_store"),
+            us("kernel.page_fault", "fault", kind="shared_file"),
+            select("plain_file"),
+        ),
+    ),
+)
+
+_BANDWIDTHS = SummarySection(
+    """\
+
+*Local* Communication bandwidths in MB/s - bigger is better
+-----------------------------------------------------------------------------
+Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
+                             UNIX      reread reread (libc) (hand) read write
+--------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
+""",
+    _columns(
+        (4, 4, 4, 6, 6, 6, 6, 4, 5),
+        (
+            stream("pipe"),
+            stream("unix_stream"),
+            stream("tcp"),
+            over_memory("kernel.file_bandwidth", "rate", route="read"),
+            over_memory("kernel.file_bandwidth", "rate", route="kept_map"),
+            over_memory("memory.copy_bandwidth", "copy", kernel="libc"),
+            over_memory("memory.copy_bandwidth", "copy", kernel="portable"),
+            over_memory("memory.read_bandwidth", "read", kernel="portable"),
+            over_memory("memory.write_bandwidth", "write", kernel="portable"),
+        ),
+    ),
+)
+
+_MEMORY = SummarySection(
+    """\
+
+Memory latencies in nanoseconds - smaller is better
+    (WARNING - may not be correct, check graphs)
+------------------------------------------------------------------------------
+Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
+--------- -------------   ---   ----   ----    --------    --------    -------
+""",
+    (
+        SummaryColumn(4, mhz, whole=True, blanks=2, always=True),
+        SummaryColumn(6, level("L1d")),
+        SummaryColumn(6, level("L2")),
+        SummaryColumn(6, over_memory("memory.stride", "load", 1.0, **_FORWARD)),
+        SummaryColumn(11, level("memory")),
+    ),
+)
+
+_SEMAPHORE = SummarySection(
+    """\
+
+Semaphore latency in microseconds, as lat_sem prints it - smaller is better
+---------------------------------------------------------------------------
+Host                 OS  lat_sem
+--------- ------------- --------
+""",
+    (SummaryColumn(8, us("kernel.semaphore", "pass", placement="one_cpu")),),
+)
+
+SECTIONS = (
+    _BASIC, _PROCESSES, _INTEGER, _UINT64, _FLOAT, _DOUBLE, _SWITCHES, _LOCAL, _REMOTE, _FILES, _BANDWIDTHS, _MEMORY,
+    _SEMAPHORE,
+)  # fmt: skip
+DESCRIBED = _BASIC
+"""The section whose lines describe the machine in words."""
