@@ -53,6 +53,8 @@ ELSEWHERE = {
     "toll compare BASE NEW": ("tests/unit/test_compare_verb.py", '"compare", "r01", "r21"'),
     "toll report A B": ("tests/faults/test_run.py", '"report", "a", "b"'),
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
+    "toll export RUN --format lmbench --out HOST.0": ("tests/unit/test_lmbench.py", "result_text"),
+    "toll show RUN --format lmbench --with FILE": ("tests/unit/test_lmbench.py", "read_result"),
     "toll selftest": ("src/tollmeter/cli/main.py", "selftest"),
     "toll run bench.planted_4 bench.planted_again --against bench.planted_0": ("bench/tomorrow.py", "planted_again"),
     "toll show RUN --attribute x86_64,x32": ("tests/unit/test_attribution.py", "attribut"),

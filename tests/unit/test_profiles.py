@@ -190,24 +190,24 @@ def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:
-    assert list(kept(tmp_path)) == []
-    keep(tmp_path, [profile({"copy": 1})])
-    assert list(kept(tmp_path)) == [profile({"copy": 1})]
+    assert list(kept(tmp_path, Profile)) == []
+    keep(tmp_path, Profile, [profile({"copy": 1})])
+    assert list(kept(tmp_path, Profile)) == [profile({"copy": 1})]
     (tmp_path / "profiles.json").write_text("{")
     with pytest.raises(Failure):
-        kept(tmp_path)
+        kept(tmp_path, Profile)
 
 
 def test_profiles_in_a_folder_from_elsewhere_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / f".{KEPT}.half").symlink_to(tmp_path / "precious")
     (tmp_path / KEPT).symlink_to(tmp_path / "precious")
-    keep(tmp_path, [profile({"f": 3})])
+    keep(tmp_path, Profile, [profile({"f": 3})])
     assert (tmp_path / "precious").read_text() == "mine"
-    assert len(kept(tmp_path)) == 1
+    assert len(kept(tmp_path, Profile)) == 1
     for what in (os.mkfifo, lambda path: path.write_bytes(b"[" * 100_000)):
         (tmp_path / KEPT).unlink()
         what(tmp_path / KEPT)
         with pytest.raises(Failure, match=KEPT) as caught:
-            kept(tmp_path)
+            kept(tmp_path, Profile)
         assert caught.value.exit_code == 5

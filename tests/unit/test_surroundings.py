@@ -23,6 +23,7 @@ from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import hold_machine_lock
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
+from tollmeter.experiment.evidence import unseen_share
 from tollmeter.findings import all_findings
 from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
 from tollmeter.numbers.rows import rows
@@ -298,11 +299,12 @@ def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
 
 def book(seen: Surroundings | None, name: str, **witnessed: object) -> Book:
     """Of a run of one probe of that name."""
-    info = RunInfo(
-        id="r", suite="s", started="", seconds=1, seed=1, status="settled", tollmeter="", folder="r", surroundings=seen
-    )
     probes = {name: probe(name=name)}
     outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3, name=name)]
+    info = RunInfo(
+        id="r", suite="s", started="", seconds=1, seed=1, status="settled", tollmeter="", folder="r", surroundings=seen,
+        unseen_share=unseen_share(outcomes, probes),
+    )  # fmt: skip
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=info, machine=machine, rows=rows(outcomes, probes))
     return Book(index=index, probes=probes, outcomes=tuple(outcomes))
