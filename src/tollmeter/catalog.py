@@ -187,7 +187,8 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
     """One line for a name that does not exist, with the nearest names that do."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     near = [lower[candidate] for candidate in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
-    others = f"did you mean {' or '.join(near)}?" if near else f"known: {_first(known)}" if known else "there is none"
+    either = " or ".join(", ".join(near).rsplit(", ", 1))
+    others = f"did you mean {either}?" if near else f"known: {_first(known)}" if known else "there is none"
     return Failure(f"unknown {kind} {clean(name)!r}; {others}")
 
 
