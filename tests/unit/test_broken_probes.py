@@ -109,8 +109,8 @@ def test_a_new_probe_compiles_and_measures(tree: Path, own_abi: Abi, own_compile
     made = build_abi(tree, own_abi, own_compiler)
     assert (list(made.anew), made.broken) == (["kernel.getrandom"], {})
     executable = tree / "build" / own_abi.name / "kernel.getrandom"
-    told = subprocess.run([executable, "--samples=4", "--sample-ns=10000"], capture_output=True, text=True, check=True)
-    assert '"k":"sample"' in told.stdout and '"k":"fail"' not in told.stdout, "fewer than 4 beside other programs"
+    told = subprocess.run([executable, "--samples=2", "--sample-ns=10000"], capture_output=True, text=True, check=True)
+    assert told.stdout.count('"k":"sample"') == 2 and '"k":"fail"' not in told.stdout
     with pytest.raises(Failure, match="already"):
         new_probe(tree, "kernel.getrandom")
 

@@ -20,10 +20,10 @@ def core_kinds(
 ) -> tuple[KindAnswer, ...]:
     """The kind of the timed worker's CPU first, which the index' own levels and tolls are of. Empty where no point was
     planned on another kind. clocks_hz: by target."""
-    cpus = Counter(told.cpus[0] for told in outcomes if told.point.target == HERE and told.cpus)
+    cpus = Counter(outcome.cpus[0] for outcome in outcomes if outcome.point.target == HERE and outcome.cpus)
     worker = cpus.most_common(1)[0][0] if cpus else -1
     measured = kind_of(index.machine.topology, worker)
-    if measured is None or not any(told.point.target.startswith(KIND) for told in outcomes):
+    if measured is None or not any(outcome.point.target.startswith(KIND) for outcome in outcomes):
         return ()
     first = KindAnswer(
         kind=kind_name(measured), cpus=measured.cpus, target=HERE, core_clock_hz=index.machine.core_clock_hz,

@@ -167,8 +167,8 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
     cut = bimodal_split([visit[~np.isnan(visit)] for visit in part.visits(logs)])
     if cut is None:
         return [(name, part)]
-    dearer = part.values > exp(cut)
-    parts: list[tuple[StateName | None, Part]] = [("first", part.where(~dearer)), ("second", part.where(dearer))]
+    slower = part.values > exp(cut)
+    parts: list[tuple[StateName | None, Part]] = [("first", part.where(~slower)), ("second", part.where(slower))]
     return sorted(parts, key=lambda part: -part[1].share)
 
 

@@ -212,7 +212,7 @@ class Outcomes:
         return _outcome(records, self) if records else self.of(lines_of(stream))
 
     def bare(self, record: R | None, form: type[R]) -> R | None:
-        """The record as the model has it, which tells of no kind."""
+        """The record as the model has it, without its kind."""
         if record is None:
             return None
         found: R | None = self._same.get(record)
@@ -233,7 +233,7 @@ class Outcomes:
 
 
 def head(stream: bytes | Sequence[Line]) -> Head:
-    """The machine, clock, probes and builds that a stream tells of. Raises Damaged."""
+    """The machine, clock, probes and builds that a stream reports. Raises Damaged."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     machine = _only(_payloads(lines, "machine", Machine), "machine")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import refused
+from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Ended
-from tollmeter.targets.exit_reasons import Asking
 
 
 class Absent(Asking):

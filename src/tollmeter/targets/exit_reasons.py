@@ -7,12 +7,10 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Sequence
-from math import inf
 
 import msgspec
 
-from tollmeter.model import Failure, Status, Visit
+from tollmeter.model import Status, Visit
 from tollmeter.protocol import Trouble, clean
 from tollmeter.targets.child import Ended
 
@@ -77,35 +75,3 @@ def _last_words(output: bytes) -> str:
         if text.strip() and b'{"k":' not in text:
             return str(clean(text.decode(errors="replace").strip()))[:_LONGEST_REASON]
     return ""
-
-
-class Asking:
-    """What is the same in every target that prints an executable's answer as it prints a visit's records: the part of
-    targets.Target that asks an executable of itself."""
-
-    asking_s = 20.0
-    where = ""
-    """Behind the executable in the sentence of a failure."""
-
-    def describe(self, executable: str) -> bytes:
-        return self._ask(executable, "--describe")
-
-    def machine(self, executable: str) -> bytes:
-        return self._ask(executable, "--machine")
-
-    def prepare(self, executables: Sequence[str], limit_s: float = inf) -> None:
-        """Does nothing, where an executable needs no preparation."""
-
-    def _ask(self, executable: str, option: str) -> bytes:
-        """Raises Failure where it cannot be started, or goes wrong."""
-        try:
-            ended = self._answered(executable, option)
-        except OSError as error:
-            raise Failure(f"{executable} {option}: {not_started(error)[1]}", exit_code=5) from error
-        if ill := trouble(ended, int(self.asking_s * 1000)):
-            raise Failure(f"{executable} {option}{self.where}: {ill[1]}", exit_code=5)
-        return ended.output
-
-    def _answered(self, executable: str, option: str) -> Ended:
-        """Raises OSError where it cannot be started, Failure where the target cannot be reached."""
-        raise NotImplementedError

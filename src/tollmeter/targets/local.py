@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from tollmeter.model import Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets import native_loader
+from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.exit_reasons import Asking, later, not_started, patience_s, trouble_of_visit
+from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.residents import Resident, Residents
 from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupQueue, SetupSchedule
 

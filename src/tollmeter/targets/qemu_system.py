@@ -29,9 +29,10 @@ from tollmeter.distribution import install_line
 from tollmeter.model import Clock, Failure, Visit
 from tollmeter.protocol import Trouble, clean, closed, refused, words
 from tollmeter.targets import debian_kernel, kvm
+from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Ended
 from tollmeter.targets.debian_kernel import KernelChoice
-from tollmeter.targets.exit_reasons import Asking, not_started, patience_s, trouble_of_visit
+from tollmeter.targets.exit_reasons import not_started, patience_s, trouble_of_visit
 from tollmeter.targets.temporary_folder import scratch
 from tollmeter.targets.wire import Gone, Slow, Wire
 
@@ -356,8 +357,8 @@ def _parents(path: str) -> list[str]:
 
 def _entry(inode: int, name: str, mode: int, content: bytes) -> bytes:
     spelled = name.encode() + b"\0"
-    links, nobody = 1, 0
-    numbers = (inode, mode, nobody, nobody, links, 0, len(content), 0, 0, 0, 0, len(spelled), 0)
+    links, root = 1, 0
+    numbers = (inode, mode, root, root, links, 0, len(content), 0, 0, 0, 0, len(spelled), 0)
     header = _MAGIC + b"".join(b"%08x" % number for number in numbers)
     return _padded(header + spelled) + _padded(content)
 

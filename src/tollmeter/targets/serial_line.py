@@ -21,8 +21,9 @@ import msgspec
 
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
+from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Ended
-from tollmeter.targets.exit_reasons import Asking, not_started, trouble
+from tollmeter.targets.exit_reasons import not_started, trouble
 from tollmeter.targets.external_clock import timed_over
 from tollmeter.targets.lines import Port
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from tollmeter import commands
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
+from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.exit_reasons import Asking, patience_s, trouble_of_visit
+from tollmeter.targets.exit_reasons import patience_s, trouble_of_visit
 from tollmeter.targets.openssh import LOST, Connection
 from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script
 
