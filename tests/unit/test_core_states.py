@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, outcome, quiet, sample
-from tollmeter.experiment.core_states import core_hz, full_width, states, usual, widths
+from tollmeter.experiment.core_states import core_hz, core_seen, states, usual, widths
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Sample
 from tollmeter.numbers.known import Learned, machine_known
@@ -47,28 +47,28 @@ def test_a_width_is_additions_in_a_cycle() -> None:
 
 
 def test_the_width_of_one_heap_is_its_middle() -> None:
-    assert full_width([visit(3.98, 4.00, 4.02, 3.99, 4.01)]) == pytest.approx(4.0)
+    assert core_seen([visit(3.98, 4.00, 4.02, 3.99, 4.01)]).width == pytest.approx(4.0)
 
 
 def test_more_readings_of_a_heap_do_not_move_its_middle() -> None:
     """A heap's upper end grows with the number of its readings, and is not its middle."""
     many = np.random.default_rng(1).normal(4.0, 0.01, 2000)
-    assert full_width([visit(*many)]) == pytest.approx(4.0, rel=0.002)
+    assert core_seen([visit(*many)]).width == pytest.approx(4.0, rel=0.002)
 
 
 def test_the_width_of_two_heaps_is_the_upper_ones_however_small() -> None:
     """Neighbours had the core for 36 samples of 40, and two odd readings stand above both heaps."""
     shared = [2.4 + 0.01 * (i % 5) for i in range(36)]
-    found = full_width([visit(*shared), visit(3.98, 4.00, 4.02, 4.00, number=1), visit(5.5, number=2)])
+    found = core_seen([visit(*shared), visit(3.98, 4.00, 4.02, 4.00, number=1), visit(5.5, number=2)]).width
     assert found == pytest.approx(4.0)
 
 
 def test_too_few_readings_have_no_width() -> None:
     """Three samples have six readings, and a heap has eight."""
-    assert full_width([visit(4.0, 4.0, 4.0)]) is None
-    assert full_width([visit(4.0, 4.0, 4.0, 4.0)]) == pytest.approx(4.0)
-    assert full_width([outcome([sample(1)] * 20)]) is None
-    assert full_width([]) is None
+    assert core_seen([visit(4.0, 4.0, 4.0)]).width is None
+    assert core_seen([visit(4.0, 4.0, 4.0, 4.0)]).width == pytest.approx(4.0)
+    assert core_seen([outcome([sample(1)] * 20)]).width is None
+    assert core_seen([]).width is None
 
 
 def test_a_sample_is_whole_shared_or_unknown() -> None:

@@ -85,10 +85,10 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
 @pytest.mark.parametrize(
     ("verdict", "shared", "told"),
     [
-        ("quiet", 0.43, "quiet, but the core was contended in 43 % of the samples: 3 of 10 points within 3 %"),
-        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core contended in 20 % of the samples"),
+        ("quiet", 0.43, "quiet, but the core was contended in 43 % of the time: 3 of 10 points within 3 %"),
+        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core contended in 20 % of the time"),
         ("quiet", None, "quiet: 3 of 10 points within 3 %"),
-        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core contended in 43 % of the samples"),
+        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core contended in 43 % of the time"),
     ],
 )
 def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
@@ -96,7 +96,7 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     book = with_run(books.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
     assert told in " ".join(printed(book).split())
     page = worth.meaning(book)
-    assert ("the core was contended in 43 % of the samples" in page) == (verdict == "quiet" and shared == 0.43)
+    assert ("the core was contended in 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert book.index.run.verdict == verdict
 
 

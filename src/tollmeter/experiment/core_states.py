@@ -9,6 +9,7 @@ nothing makes a core wider than it is."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ _LOOKS = 3
 """At the core of each sample, at most."""
 _MOST_OF_TIME = 0.8
 _REACHED = 0.9
+_ALTERNATES = 0.6
+_LEAST_BUSY = 0.04
+"""Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
 
 
 def core_hz(outcome: Outcome) -> float | None:
@@ -75,13 +79,17 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     return np.asarray(ratios[ratios > 0])
 
 
-def full_width(outcomes: Sequence[Outcome]) -> float | None:
-    """The width of the whole core, from visits of one target and ABI."""
-    return clocks_and_width(outcomes)[1]
+class CoreSeen(NamedTuple):
+    """clocks_hz: during each visit. width: of the whole core, None where too few readings show it. alternates: whether
+    the sibling is busy and idle in turn within a sample."""
+
+    clocks_hz: Floats
+    width: float | None
+    alternates: bool
 
 
-def clocks_and_width(outcomes: Sequence[Outcome]) -> tuple[Floats, float | None]:
-    """The core's clock during each visit, and the width of the whole core, from visits of one target and ABI."""
+def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
+    """What visits of one target and ABI, in the order of time, show of their core."""
     seen, count = np.empty(_LOOKS * sum(len(outcome.samples) for outcome in outcomes)), 0
     clocks = [np.empty(0)]
     for some in parts(outcomes):
@@ -90,7 +98,18 @@ def clocks_and_width(outcomes: Sequence[Outcome]) -> tuple[Floats, float | None]
         readings = widths(taken, clocks[-1])
         seen[count : count + len(readings)] = readings
         count += len(readings)
-    return np.concatenate(clocks), highest_mode(seen[:count])
+    in_order = seen[:count].astype(np.float32)
+    width = highest_mode(seen[:count])
+    return CoreSeen(np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width))
+
+
+def _alternates(low: Mask) -> bool:
+    """Whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, which do so in
+    2 p (1 - p) of the pairs where the share p is low. Then full readings on both sides of a batch do not show that the
+    core was uncontended in between. low: readings below the full width, in the order of time."""
+    busy = float(low.mean())
+    differ = float((low[1:] != low[:-1]).mean())
+    return _LEAST_BUSY <= busy <= 1 - _LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
 
 
 def highest_mode(readings: Floats) -> float | None:
@@ -126,6 +145,17 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
     full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
     shared = seen & ~(whole & made).any(axis=1)
     return np.where(seen & fine.all(axis=1) & full, "whole", np.where(shared, "shared", "unknown"))
+
+
+def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
+    """Nanoseconds in timed batches for which the sibling was busy, and those of which it is known: each sample's share
+    of readings below the full width, by its time. clocks_hz, full_widths: as in `states`."""
+    full_hz = (taken.spread(clocks_hz) * taken.spread(full_widths))[:, None]
+    readings = _width_readings(taken)
+    made = (readings > 0) & (full_hz > 0)
+    low = (made & (readings < WHOLE_FROM * full_hz)).sum(axis=1)
+    count, timed = made.sum(axis=1), taken.timed_ns()
+    return float((timed * low / np.maximum(count, 1)).sum()), float(timed[count > 0].sum())
 
 
 def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:

@@ -15,7 +15,7 @@ LEAST_ROWS = 3
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the core was contended in one sample of twenty or more. The cost comes from the rows that were seen in both
+    """Where the core was contended for 5 % of the time or more. The cost comes from the rows that were seen in both
     states."""
     share = book.index.run.shared_share
     if share is None or share < LEAST_SHARE:
@@ -30,9 +30,9 @@ def find(book: Book) -> Iterable[Finding]:
     yield Finding(
         name="machine.core_is_shared",
         severity="warning",
-        claim=f"the sibling hyperthread is busy in {in_percent(share)} of the samples{usual}",
+        claim=f"the sibling hyperthread is busy for {in_percent(share)} of the time{usual}",
         evidence=(
-            Evidence(what="samples on a contended core, of those whose state is known", value=share, unit="ratio"),
+            Evidence(what="share of the time in timed batches on a contended core", value=share, unit="ratio"),
             Evidence(what="rows seen on an uncontended and on a contended core", value=float(len(both)), unit="count"),
             *([of_row(dearest[0]), Evidence(what="the same on a contended core", value=1 + dearest[1], unit="ratio")]
               if dearest else []),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_states import clocks_of, states
+from tollmeter.experiment.core_states import clocks_of, contended_ns
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Point, Probe, Row
@@ -28,8 +28,8 @@ LIMITED = (
 
 class Settlement(NamedTuple):
     """points: that can have a number; settled: of these, converged to the precision. timed_share: of wall time, in
-    timed batches. shared_share: of samples whose core's state was seen; None where none was. open_s: wall time that
-    each open point still wants, the least first; infinite where between-run variance is wider."""
+    timed batches. shared_share: of the time in them, beside a busy sibling; None where it is not known. open_s:
+    wall time that each open point still wants, the least first; infinite where between-run variance is wider."""
 
     points: int
     settled: int
@@ -70,19 +70,19 @@ def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
 
 
 def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
-    """Nanoseconds in timed batches, by point; and of the samples whose core's state was seen the share beside another
-    workload."""
+    """Nanoseconds in timed batches, by point; and for which share of them, where it is known, the sibling hyperthread
+    was busy."""
     timed_ns: dict[Point, float] = defaultdict(float)
-    whole = shared = 0
+    contended = seen = 0.0
     for some in parts(outcomes):
         taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
-        seen = states(taken, clocks_of(taken, some), widths)
+        busy_ns, seen_ns = contended_ns(taken, clocks_of(taken, some), widths)
         ends = np.concatenate([[0.0], np.cumsum(taken.timed_ns())])[taken.starts]
         for outcome, spent_ns in zip(some, np.diff(ends).tolist(), strict=True):
             timed_ns[outcome.point] += spent_ns
-        whole, shared = whole + int((seen == "whole").sum()), shared + int((seen == "shared").sum())
-    return timed_ns, shared / (whole + shared) if whole + shared else None
+        contended, seen = contended + busy_ns, seen + seen_ns
+    return timed_ns, contended / seen if seen else None
 
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:

@@ -173,16 +173,17 @@ class Uncompared(Record, frozen=True):
 class RunInfo(Record, frozen=True):
     """seconds: wall time of the measuring; folder: as the person gave it. precision: half-width wanted of each
     interval, as a share. points: that the run set out to measure and that can be; settled: of these, known to that
-    precision; limited: of the others, those whose interval is what runs of this machine differ by, so that no longer
-    budget narrows it. timed_share: of the wall time, what lay in timed batches. shared_share: of the samples whose
-    core's state was seen, those beside another workload; None where none was. verdict: what judgement/verdict.py makes
-    of these. unanswered: why the question that was asked has no answer, empty where it has one. unseen_share: of the
-    samples, those that lack evidence. surroundings: None where nobody looked. narrowed: what was left out of what was
-    asked for, since the budget is too short; empty where nothing was. reused: which visits of another run are used
-    again; empty where none are. damage: which streams of the journal are damaged and left out; empty where none are.
-    withheld_problems: how many of the index's `held_back` are of a severity above `note`.
-    uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the budget with which each of
-    these would have one, by what this run's visits took; None where no budget helps, or none is needed.
+    precision; limited: of the others, those whose interval is what runs of this machine differ by, so that no
+    longer budget narrows it. timed_share: of the wall time, what lay in timed batches. shared_share: of the time in
+    them, what was beside a busy sibling hyperthread; None where nothing shows it. verdict: what
+    judgement/verdict.py makes of these. unanswered: why the question that was asked has no answer, empty where it
+    has one. unseen_share: of the samples, those that lack evidence. surroundings: None where nobody looked.
+    narrowed: what was left out of what was asked for, since the budget is too short; empty where nothing was.
+    reused: which visits of another run are used again; empty where none are. damage: which streams of the journal
+    are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
+    severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
+    budget with which each of these would have one, by what this run's visits took; None where no budget helps, or
+    none is needed.
     """
 
     id: str

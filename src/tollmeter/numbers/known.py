@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tollmeter.experiment.core_states import clocks_and_width
+from tollmeter.experiment.core_states import core_seen
 from tollmeter.experiment.precision import Scatter
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Probe, Row, StateName
@@ -56,7 +56,8 @@ def nothing_made() -> ReadingCache:
 
 
 class Known(NamedTuple):
-    """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; scatter: by probe and
+    """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; alternating: where its
+    sibling is busy and idle in turn within a sample, so that the state of no sample is known; scatter: by probe and
     metric. made: what was made of visits already; None where nothing is kept."""
 
     clocks_hz: Mapping[str, float] = {}
@@ -65,6 +66,7 @@ class Known(NamedTuple):
     learned: Learned = Learned()
     precision: float = PRECISION
     made: ReadingCache | None = None
+    alternating: frozenset[Place] = frozenset()
 
     def is_of_like_machine(self, other: Known) -> bool:
         """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
@@ -73,7 +75,14 @@ class Known(NamedTuple):
             self.made is not None
             and _are_close(self.widths, other.widths)
             and _are_close(self.clocks_hz, other.clocks_hz)
+            and self.alternating == other.alternating
         )
+
+    def width_for_states(self, outcome: Outcome) -> float:
+        """The width of the whole core that the states of a visit's samples follow from; 0 where it is not known, or
+        does not show them."""
+        place = outcome.point.target, outcome.point.abi
+        return 0.0 if place in self.alternating else self.widths.get(place, 0.0)
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
         """The readings of visits of one probe, which rows, settlement and pairs share."""
@@ -93,8 +102,7 @@ class Known(NamedTuple):
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
         """The readings of any visits: together they take less time than one by one. probes: of each."""
-        widths = [self.widths.get((outcome.point.target, outcome.point.abi)) for outcome in outcomes]
-        new = readings(outcomes, probes, widths)
+        new = readings(outcomes, probes, [self.width_for_states(outcome) for outcome in outcomes])
         if self.made is not None:
             self.made.readings.update((id(read.outcome), read) for read in new)
         return new
@@ -133,9 +141,9 @@ def row_name(row: Row, state: StateName | None) -> str:
 
 def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
     """All but the scatter, which takes the machine's state to be read."""
-    clocks_hz, seen = _cores(outcomes)
+    clocks_hz, seen, alternating = _cores(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(clocks_hz, widths, {}, learned, precision, nothing_made())
+    return Known(clocks_hz, widths, {}, learned, precision, nothing_made(), alternating)
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
@@ -148,16 +156,17 @@ def core_widths(outcomes: Iterable[Outcome]) -> dict[Place, float]:
     return _cores(outcomes)[1]
 
 
-def _cores(outcomes: Iterable[Outcome]) -> tuple[dict[str, float], dict[Place, float]]:
+def _cores(outcomes: Iterable[Outcome]) -> tuple[dict[str, float], dict[Place, float], frozenset[Place]]:
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
     rates: dict[str, list[float]] = defaultdict(list)
     widths = dict[Place, float]()
-    for place, group in groups.items():
-        clocks, width = clocks_and_width(group)
-        rates[place[0]] += clocks[clocks > 0].tolist()
-        if width:
-            widths[place] = width
-    return {target: float(np.median(seen)) for target, seen in rates.items() if seen}, widths
+    cores = {place: core_seen(group) for place, group in groups.items()}
+    for place, core in cores.items():
+        rates[place[0]] += core.clocks_hz[core.clocks_hz > 0].tolist()
+        if core.width:
+            widths[place] = core.width
+    alternating = frozenset(place for place, core in cores.items() if core.alternates)
+    return {target: float(np.median(seen)) for target, seen in rates.items() if seen}, widths, alternating

@@ -65,11 +65,9 @@ class Overheads(NamedTuple):
         return self.body.bent or (control if metric.source == "difference" else None)
 
 
-def readings(
-    outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float | None]
-) -> list[Reading]:
+def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float]) -> list[Reading]:
     """Reads visits, less the samples that their witness speaks against. probes, full_widths: of each visit, its probe
-    and the whole core's width where it is known."""
+    and the whole core's width, 0 where it is not known."""
     if not outcomes:
         return []
     every = Taken(told.samples for told in outcomes)
@@ -78,7 +76,7 @@ def readings(
     used, clocks = every.where(kept), clocks_of(every, outcomes)
     iterations, own = used.column("iterations"), used.column("control_iterations")
     body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
-    seen = states(used, clocks, np.array([width or 0.0 for width in full_widths]))
+    seen = states(used, clocks, np.array(full_widths))
     columns = iterations, body, np.where(own > 0, own, iterations), control, seen
     why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
     ends = np.cumsum(every.of_visits(against > 0)).tolist()

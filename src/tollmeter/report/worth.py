@@ -66,7 +66,7 @@ def word(run: RunInfo) -> str:
 
 
 def _sharing(run: RunInfo) -> str:
-    return f"the core was contended in {percent(run.shared_share or 0.0)} of the samples"
+    return f"the core was contended in {percent(run.shared_share or 0.0)} of the time"
 
 
 def verdict(book: Book) -> str:
@@ -79,7 +79,7 @@ def verdict(book: Book) -> str:
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
     evidence += (
-        [f"core contended in {percent(run.shared_share)} of the samples"]
+        [f"core contended in {percent(run.shared_share)} of the time"]
         if run.shared_share and not is_shared(run)
         else []
     )

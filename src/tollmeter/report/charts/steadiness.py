@@ -75,8 +75,8 @@ def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[SampleMark]:
     probe = bench.book.probes.get(outcome.point.probe)
     if probe is None or not outcome.samples:
         return
-    width = bench.known.widths.get((outcome.point.target, outcome.point.abi), 0.0)
-    seen = states(Taken([outcome.samples]), cores_hz([outcome]), np.array([width]))
+    width = np.array([bench.known.width_for_states(outcome)])
+    seen = states(Taken([outcome.samples]), cores_hz([outcome]), width)
     why = reasons(outcome.samples, probe)
     for sample, state, aside in zip(outcome.samples, seen, why, strict=True):
         rate = sample.witness.control_hz or median(outcome.controls or (0.0,))
