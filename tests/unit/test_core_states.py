@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, outcome, quiet, sample
-from tollmeter.experiment.core_states import core_hz, core_seen, states, usual, widths
+from tollmeter.experiment.core_clock import core_hz
+from tollmeter.experiment.core_states import core_seen, states, usual, widths
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Sample
 from tollmeter.numbers.known import Learned, machine_known

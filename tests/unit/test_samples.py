@@ -98,7 +98,7 @@ def said(read: Reading) -> list[object]:
 def test_visits_say_together_what_each_says_alone() -> None:
     visits = several()
     probes = [probe(switches=visit.visit % 3 == 0) for visit in visits]
-    widths = [None if visit.visit % 7 == 0 else 4.0 for visit in visits]
+    widths = [0.0 if visit.visit % 7 == 0 else 4.0 for visit in visits]
     together = [said(read) for read in readings(visits, probes, widths)]
     assert together == [
         said(readings(*([one] for one in each))[0]) for each in zip(visits, probes, widths, strict=True)

@@ -8,13 +8,14 @@ nothing makes a core wider than it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
+from tollmeter.experiment.core_clock import clocks_of, sample_clocks
+from tollmeter.experiment.taken import Floats, Mask, Taken, parts
 from tollmeter.model import Outcome, StateName
 
 WHOLE_FROM = 0.95
@@ -25,58 +26,17 @@ _STRETCH = 1 << 16
 _LOOKS = 3
 """At the core of each sample, at most."""
 _MOST_OF_TIME = 0.8
-_REACHED = 0.9
 _ALTERNATES = 0.6
 _LEAST_BUSY = 0.04
 """Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
 
 
-def core_hz(outcome: Outcome) -> float | None:
-    """The core's clock during a visit, None where no control loop ran."""
-    (rate,) = cores_hz([outcome])
-    return float(rate) or None
-
-
-def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
-    """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
-    included, stay at or below; 0 where none ran.
-
-    Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
-    percent, so that their median tells of the neighbour as well.
-    """
-    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
-    return np.concatenate([np.empty(0), *each])
-
-
-def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
-    """The same of visits whose samples are read. taken: these, of all of them."""
-    visits = len(outcomes)
-    owner = np.repeat(np.arange(visits), taken.counts)
-    around = np.repeat(np.arange(visits), [len(outcome.controls) for outcome in outcomes])
-    rates = [rate for outcome in outcomes for rate in outcome.controls]
-    beside = [taken.column("control_before_hz"), taken.column("control_hz")]
-    ordered, starts = ranked(np.concatenate([rates, *beside]), np.concatenate([around, owner, owner]), visits)
-    counts = np.diff(starts)
-    clocks = np.zeros(visits)
-    owners = counts > 0
-    clocks[owners] = ordered[starts[:-1][owners] + (_REACHED * (counts[owners] - 1)).astype(np.int64)]
-    return clocks
-
-
-def reached(rates: Iterable[float]) -> float | None:
-    """What nine readings in ten of the control loop stay at or below; None without any."""
-    ordered = sorted(rate for rate in rates if rate > 0)
-    return ordered[int(_REACHED * (len(ordered) - 1))] if ordered else None
-
-
 def widths(taken: Taken, clocks_hz: Floats) -> Floats:
     """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
     its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
-    clock = taken.spread(clocks_hz)
-    looks = _width_readings(taken)
-    both = (looks[:, 0] > 0) & (looks[:, 2] > 0) & (clock > 0)
-    ratios = looks[both] / clock[both, None]
-    return np.asarray(ratios[ratios > 0])
+    looks = _looks(taken, clocks_hz)
+    seen = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
+    return np.asarray(seen[seen > 0])
 
 
 class CoreSeen(NamedTuple):
@@ -135,12 +95,11 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
 
     A sample is uncontended if its own looks, and the adjacent looks of the samples next to it, saw the full width:
     workloads on the sibling hyperthread come and go within milliseconds, and may run between two looks."""
-    clock, width = taken.spread(clocks_hz), taken.spread(full_widths)
-    known = (clock > 0) & (width > 0)
-    looks = np.where(known, _width_readings(taken).T / np.where(known, clock, 1.0), 0.0).T
-    made = looks > 0
+    width = taken.spread(full_widths)[:, None]
+    looks = _looks(taken, clocks_hz)
+    made = (looks > 0) & (width > 0)
     seen = made[:, 0] & made[:, 2]
-    whole = looks >= WHOLE_FROM * width[:, None]
+    whole = looks >= WHOLE_FROM * width
     fine = whole | ~made
     full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
     shared = seen & ~(whole & made).any(axis=1)
@@ -150,10 +109,10 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
 def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
     """Nanoseconds in timed batches for which the sibling was busy, and those of which it is known: each sample's share
     of readings below the full width, by its time. clocks_hz, full_widths: as in `states`."""
-    full_hz = (taken.spread(clocks_hz) * taken.spread(full_widths))[:, None]
-    readings = _width_readings(taken)
-    made = (readings > 0) & (full_hz > 0)
-    low = (made & (readings < WHOLE_FROM * full_hz)).sum(axis=1)
+    width = taken.spread(full_widths)[:, None]
+    looks = _looks(taken, clocks_hz)
+    made = (looks > 0) & (width > 0)
+    low = (made & (looks < WHOLE_FROM * width)).sum(axis=1)
     count, timed = made.sum(axis=1), taken.timed_ns()
     return float((timed * low / np.maximum(count, 1)).sum()), float(timed[count > 0].sum())
 
@@ -169,9 +128,13 @@ def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
     return before & behind
 
 
-def _width_readings(taken: Taken) -> Floats:
-    """Independent additions a second before each sample, in its middle and after it; 0 where not measured."""
-    return np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
+def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
+    """Independent additions in a cycle before each sample, in its middle and after it; 0 where not measured."""
+    read = np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
+    around = sample_clocks(taken, clocks_hz)
+    clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)
+    made = (read > 0) & (clocks > 0)
+    return np.where(made, read / np.where(made, clocks, 1.0), 0.0)
 
 
 def usual(seen: NDArray[np.str_]) -> StateName:

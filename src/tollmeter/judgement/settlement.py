@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_states import clocks_of, contended_ns
+from tollmeter.experiment.core_clock import clocks_of
+from tollmeter.experiment.core_states import contended_ns
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.judgement.settle import NEVER_A_NUMBER, is_counted_out, visits_wanted
 from tollmeter.model import Outcome, Point, Probe, Row

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.core_states import core_seen
 from tollmeter.experiment.precision import Scatter
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
-from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Probe, Row, StateName
+from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
 
@@ -58,11 +59,13 @@ def nothing_made() -> ReadingCache:
 class Known(NamedTuple):
     """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; alternating: where its
     sibling is busy and idle in turn within a sample, so that the state of no sample is known; scatter: by probe and
-    metric. made: what was made of visits already; None where nothing is kept."""
+    metric; evidence: by these and the target, that costs follow the core's clock. made: what was made of visits
+    already; None where nothing is kept."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
     scatter: Mapping[tuple[str, str], Scatter] = {}
+    evidence: Mapping[tuple[str, str, str], ClockEvidence] = {}
     learned: Learned = Learned()
     precision: float = PRECISION
     made: ReadingCache | None = None
@@ -120,6 +123,13 @@ class Known(NamedTuple):
         name = "series", readings[0].outcome.point, metric.name
         return self.made.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
 
+    def stated(self, series: Series, point: Point, metric: str) -> Series:
+        """The series at the stated clock if its times consist of core cycles, else as read."""
+        cost = series.cost()
+        seen = self.evidence.get((point.probe, metric, point.target)) or ClockEvidence([cost], [series.evidence])
+        follows = series.clock_hz and cost > 0 and follows_clock(cost, seen)
+        return series if follows else series.as_read()
+
     def scatter_of(self, probe: str, metric: str) -> Scatter:
         return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
 
@@ -143,7 +153,7 @@ def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), pre
     """All but the scatter, which takes the machine's state to be read."""
     clocks_hz, seen, alternating = _cores(outcomes)
     widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(clocks_hz, widths, {}, learned, precision, nothing_made(), alternating)
+    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating)
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import ALONE_NS, IN_COMPANY_NS, Array, Paid, paid_once, values
-from tollmeter.experiment.core_states import clocks_of, states
+from tollmeter.experiment.core_clock import clocks_of, sample_clocks
+from tollmeter.experiment.core_states import states
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.linear import EXPONENT_OFF, WAITING_OFF, bent
 from tollmeter.experiment.taken import Mask, Taken
@@ -33,12 +34,13 @@ Names = NDArray[np.str_]
 
 class Reading(NamedTuple):
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
-    during each sample. clock_hz: of the core during the visit. waited: how often the worker gave up its CPU in each
-    sample, discarded ones included. waits: it waits for other processes.
+    during each sample. clock_hz: of the core during the visit; slowed: during each sample, as a share of it. waited:
+    how often the worker gave up its CPU in each sample, discarded ones included. waits: it waits for other processes.
     """
 
     outcome: Outcome
     clock_hz: float | None
+    slowed: Array
     iterations: Array
     body: Array
     control_iterations: Array
@@ -77,7 +79,9 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     iterations, own = used.column("iterations"), used.column("control_iterations")
     body, control = (np.stack([used.column(f"{of}_n"), used.column(f"{of}_2n")], axis=1) for of in ("body", "control"))
     seen = states(used, clocks, np.array(full_widths))
-    columns = iterations, body, np.where(own > 0, own, iterations), control, seen
+    clock = used.spread(clocks)
+    slowed = np.where(clock > 0, sample_clocks(used, clocks).mean(axis=1) / np.where(clock > 0, clock, 1.0), 1.0)
+    columns = slowed, iterations, body, np.where(own > 0, own, iterations), control, seen
     why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
     ends = np.cumsum(every.of_visits(against > 0)).tolist()
     aside = [why[start:end] for start, end in pairwise([0, *ends])]
@@ -103,11 +107,12 @@ def _reading(
 ) -> Reading:
     """visit: with its core's clock, why samples are discarded, and how many of the others lack a control."""
     outcome, probe, clock_hz, aside, lack = visit
-    iterations, body, control_iterations, control, seen, waited = arrays
+    slowed, iterations, body, control_iterations, control, seen, waited = arrays
     in_company = bool(lanes) and all(lanes)
     return Reading(
         outcome=outcome,
         clock_hz=clock_hz or None,
+        slowed=slowed,
         iterations=iterations,
         body=body,
         control_iterations=control_iterations,
@@ -162,6 +167,8 @@ def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tu
         return [], np.empty((0, 1))
     scales = [scale for _, scale in scaled if scale is not None]
     each = np.repeat(scales, [len(read.iterations) for read in told])
+    if metric.unit == "cycle":
+        each = each * _whole(told, "slowed")
     return told, _per_iteration(told, metric, paid) * each[:, None]
 
 

@@ -75,6 +75,7 @@ def _speech(told: Told, asked: Metric, known: Known) -> Speech:
     clock = told.readings[0].outcome.clock.kind
     metric = counted(asked) if clock == "instructions" else asked
     series = known.series(told.readings, asked, told.paid)
+    series = known.stated(series, told.readings[0].outcome.point, asked.name) if series else None
     complaint = _too_little(told.readings, asked, series) or told.paid.bent(asked)
     if complaint or series is None:
         return Speech(metric, None, (), complaint)

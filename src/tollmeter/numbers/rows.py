@@ -15,13 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
+from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.evidence import sleeping, unseen
-from tollmeter.experiment.precision import Scatter, common_scatter
+from tollmeter.experiment.precision import common_scatter
 from tollmeter.experiment.taken import parts
 from tollmeter.model import (
     PRECISION,
@@ -60,8 +62,6 @@ _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""
 
 Logs = tuple[Array, Sequence[int]]
-Name = tuple[str, str]
-"""Probe and metric."""
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
 
@@ -116,10 +116,11 @@ def in_parts(
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
         several = [*_together(groups)]
         kept = _with_read(known, several[0], probes) if len(several) == 1 else None
-        logs = [_logs(points, probes, kept or _with_read(known, points, probes)) for points in several]
-        scatter = _scatter(chain.from_iterable(logs), known)
+        timed = [_timed(points, probes, kept or _with_read(known, points, probes)) for points in several]
+        whole = _with_scatter(known, [*chain.from_iterable(timed)])
         for points in several:
-            yield points, (kept or _with_read(known, points, probes))._replace(scatter=scatter)
+            made = (kept or _with_read(known, points, probes)).made
+            yield points, whole._replace(made=made)
 
 
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
@@ -153,7 +154,7 @@ def known_of(
     known = before if before.is_of_like_machine(known) else known
     groups = by_point(outcomes)
     _read(known, groups, probes)
-    return known._replace(scatter=_scatter(_logs(groups, probes, known), known))
+    return _with_scatter(known, _timed(groups, probes, known))
 
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
@@ -163,31 +164,45 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
         known.read(part, [probes[told.point.probe] for told in part])
 
 
-def _logs(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> list[tuple[Name, Logs]]:
+class _Timed(NamedTuple):
+    """Of one point and metric. cost: in the middle; views: the logs of its visits and their layouts, stated at the
+    clock and as read."""
+
+    point: Point
+    metric: str
+    cost: float
+    evidence: float
+    views: tuple[Logs, Logs]
+
+
+def _timed(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> list[_Timed]:
     """Of each point and each metric that is timed."""
-    named = ((group, probes[group[0].point.probe]) for group in groups)
-    return [
-        ((probe.probe, metric), logs)
-        for group, probe in named
-        for metric, logs in _logs_of_visits(_readings(group, probe, known), probe, known)
-    ]
+    return [timed for group in groups for timed in _timed_of_point(group, probes[group[0].point.probe], known)]
 
 
-def _scatter(logs: Iterable[tuple[Name, Logs]], known: Known) -> dict[Name, Scatter]:
-    found: dict[Name, list[Logs]] = defaultdict(list)
-    for name, some in logs:
-        found[name].append(some)
-    return {name: common_scatter(series, known.runs_sd(name[0])) for name, series in found.items()}
-
-
-def _logs_of_visits(readings: Sequence[Reading], probe: Probe, known: Known) -> Iterator[tuple[str, Logs]]:
-    """Of each metric that is timed: the logs of its visits, and their layouts."""
+def _timed_of_point(group: Sequence[Outcome], probe: Probe, known: Known) -> Iterator[_Timed]:
+    readings = _readings(group, probe, known)
     paid = known.overheads(readings)
     for metric in probe.metrics:
         series = known.series(readings, metric, paid) if metric.source != "gauge" else None
-        part = series.headline()[1] if series else None
-        if part and part.medians.min() > 0:
-            yield metric.name, (np.log(part.medians), part.layouts)
+        parts = [view.headline()[1] for view in (series, series.as_read())] if series else []
+        if series and min(part.medians.min() for part in parts) > 0:
+            at_clock, as_read = ((np.log(part.medians), part.layouts) for part in parts)
+            yield _Timed(group[0].point, metric.name, series.cost(), series.evidence, (at_clock, as_read))
+
+
+def _with_scatter(known: Known, every: Sequence[_Timed]) -> Known:
+    """With which costs follow the clock, and how each metric of a probe scatters."""
+    together: dict[tuple[str, str, str], list[_Timed]] = defaultdict(list)
+    for timed in every:
+        together[timed.point.probe, timed.metric, timed.point.target].append(timed)
+    logs: dict[tuple[str, str], list[Logs]] = defaultdict(list)
+    evidence = dict[tuple[str, str, str], ClockEvidence]()
+    for name, several in together.items():
+        evidence[name] = seen = ClockEvidence([timed.cost for timed in several], [timed.evidence for timed in several])
+        logs[name[:2]] += [timed.views[0 if follows_clock(timed.cost, seen) else 1] for timed in several]
+    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in logs.items()}
+    return known._replace(scatter=scatter, evidence=evidence)
 
 
 def row_key(row: Row) -> Key:

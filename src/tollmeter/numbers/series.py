@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.core_clock import follows_clock
+from tollmeter.experiment.core_clock import clock_evidence
 from tollmeter.experiment.core_states import usual
 from tollmeter.experiment.precision import LEAST_VISITS, middles_of
 from tollmeter.experiment.taken import Counts, Mask
@@ -45,6 +45,9 @@ class Part(NamedTuple):
         share = self.share * len(layouts) / len(self.layouts)
         return Part(self.values[mask], self.raw[mask], self.counts[which], layouts, self.medians[which], share)
 
+    def as_read(self) -> Part:
+        return self._replace(values=self.raw, medians=middles_of(self.raw, self.counts))
+
     def where(self, mask: Mask) -> Part:
         """Some of the values; those of visits that have enough of them, where there are enough of these."""
         some = _part(self.values, self.raw, self.counts, self.layouts, mask)
@@ -53,14 +56,24 @@ class Part(NamedTuple):
 
 class Series(NamedTuple):
     """all: every usable sample; parts: by state, those that were seen often enough to speak; state: of the whole
-    series, None where the core's state was not measured. clock_hz: what times are stated at, None where none follows
-    the clock.
+    series, None where the core's state was not measured. clock_hz: what times are stated at, None where they are as
+    read. evidence: that they consist of core cycles, as `clock_evidence` gives it.
     """
 
     all: Part
     parts: Mapping[StateName, Part]
     state: StateName | None
     clock_hz: float | None
+    evidence: float = 0.0
+
+    def as_read(self) -> Series:
+        """With times of each visit's own clock."""
+        parts = {name: part.as_read() for name, part in self.parts.items()}
+        return self._replace(all=self.all.as_read(), parts=parts, clock_hz=None)
+
+    def cost(self) -> float:
+        """The middle of its visits, as `readings` states costs."""
+        return float(np.median(self.headline()[1].medians))
 
     def headline(self) -> tuple[StateName | None, Part]:
         """What the row speaks of: the whole core if it was seen, else whatever there was."""
@@ -70,25 +83,25 @@ class Series(NamedTuple):
 def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
-    """None where no visit has a usable value."""
+    """Stated at the clock, where there is one. None where no visit has a usable value."""
     told, found = costs_of(readings, metric, paid)
     if not told:
         return None
     raw, counts = found.ravel(), np.array([len(read.iterations) for read in told]) * found.shape[1]
-    clocks = np.array([read.clock_hz or 0.0 for read in told])
+    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in told]), found.shape[1])
+    clocks = middles_of(during, counts)
     stated = clocks_hz.get(told[0].outcome.point.target) if _may_follow(told[0], metric) else None
-    if stated and not follows_clock(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]):
-        stated = None
+    evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in told])
-    values = raw * np.repeat(np.where(clocks > 0, clocks / stated, 1.0), counts) if stated else raw
+    values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
     everything = Part(values, raw, counts, layouts, middles_of(values, counts))
     seen = np.repeat(np.concatenate([read.states for read in told]), found.shape[1])
     if (seen == "unknown").all():
-        return Series(everything, {}, None, stated)
+        return Series(everything, {}, None, stated, evidence)
     names: tuple[StateName, ...] = ("whole", "shared")
     parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, seen == name)) for name in names}
     enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
-    return Series(everything, enough, usual(seen), stated)
+    return Series(everything, enough, usual(seen), stated, evidence)
 
 
 def _may_follow(first: Reading, metric: Metric) -> bool:
