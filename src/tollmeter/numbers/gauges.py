@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isclose, isfinite
+from math import isfinite
 
 import numpy as np
 
@@ -39,7 +39,9 @@ def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
         _counted_once(values[0], metric)
         if alone
         else _within_steps(
-            _estimate(values, layouts, known.runs_sd(visited.probe.probe) if metric.means == PROGRAM else 0.0), metric
+            _estimate(values, layouts, known.runs_sd(visited.probe.probe) if metric.means == PROGRAM else 0.0),
+            values,
+            metric,
         )
     )
     row = bare(
@@ -62,17 +64,15 @@ def _by_line(outcome: Outcome, metric: Metric) -> float:
 def _counted_once(value: float, metric: Metric) -> Estimate:
     """In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts."""
     half = _REPEATS_WITHIN * value if value else 0.0
-    return _within_steps(Estimate(value=value, low=value - half, high=value + half), metric)
+    return _within_steps(Estimate(value=value, low=value - half, high=value + half), [value], metric)
 
 
-def _within_steps(estimate: Estimate, metric: Metric) -> Estimate:
+def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -> Estimate:
     """Widens the interval to two pages or one fault to either side: the kernel's counts of one program differ by so
-    much between runs, though all visits of one run agree. A value that is not a whole number is a mean, and a probe's
-    own layout is not made of pages: neither has such steps."""
-    is_whole = estimate.value > 0 and isclose(
-        estimate.value, round(estimate.value)
-    )  # a mean of logarithms is not exact
-    step = _STEP[metric.unit] if metric.means in BY_KERNEL and is_whole else 0.0
+    much between runs, though all visits of one run agree. A visit's value that is not a whole number is a mean, and a
+    probe's own layout is not made of pages: neither has such steps."""
+    counts = metric.means in BY_KERNEL and all(value > 0 and value == round(value) for value in values)
+    step = _STEP[metric.unit] if counts else 0.0
     low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
     return Estimate(value=estimate.value, low=low, high=high)
 
