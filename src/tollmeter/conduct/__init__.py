@@ -146,9 +146,7 @@ class _Run:
         return "budget", self._spent()
 
     def _spent(self) -> str:
-        still = sum(not self._is_done(point) for point in self._first_round)
-        spent = f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
-        return f"{spent} with {still} of {len(self._first_round)} points not converged"
+        return f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """Records a refusal for each planned point without a visit: its row then states the reason."""
